@@ -93,6 +93,7 @@ extension BrokerShard {
         frame.duplicate = entry.wasSent && entry.qos > .atMostOnce
         frame.identifiers = entry.identifiers
         frame.expirySeconds = expirySeconds(message.expiresAt)
+        if entry.group != 0, passesOn(tooLarge: message, entry, frame, session, connection) { return }
         guard fits(&frame, message, connection) else {
             session.outbox.dropFirstWaiting(journal)
             return

@@ -1,3 +1,5 @@
+import MQTTCodec
+
 /// Messages that were queued before their client's rights changed: by a reload, by a login at another listener, or while the broker was
 /// away. Each is judged once more when its turn comes.
 extension BrokerShard {
@@ -8,6 +10,27 @@ extension BrokerShard {
     @inline(never)
     func mayStillReceive(_ session: Session, _ message: Message, _ entry: OutboxEntry) -> Bool {
         entry.wasSent || mayReceive(session, message.topic)
+    }
+
+    /// Gives the first waiting message, which a share group had given to a session, to another member, if it is too large for the client:
+    /// that was away when it was queued, or takes less than before. False if nobody else takes it, or might have it twice.
+    /// [MQTT-4.8.2-5 v5]
+    @inline(never)
+    func passesOn(
+        tooLarge message: Message, _ entry: OutboxEntry, _ frame: PublishFrame, _ session: Session, _ connection: Connection
+    ) -> Bool {
+        guard frame.size(message) > connection.maximumPacketSize,
+            entry.qos < .exactlyOnce || (!entry.wasSent && entry.storeNumber == 0),
+            let group = groups.find(serial: entry.group), groups[group]?.members.count ?? 0 > 1
+        else { return false }
+        let shared = SharedEntry(
+            message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow,
+            mark: entry.mark, name: entry.name)
+        guard groups[group]?.choose(for: message.topic, except: session.key, size: size(of: shared)) != nil else { return false }
+        session.outbox.dropFirstWaiting(nil)
+        redistribute(shared, from: session.key, connectedOnly: false)
+        notePassing(of: session)
+        return true
     }
 
     /// Gives up the first waiting message, which may not reach its client any more: one that a share group had given it goes to another

@@ -11,7 +11,8 @@ extension BrokerShard {
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
-            isConnected: session.connection != nil, access: session.access, isFull: session.isFull)
+            isConnected: session.connection != nil, access: session.access, isFull: session.isFull,
+            packetBytesMax: packetBytesMax(of: session))
         if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
         groups[group]?.join(member)
         noteUnclaimed(group)
@@ -74,8 +75,11 @@ extension BrokerShard {
     func setPresence(of session: Session, isConnected: Bool) {
         guard !session.groups.isEmpty else { return }
         for membership in session.groups {
-            groups[membership.group]?.setPresence(sessionKey: session.key, isConnected: isConnected)
-            tellOthers(.group(membership.name, .presence(sessionKey: session.key, isConnected: isConnected)))
+            let bytesMax = isConnected ? packetBytesMax(of: session) : .max
+            groups[membership.group]?.setPresence(sessionKey: session.key, isConnected: isConnected, packetBytesMax: bytesMax)
+            tellOthers(
+                .group(
+                    membership.name, .presence(sessionKey: session.key, isConnected: isConnected, packetBytesMax: bytesMax)))
             tellGroup(membership.name)
         }
         guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
@@ -99,7 +103,7 @@ extension BrokerShard {
     func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
         if let cluster { return dealInCluster(&publication, matching, cluster) }
         for group in matching {
-            guard let member = groups[group]?.choose(for: publication.topic) else { continue }
+            guard let member = chooseMember(of: group, for: publication) else { continue }
             deal(&publication, to: member, of: group)
         }
     }
@@ -121,7 +125,7 @@ extension BrokerShard {
         for choice in choices {
             guard let group = groups.find(hash: choice.group),
                 // Who has left meanwhile gets nothing; another takes its place.
-                let member = groups[group]?.member(choice.session) ?? groups[group]?.choose(for: publication.topic, isHere: true)
+                let member = groups[group]?.member(choice.session) ?? chooseMember(of: group, for: publication, isHere: true)
             else { continue }
             if member.shard == index {
                 take(receipt, .routed, group: choice.group, of: &publication) { deliver(&$0, to: member) }
@@ -158,11 +162,14 @@ extension BrokerShard {
     func receivedShared(_ publication: inout Publication, _ detail: MailDetail) {
         let terms = SubscriptionTerms(bits: detail.terms)
         publication.hops = detail.hops
-        if let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey), mayReceive(session, publication.topic) {
+        let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey)
+        if let other = otherMember(thanChosen: session, publication, terms, of: detail.group) {
+            deliver(&publication, to: other)
+        } else if let session, mayReceive(session, publication.topic) {
             deliver(&publication, to: session, terms, group: detail.group)
         } else if let group = groups.find(serial: detail.group),
-            let member = groups[group]?.choose(for: publication.topic, except: detail.sessionKey, isHere: true)
-                ?? groups[group]?.choose(for: publication.topic, except: detail.sessionKey)
+            let member = chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)
+                ?? chooseMember(of: group, for: publication, except: detail.sessionKey)
         {
             deliver(&publication, to: member)
         }
@@ -177,7 +184,8 @@ extension BrokerShard {
             groups[group]?.join(member)
             noteUnclaimed(group)
         case .left(let key): removeMember(key, from: group)
-        case .presence(let key, let isConnected): groups[group]?.setPresence(sessionKey: key, isConnected: isConnected)
+        case .presence(let key, let isConnected, let bytesMax):
+            groups[group]?.setPresence(sessionKey: key, isConnected: isConnected, packetBytesMax: bytesMax)
         case .fullness(let key, let isFull):
             groups[group]?.setFullness(sessionKey: key, isFull: isFull)
             if !isFull { hasNewRoom = true }
@@ -220,11 +228,14 @@ extension BrokerShard {
     /// Gives a message that a member had to another one; false if there is none, and the message is gone.
     @discardableResult
     func redistribute(_ entry: SharedEntry, from sessionKey: UInt64, connectedOnly: Bool) -> Bool {
-        guard let group = groups.find(serial: entry.group),
-            let member = groups[group]?.choose(
-                for: entry.message.topic, except: sessionKey, connectedOnly: connectedOnly,
-                on: connectedOnly && entry.staysOnShard ? index : nil, isHere: true)
-                ?? (connectedOnly ? nil : groups[group]?.choose(for: entry.message.topic, except: sessionKey))
+        let topic = entry.message.topic
+        func choose(_ group: UInt32, _ size: SharedPacketSize?) -> GroupMember? {
+            groups[group]?.choose(
+                for: topic, except: sessionKey, connectedOnly: connectedOnly,
+                on: connectedOnly && entry.staysOnShard ? index : nil, isHere: true, size: size)
+                ?? (connectedOnly ? nil : groups[group]?.choose(for: topic, except: sessionKey, size: size))
+        }
+        guard let group = groups.find(serial: entry.group), let member = choose(group, size(of: entry)) ?? choose(group, nil)
         else {
             if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
             return false

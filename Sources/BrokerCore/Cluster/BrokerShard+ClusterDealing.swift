@@ -99,7 +99,7 @@ extension BrokerShard {
         let chosen = share.member == 0 || share.node != cluster?.node ? nil : groups[group]?.member(share.member)
         let topic = publication.topic
         if let member = chosen.flatMap({ $0.mayReceive(topic) ? $0 : nil })
-            ?? groups[group]?.choose(for: topic, isHere: true)
+            ?? chooseMember(of: group, for: publication, isHere: true)
         {
             guard place == nil, let node = cluster?.node else { return deliver(&publication, to: member) }
             relog(&publication, for: LoggedShare(node: node, group: share.group), hops: hops)

@@ -93,8 +93,8 @@ extension BrokerShard {
             if port.dealing == nil { port.dealing = GroupDealing(shares: [], hops: 0) }
             let isLogged = publication.lane == .passing && port.node != 0 && port.reach == .everywhere
             for group in matching {
-                let near = port.isAway ? groups[group]?.choose(for: publication.topic, isHere: true) : nil
-                guard let member = near ?? groups[group]?.choose(for: publication.topic) else { continue }
+                let near = port.isAway ? chooseMember(of: group, for: publication, isHere: true) : nil
+                guard let member = near ?? chooseMember(of: group, for: publication) else { continue }
                 if isLogged, !member.isElsewhere || member.readsLog, let hash = groups[group]?.clusterHash {
                     port.dealing?.logged.append(
                         member.isElsewhere
@@ -111,7 +111,7 @@ extension BrokerShard {
 
     private func dealHere(_ publication: inout Publication, _ matching: [UInt32]) {
         for group in matching {
-            guard let member = groups[group]?.choose(for: publication.topic, isHere: true) else { continue }
+            guard let member = chooseMember(of: group, for: publication, isHere: true) else { continue }
             deal(&publication, to: member, of: group)
         }
     }
@@ -123,9 +123,9 @@ extension BrokerShard {
             guard let shareName = EncodedString(shareName),
                 let group = groups.find(GroupName(shareName: shareName, filter: filter))
             else { continue }
-            if let member = groups[group]?.choose(for: publication.topic, isHere: true) {
+            if let member = chooseMember(of: group, for: publication, isHere: true) {
                 deal(&publication, to: member, of: group)
-            } else if let member = groups[group]?.choose(for: publication.topic) {
+            } else if let member = chooseMember(of: group, for: publication) {
                 giveOn(publication, to: member)
             }
         }

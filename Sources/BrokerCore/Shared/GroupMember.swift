@@ -11,6 +11,8 @@ struct GroupMember: Sendable {
     var access: AccessPolicy?
     /// Whether its queue takes no more just now: `Session.isFull`.
     var isFull = false
+    /// The largest packet that its client takes, as its own shard last told: what is larger goes to another member.
+    var packetBytesMax = UInt32.max
     /// Whether its client may read anything that the group's filter matches; the group finds out.
     var hasRight = true
     /// The node that has it, whose number of the group stands in place of the serial; 0 for this one.
@@ -22,6 +24,10 @@ struct GroupMember: Sendable {
     var isGone = false
 
     var isElsewhere: Bool { node != 0 }
+    /// Whether there are messages that are too large for its client.
+    var isBounded: Bool { packetBytesMax < BrokerSettings.packetBytesLargest }
+
+    func takes(_ size: SharedPacketSize) -> Bool { !isBounded || size.byteCount(terms) <= packetBytesMax }
 
     /// Whether messages of a topic may reach it.
     @inline(__always)
@@ -39,7 +45,7 @@ enum GroupChange: Sendable {
     case joined(GroupMember)
     case left(sessionKey: UInt64)
     /// Its client has come or gone.
-    case presence(sessionKey: UInt64, isConnected: Bool)
+    case presence(sessionKey: UInt64, isConnected: Bool, packetBytesMax: UInt32)
     /// Its queue has become full, or has room again.
     case fullness(sessionKey: UInt64, isFull: Bool)
 }

@@ -23,6 +23,8 @@ struct ShareGroup {
     private var connectedCounts: [Int] = []
     /// How many members of each shard may read something, connected and away.
     private var sizes: [(connected: Int, away: Int)] = []
+    /// How many members' clients do not take packets of any size.
+    private var boundedCount = 0
     /// How many members are counted of each other node.
     private var elsewhere: [UInt64: Int] = [:]
     /// A node that is gone, one of whose members stands for those who may come again.
@@ -82,10 +84,10 @@ struct ShareGroup {
         ends[Standing.withoutRight.rawValue] -= 1
     }
 
-    mutating func setPresence(sessionKey: UInt64, isConnected: Bool) {
+    mutating func setPresence(sessionKey: UInt64, isConnected: Bool, packetBytesMax: UInt32 = .max) {
         guard let position = position(of: sessionKey) else { return }
         var member = members[position]
-        member.isConnected = isConnected
+        (member.isConnected, member.packetBytesMax) = (isConnected, packetBytesMax)
         replace(position, by: member)
     }
 
@@ -168,7 +170,11 @@ struct ShareGroup {
         return shard < connectedCounts.count && connectedCounts[shard] > 0
     }
 
+    /// Whether the size of a message matters. O(1).
+    var hasBoundedMember: Bool { boundedCount > 0 }
+
     private mutating func count(_ member: GroupMember, by change: Int) {
+        if member.isBounded { boundedCount += change }
         guard !member.isElsewhere else { return }
         while sizes.count <= member.shard { sizes.append((0, 0)) }
         if member.hasRight {
@@ -187,9 +193,10 @@ struct ShareGroup {
     ///   - shard: where it must live; nil for anywhere.
     ///   - isHere: whether it must be this node's.
     ///   - isThere: whether its node must be there.
+    ///   - size: of a message that its client must take; nil for any.
     mutating func choose(
         for topic: UnsafeRawBufferPointer? = nil, except excluded: UInt64 = 0, connectedOnly: Bool = false, on shard: Int? = nil,
-        isHere: Bool = false, isThere: Bool = false
+        isHere: Bool = false, isThere: Bool = false, size: SharedPacketSize? = nil
     ) -> GroupMember? {
         for standing in Standing.allCases
         where standing != .withoutRight && (standing != .gone || !isThere) && (standing.isConnected || !connectedOnly) {
@@ -198,7 +205,7 @@ struct ShareGroup {
                 let place = (turns[standing.rawValue] + step) % range.count
                 let member = members[range.lowerBound + place]
                 guard member.sessionKey != excluded, shard == nil || member.shard == shard,
-                    !isHere || !member.isElsewhere, member.mayReceive(topic)
+                    !isHere || !member.isElsewhere, member.mayReceive(topic), size.map({ member.takes($0) }) ?? true
                 else {
                     continue
                 }

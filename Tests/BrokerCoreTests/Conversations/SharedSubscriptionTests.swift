@@ -158,4 +158,68 @@ import Testing
             #expect(Set(members.flatMap(\.texts)).count == published, "seed \(seed)")
         }
     }
+
+    // MARK: Maximum Packet Size
+
+    private func member(_ name: EncodedString, _ broker: SimulatedBroker, sizeMax: UInt32?, expiry: UInt32 = 0) -> TestClient {
+        let client = broker.client(name)
+        client.connect(clean: false, expiry: expiry, properties: .having { $0.maximumPacketSize = sizeMax })
+        client.subscribe("$share/g/t", qos: .exactlyOnce)
+        return client
+    }
+
+    @Test(arguments: [1, 4], [QoS.atMostOnce, .atLeastOnce, .exactlyOnce])
+    func `a message too large for one member's client goes to another that takes it`(shards: Int, qos: QoS) {
+        let broker = SimulatedBroker(shards: shards)
+        let small = [member("a", broker, sizeMax: 100), member("b", broker, sizeMax: 100), member("c", broker, sizeMax: 100)]
+        let large = member("d", broker, sizeMax: nil)
+        let publisher = broker.connected("publisher")
+        for number in 0..<12 {
+            publisher.publish("t", bytes: [UInt8](repeating: UInt8(number), count: number < 6 ? 500 : 10), qos: qos)
+        }
+        #expect(large.messages.filter { $0.payload.count == 500 }.count == 6)
+        #expect((small + [large]).map(\.messages.count).reduce(0, +) == 12)
+        #expect(small.allSatisfy { !$0.messages.isEmpty }, "those that fit are divided as ever")
+        #expect(broker.statistics().drops[.tooLargeForClient] == 0)
+    }
+
+    /// To the byte, with everything that makes the packet larger.
+    @Test(arguments: [1, 4], [QoS.atMostOnce, .atLeastOnce]) func `the size is that of the member's own packet`(
+        shards: Int, qos: QoS
+    ) {
+        let broker = SimulatedBroker(shards: shards)
+        // Type, length, topic (3), identifier (0 or 2), property length, expiry (5), Subscription Identifier (3), payload.
+        let size: UInt32 = qos == .atMostOnce ? 64 : 66
+        let (tight, exact) = (broker.client("tight"), broker.client("exact"))
+        tight.connect(properties: .having { $0.maximumPacketSize = size - 1 })
+        exact.connect(properties: .having { $0.maximumPacketSize = size })
+        tight.subscribe("$share/g/t", identifier: 300)
+        exact.subscribe("$share/g/t", identifier: 300)
+        let publisher = broker.connected("publisher")
+        for _ in 0..<4 {
+            publisher.publish(
+                "t", bytes: [UInt8](repeating: 1, count: 50), qos: qos, properties: .having { $0.messageExpiryInterval = 100 })
+        }
+        #expect(exact.messages.count == 4 && tight.messages.isEmpty)
+        #expect(broker.statistics().drops[.tooLargeForClient] == 0)
+    }
+
+    @Test(arguments: [1, 4]) func `a message that no member's client takes is dropped, and counted`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let members = [member("a", broker, sizeMax: 100), member("b", broker, sizeMax: 100)]
+        broker.connected("publisher").publish("t", bytes: [UInt8](repeating: 1, count: 500), qos: .atLeastOnce)
+        #expect(members.allSatisfy { $0.messages.isEmpty && $0.isConnected })
+        #expect(broker.statistics().drops[.tooLargeForClient] == 1)
+    }
+
+    @Test(arguments: [1, 4]) func `a message goes on when its member comes back with a client that does not take it`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let away = member("away", broker, sizeMax: nil, expiry: .max)
+        away.lose()
+        broker.connected("publisher").publish("t", bytes: [UInt8](repeating: 1, count: 500), qos: .atLeastOnce)
+        let large = member("large", broker, sizeMax: nil)
+        away.connect(clean: false, expiry: .max, properties: .having { $0.maximumPacketSize = 100 })
+        #expect(away.messages.isEmpty && large.messages.count == 1)
+        #expect(broker.statistics().drops[.tooLargeForClient] == 0)
+    }
 }
