@@ -265,6 +265,7 @@ public final class Server: @unchecked Sendable {
         var settings = BrokerSettings(configuration, log: topics)
         settings.ownQueueBounds = bridges.queueBounds
         settings.topicParts = bridges.topicParts
+        settings.ownBridgeStates = bridges.stateTopics
         settings.brokerIdentifier = identifier
         tables.apply(to: &settings)
         return settings

@@ -41,6 +41,15 @@ public final class AccessPolicy: Sendable {
         return grants(.write, on: topic)
     }
 
+    /// Whether a rule that names topics below `$SYS` lets the client publish to one of them, and not just a default.
+    func allowsPublishing(below topic: UnsafeRawBufferPointer) -> Bool {
+        if let rights {
+            let verdict = rights.mayPublishByRole(topic, identity)
+            if verdict != .deferred { return verdict == .granted }
+        }
+        return grants(.write, on: topic)
+    }
+
     /// Whether messages of a topic may reach the client; `topic` is a checked topic name.
     public func mayReceive(topic: UnsafeRawBufferPointer) -> Bool {
         if let rights {

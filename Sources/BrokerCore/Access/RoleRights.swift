@@ -25,11 +25,18 @@ public struct RoleRights: Sendable {
 
     @inline(__always)
     func mayPublish(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
+        let verdict = mayPublishByRole(topic, identity)
+        return verdict == .deferred ? fallback(defaults.publishes, topic) : verdict
+    }
+
+    /// The same without a default.
+    @inline(__always)
+    func mayPublishByRole(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
         for role in roles {
             let verdict = role.mayPublish(topic, identity)
             if verdict != .deferred { return verdict }
         }
-        return fallback(defaults.publishes, topic)
+        return .deferred
     }
 
     @inline(__always)

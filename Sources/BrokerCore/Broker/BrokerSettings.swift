@@ -71,6 +71,8 @@ public struct BrokerSettings: Sendable {
     /// The clients that divide topics among them, by Client Identifier: those of bridges with several connections. A session keeps its part
     /// until it ends. `martlet_bridge_connections`
     public var topicParts: [EncodedString: TopicPart] = [:]
+    /// The topics in which the broker tells of bridges of its own: nobody else publishes there.
+    public var ownBridgeStates: Set<[UInt8]> = []
     /// How many PUBLISH packets a client may send in a second; 0 for no limit. `martlet_max_messages_per_second`
     public var messagesPerSecondMax = 0
     /// How many bytes a client may send in a second; 0 for no limit. `martlet_max_bytes_per_second`

@@ -163,6 +163,10 @@ extension BrokerShard {
         if !takesAnySize || !policy.mountPoint.isEmpty { connection.frameKind = .own }
         connection.holdsPromises = policy.holdsAcknowledgements
         applyLimits(to: connection, policy)
+        if let session = connection.session, let will = session.will, !mayLeaveWill(session, will.topic) {
+            will.topic.bytes.withUnsafeBytes { tellDenied(publish: $0, of: session, connection) }
+            session.will = nil
+        }
     }
 
     /// What only few brokers ask for: rates, and topics that look different from inside.

@@ -198,6 +198,11 @@ extension BrokerShard {
         else { return true }
         if let mountPoint = connection.extras?.mountPoint, publication.topic.starts(with: mountPoint) {
             frame.topicOffset = mountPoint.count
+            guard isNamed(UnsafeRawBufferPointer(rebasing: publication.topic[mountPoint.count...])) else {
+                let message = DroppedMessage(topic: publication.topic, qos: frame.qos, byteCount: publication.byteCount)
+                drop(.notAuthorised, message, for: connection)
+                return false
+            }
         }
         let size = frame.size(publication)
         guard size <= connection.maximumPacketSize else {
@@ -207,6 +212,11 @@ extension BrokerShard {
         }
         return true
     }
+
+    /// Whether a topic may be called so behind a mount point: with no name nobody could tell it, and what begins with a $ would look like the
+    /// broker's own.
+    @inline(never)
+    private func isNamed(_ topic: UnsafeRawBufferPointer) -> Bool { topic.first.map { $0 != UInt8(ascii: "$") } ?? false }
 
     /// Names the topic, by an alias if the client allows some: just before the frame is written, since the next one may rely on it.
     private func name(

@@ -8,9 +8,9 @@ extension BrokerShard {
     @inline(never)
     func tellDenied(publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection) {
         statistics.denials.note(.publish)
-        let isOwn = topic[0] == UInt8(ascii: "$") && !Self.isOpenToClients(topic)
+        let reserved = topic[0] == UInt8(ascii: "$") ? objection(toReserved: topic, of: session) : nil
         tellDenied("PUBLISH", LoggedText(topic).description, connection) {
-            isOwn ? "the topic is the broker's own" : session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
+            reserved ?? session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
         }
     }
 

@@ -197,6 +197,7 @@ extension BrokerShard {
         switch answer {
         case .suback(let packet, let queries): acknowledge(packet, connection, queries)
         case .unsuback(let packet): acknowledge(packet, connection)
+        case .refusal(let packet): send(refusal: packet, to: connection)
         case .endMark(let mark): send(mark, to: connection)
         case .deal, .departure: return
         }

@@ -28,7 +28,7 @@ extension BrokerShard {
         statistics.messagesReceivedByQoS[view.qos] &+= 1
         connection.traffic.receivedMessages &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
-        if let (reason, drop) = objection(to: view, topic, session) {
+        if let (reason, drop, words) = objection(to: view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             if drop == .notAuthorised { tellDenied(publish: topic, of: session, connection) }
             self.drop(drop, DroppedMessage(view, topic), for: session)
@@ -37,7 +37,7 @@ extension BrokerShard {
             } else if drop == .noRoom, connection.version != .v5, view.qos > .atMostOnce {
                 leaveUnanswered(connection)
             } else {
-                answer(view, session, connection, reason)
+                answerRefused(view, session, connection, reason, because: words)
             }
             return
         }
@@ -85,7 +85,10 @@ extension BrokerShard {
 
     /// A message has come whose topic has too many levels: as with mosquitto, the connection ends. A part of the process is only told.
     private func receivedTooDeep(_ view: PublishView, _ session: Session, _ connection: Connection) {
-        guard !connection.isLocal else { return answer(view, session, connection, .topicNameInvalid) }
+        guard !connection.isLocal else {
+            return answerRefused(
+                view, session, connection, .topicNameInvalid, because: "the topic has more than \(settings.topicLevelsMax) levels")
+        }
         refuse(connection, .malformedPacket, because: "the topic has more than \(settings.topicLevelsMax) levels.")
     }
 
@@ -269,30 +272,50 @@ extension BrokerShard {
         return nil
     }
 
-    /// What makes the message be refused; the connection goes on.
+    /// What makes the message be refused, and what its client is told of it: nothing that it does not know, such as the lines of the access
+    /// rules. The connection goes on.
     @inline(__always)
     private func objection(
         to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session
-    ) -> (reason: ReasonCode, drop: DropReason)? {
-        // What a bridge brings in is somebody else's: it is no command.
-        if topic[0] == UInt8(ascii: "$"), !Self.isOpenToClients(topic) || (session.isBrokersOwn && Self.isControl(topic)) {
-            return (.notAuthorized, .notAuthorised)
+    ) -> (reason: ReasonCode, drop: DropReason, words: String)? {
+        if topic[0] == UInt8(ascii: "$") {
+            if let words = objection(toReserved: topic, of: session) { return (.notAuthorized, .notAuthorised, words) }
+            if isTooMuch(ofBridge: topic, view) {
+                return (.quotaExceeded, .noRoom, "a bridge tells more than \(Limits.bridgeStateBytesMax) bytes of itself")
+            }
         }
-        if let access = session.access, !access.mayPublish(topic: topic) { return (.notAuthorized, .notAuthorised) }
-        if isTooDeep(topic) { return (.malformedPacket, .refused) }
-        if isTooLong(topic) { return (.topicNameInvalid, .refused) }
+        if let access = session.access, !access.mayPublish(topic: topic) {
+            return (.notAuthorized, .notAuthorised, "not authorized to publish to this topic")
+        }
+        if isTooDeep(topic) { return (.malformedPacket, .refused, "the topic has too many levels") }
+        if isTooLong(topic) {
+            return (.topicNameInvalid, .refused, "the topic has more than \(min(settings.topicBytesMax, 65_535)) bytes")
+        }
         if settings.payloadBytesMax > 0, view.payload.count > settings.payloadBytesMax {
-            return (.implementationSpecificError, .payloadTooLarge)
+            return (
+                .implementationSpecificError, .payloadTooLarge, "the payload has more than \(settings.payloadBytesMax) bytes"
+            )
         }
         // Removing a retained message makes room.
-        if isMemoryFull, !(view.retain && view.payload.isEmpty) { return (.quotaExceeded, .noRoom) }
-        if view.retain, let cluster, let objection = objection(toRetaining: view, topic, session, by: cluster) { return objection }
-        if !awaitingRoom.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) { return (.quotaExceeded, .noRoom) }
+        if isMemoryFull, !(view.retain && view.payload.isEmpty) {
+            return (.quotaExceeded, .noRoom, "quota exceeded: the broker's memory for clients is full")
+        }
+        if view.retain, let cluster, let (reason, drop) = objection(toRetaining: view, topic, session, by: cluster) {
+            return (
+                reason, drop,
+                drop == .noRoom
+                    ? "quota exceeded: too many retained messages wait for the cluster's servers"
+                    : "the retained message is larger than the cluster keeps"
+            )
+        }
+        if !awaitingRoom.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) {
+            return (.quotaExceeded, .noRoom, "quota exceeded: an earlier message of the client waits for room")
+        }
         if mayRefusePublishers, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
-            return (.quotaExceeded, .noRoom)
+            return (.quotaExceeded, .noRoom, "quota exceeded: the queue of somebody who is to get the message is full")
         }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
-            return (.payloadFormatInvalid, .refused)
+            return (.payloadFormatInvalid, .refused, "the payload is not the text that it says it is")
         }
         return nil
     }
@@ -318,15 +341,6 @@ extension BrokerShard {
         mountPoint.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         (copy + mountPoint.count).copyMemory(from: topic.baseAddress.unsafelyUnwrapped, byteCount: topic.count)
         return UnsafeRawBufferPointer(start: copy, count: count)
-    }
-
-    /// Clients may not publish what the broker says of itself; bridges tell of theirs. Nobody could subscribe to a topic that looks like a
-    /// shared subscription.
-    static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
-        if topic.starts(with: "$share/".utf8) { return false }
-        guard topic.starts(with: "$SYS".utf8), topic.count == 4 || topic[4] == UInt8(ascii: "/") else { return true }
-        let bridges = "$SYS/broker/connection/".utf8
-        return topic.starts(with: bridges) && topic.suffix(6).elementsEqual("/state".utf8)
     }
 
     /// Whether a topic name or filter has more bytes than it may.

@@ -54,6 +54,9 @@ extension BrokerShard {
         } else if isMemoryFull, publication.byteCount > retained.find(publication.topic)?.byteCount ?? 0 {
             drop(.noRoom, DroppedMessage(publication))
             return
+        } else if publication.topic.first == UInt8(ascii: "$"), !hasPlace(forBridgeState: publication.topic) {
+            drop(.noRoom, DroppedMessage(publication))
+            return
         } else {
             let message = publication.makeMessage(ledger)
             message.source = publication.source

@@ -43,6 +43,11 @@ extension BrokerShard {
         // [MQTT-4.12.0-5 v5]
         packet.properties.authenticationMethod = connection.extras?.authenticationMethod
         packet.properties.authenticationData = data
+        let words = reason == .success ? "the client is authenticated again" : "the server waits for the client's next answer"
+        packet.properties.reasonString = permitted(EncodedString(words), on: connection)
+        if packet.properties.reasonString != nil, send(.auth(packet), to: connection) { return true }
+        // [MQTT-3.15.2-2 v5]
+        packet.properties.reasonString = nil
         return send(.auth(packet), to: connection)
     }
 

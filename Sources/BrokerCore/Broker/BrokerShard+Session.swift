@@ -65,7 +65,8 @@ extension BrokerShard {
 
     /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a store may hold any.
     private func objection(toWillOf session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
-        guard Self.isOpenToClients(topic), mayPublishWill(session, topic) else { return .notAuthorised }
+        guard Self.isOpenToClients(topic), topic.first != UInt8(ascii: "$") || !isOfOwnBridge(topic), mayPublishWill(session, topic)
+        else { return .notAuthorised }
         return isTooDeep(topic) || isTooLong(topic) ? .refused : nil
     }
 

@@ -70,7 +70,7 @@ extension BrokerShard {
     /// Sends SUBACK, then what is retained.
     func acknowledge(_ answer: SubackPacket, _ connection: Connection, _ wanted: [RetainedQuery]) {
         log(.debug) { "Sending SUBACK to \(connection.name)" }
-        guard send(.suback(answer), to: connection) else {
+        guard send(answer, to: connection) else {
             refuse(connection, .packetTooLarge, because: "SUBACK is larger than the client's Maximum Packet Size.")
             return
         }
@@ -104,7 +104,7 @@ extension BrokerShard {
 
     /// Sends UNSUBACK.
     func acknowledge(_ answer: UnsubackPacket, _ connection: Connection) {
-        guard send(.unsuback(answer), to: connection) else {
+        guard send(answer, to: connection) else {
             refuse(connection, .packetTooLarge, because: "UNSUBACK is larger than the client's Maximum Packet Size.")
             return
         }

@@ -27,7 +27,8 @@ extension BrokerShard {
     ) {
         drop(.noRoom, DroppedMessage(view, topic), for: session)
         if connection.version == .v5 {
-            answer(view, session, connection, .quotaExceeded)
+            answerRefused(
+                view, session, connection, .quotaExceeded, because: "quota exceeded: the broker's store has no room at present")
         } else if view.qos > .atMostOnce {
             unanswered.insert(connection.id)
         }

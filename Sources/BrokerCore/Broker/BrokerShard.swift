@@ -138,6 +138,8 @@ public final class BrokerShard {
     var topicScratch = ScratchMemory()
     /// Reused for a topic behind its mount point.
     var mountScratch = ScratchMemory()
+    /// What bridges of other brokers have retained of themselves.
+    var bridgeStates = BridgeStates()
     /// Bounds the lines about what clients may not do.
     var deniedLines = RateGauge(perSecond: Limits.deniedLinesPerSecondMax, now: 0)
     var slices = UnsafeMutableBufferPointer<ByteSlice>.allocate(capacity: 256)

@@ -32,7 +32,8 @@ extension BrokerShard {
                     + "\(self.unansweredBytes) that wait are too many."
             }
             drop(.noRoom, DroppedMessage(view, topic), for: session)
-            return answer(view, session, connection, .quotaExceeded)
+            return answerRefused(
+                view, session, connection, .quotaExceeded, because: "quota exceeded: too many requests wait for their answers")
         }
         answer(view, session, connection, .success)
         unansweredBytes += view.payload.count

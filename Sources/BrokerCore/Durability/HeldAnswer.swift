@@ -5,6 +5,8 @@ enum HeldAnswer {
     /// SUBACK, and the retained messages that follow it.
     case suback(SubackPacket, [RetainedQuery])
     case unsuback(UnsubackPacket)
+    /// PUBACK or PUBREC of a message that was not taken, with the reason in words.
+    case refusal(AcknowledgementPacket)
     case endMark(EndMark)
     /// What share groups have chosen for a QoS 2 message is durable: now the members' shards may have it.
     case deal(HeldDeal)

@@ -136,7 +136,7 @@ extension BrokerShard {
     func holdsUntilSaved(_ answer: HeldAnswer, _ connection: Connection) -> Bool {
         switch answer {
         case .suback, .unsuback: break
-        case .endMark, .deal, .departure: return false
+        case .refusal, .endMark, .deal, .departure: return false
         }
         guard connection.holdsPromises, let session = connection.session, let save = cluster?.moves?.saves[session.key],
             save.isChanged || save.underWay != nil

@@ -107,6 +107,15 @@ struct RetainedStore: ~Copyable {
         nodes[node].message?.object
     }
 
+    /// How many topic levels there are right below this one. O(that many).
+    func childCount(of topic: [UInt8]) -> Int {
+        let node = topic.withUnsafeBytes { findNode($0) }
+        guard node != Self.none else { return 0 }
+        var (count, child) = (0, nodes[node].firstChild)
+        while child != Self.none { (count, child) = (count + 1, nodes[child].nextSibling) }
+        return count
+    }
+
     /// The number of a topic level's text, `LevelTable.none` if no topic has it.
     func level(_ text: [UInt8]) -> UInt32 { text.withUnsafeBytes { levels.find($0) } }
 

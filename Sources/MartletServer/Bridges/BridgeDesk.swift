@@ -56,6 +56,9 @@ final class BridgeDesk {
             uniquingKeysWith: { first, _ in first })
     }
 
+    /// Where the bridges tell whether they are connected.
+    var stateTopics: Set<[UInt8]> { Set(rows.values.compactMap { $0.plan?.settings.stateTopic?.bytes }) }
+
     /// Which topics are for which connections of bridges that have several, by their client identifiers here.
     var topicParts: [EncodedString: TopicPart] {
         Dictionary(rows.values.compactMap(\.plan).flatMap(\.topicParts), uniquingKeysWith: { first, _ in first })

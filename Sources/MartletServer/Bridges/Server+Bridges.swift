@@ -39,9 +39,9 @@ extension Server {
 
     /// Does what an administrator wants of a bridge.
     func perform(_ order: BridgeOrder, onBridge name: String) -> BridgeOrderOutcome {
-        let (bounds, parts) = (bridges.queueBounds, bridges.topicParts)
+        let (bounds, parts, states) = (bridges.queueBounds, bridges.topicParts, bridges.stateTopics)
         let outcome = bridges.perform(order, on: name, configuration, places)
-        if bridges.queueBounds != bounds || bridges.topicParts != parts { renewSettings() }
+        if bridges.queueBounds != bounds || bridges.topicParts != parts || bridges.stateTopics != states { renewSettings() }
         tellBridges()
         if case .done = outcome { log.write(.notice, "Bridge \(name) is \(order.word) by an administrator.") }
         return outcome

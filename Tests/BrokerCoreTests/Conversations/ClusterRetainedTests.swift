@@ -117,7 +117,7 @@ import Testing
         client.publish("a", "1", retain: true)
         client.publish("b", "2")
         client.publish("a", "", retain: true)
-        client.publish("$SYS/broker/connection/x/state", "1", retain: true)
+        client.publish("$SYS/broker/connection/client/state", "1", retain: true)
         let told = changes(broker)
         #expect(told.map { "\($0.topic) \($0.payload)" } == ["a 1", "a "] && Set(told.map(\.change)).count == 2)
         #expect(told.allSatisfy { $0.change.node == 0 && !$0.origin.isEmpty && $0.serial == 0 })

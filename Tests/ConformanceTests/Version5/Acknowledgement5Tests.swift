@@ -109,4 +109,125 @@ import Testing
         unsubscriber.send(.unsubscribe(UnsubscribePacket(packetIdentifier: 1, filters: filters.map(\.filter))))
         #expect(unsubscriber.ending == .closed(.packetTooLarge))
     }
+
+    /// Of the first SUBACK, UNSUBACK, PUBACK or PUBREC.
+    private func reason(_ packet: ControlPacket) -> EncodedString? {
+        switch packet {
+        case .acknowledgement(let packet): packet.properties.reasonString
+        case .suback(let packet): packet.properties.reasonString
+        case .unsuback(let packet): packet.properties.reasonString
+        default: nil
+        }
+    }
+
+    private func strict(shards: Int) -> SimulatedBroker {
+        func rule(_ permission: AccessPermission, _ filter: String) -> AccessRule? {
+            AccessFilter(Array(filter.utf8), isPattern: false).map { AccessRule(permission, $0) }
+        }
+        return SimulatedBroker(
+            shards: shards,
+            settings: SimulatedBroker.testSettings {
+                $0.topicBytesMax = 20
+                $0.payloadBytesMax = 10
+                $0.sharedSubscriptionAvailable = false
+                $0.subscriptionsPerClientMax = 1
+                $0.listeners[0].checksAccessOnSubscribe = true
+                $0.listeners[0].accessControl = AccessControl(
+                    anonymous: [rule([.read, .write], "open/#"), rule([.deny], "open/shut/#")].compactMap { $0 }, users: [:],
+                    patterns: [], file: "/etc/secret.acl")
+            })
+    }
+
+    @Test(arguments: [1, 4], [QoS.atLeastOnce, .exactlyOnce])
+    func `PUBACK and PUBREC say in words why a message was not taken, and nothing of the rules`(shards: Int, qos: QoS) {
+        let client = strict(shards: shards).connected("a")
+        for (topic, payload, code, words) in [
+            ("$SYS/x", "", .notAuthorized, "the topic is the broker's own"),
+            ("open/shut/x", "", .notAuthorized, "not authorized to publish to this topic"),
+            ("else", "", .notAuthorized, "not authorized to publish to this topic"),
+            ("open/1234567890123456", "", .topicNameInvalid, "the topic has more than 20 bytes"),
+            ("open/a", "12345678901", .implementationSpecificError, "the payload has more than 10 bytes"),
+        ] as [(EncodedString, String, ReasonCode, EncodedString)] {
+            let answer = client.publish(topic, payload, qos: qos)
+            #expect(answer?.reasonCode == code && answer?.properties.reasonString == words, "\(topic)")
+        }
+        #expect(client.publish("open/a", "", qos: qos)?.properties.isEmpty == true)
+    }
+
+    @Test(arguments: [1, 4]) func `SUBACK says in words which filters were refused, and why`(shards: Int) {
+        let client = strict(shards: shards).connected("a")
+        #expect(client.subscribe("else")?.properties.reasonString == "not authorized to subscribe to this topic filter")
+        #expect(client.subscribe("open/a")?.properties.isEmpty == true)
+        let filters = ["open/a", "else", "$share/g/open/a", "open/b", "open/1234567890123456"] as [TopicFilter]
+        #expect(
+            client.subscribe(filters.map { Subscription(filter: $0) })?.properties.reasonString
+                == """
+                filter 2: not authorized to subscribe to this topic filter; filter 3: shared subscriptions are switched off; \
+                filter 4: quota exceeded: the client has as many subscriptions as it may; \
+                filter 5: the topic filter is too long or has too many levels
+                """)
+        let many = client.subscribe((0..<9).map { Subscription(filter: "else/\($0)") })
+        #expect(many?.properties.reasonString?.description.hasSuffix("; 4 more") == true)
+    }
+
+    @Test func `a client before 5 point 0 gets no words`() {
+        let broker = strict(shards: 1)
+        for version in [ProtocolVersion.v31, .v311] {
+            let client = broker.connected("a", version: version)
+            client.publish("else", qos: .atLeastOnce)
+            client.subscribe("else")
+            #expect(client.isConnected && client.packets.allSatisfy { reason($0) == nil })
+        }
+    }
+
+    @Test(
+        .statement("MQTT-3.1.2-29", .v5), .statement("MQTT-3.4.2-2", .v5), .statement("MQTT-3.5.2-2", .v5),
+        .statement("MQTT-3.9.2-1", .v5), arguments: UInt32(8)...80)
+    func `words come to those who want them and take a packet of that size`(sizeMax: UInt32) {
+        let broker = strict(shards: 1)
+        for asked in [nil, true, false] {
+            let client = broker.client("a")
+            client.connect(
+                properties: .having {
+                    $0.requestProblemInformation = asked
+                    $0.maximumPacketSize = max(sizeMax, 60)
+                })
+            #expect(client.isConnected)
+            client.publish("else", qos: .atLeastOnce)
+            client.publish("else", qos: .exactlyOnce)
+            client.subscribe("else")
+            let answers = client.packetsOfConnection.dropFirst()
+            #expect(answers.count == 3)
+            #expect(answers.allSatisfy { $0.encoded(version: .v5).count <= Int(max(sizeMax, 60)) })
+            if asked == false { #expect(answers.allSatisfy { reason($0) == nil }) }
+            if asked != false, sizeMax == 80 { #expect(answers.allSatisfy { reason($0) != nil }) }
+        }
+    }
+
+    @Test func `the words of acknowledgements that wait for the store come in their order`() {
+        let broker = SimulatedBroker(
+            shards: 1, settings: SimulatedBroker.testSettings { $0.payloadBytesMax = 10 }, store: SimulatedStore())
+        let client = broker.client("a")
+        client.connect(expiry: 100)
+        client.subscribe("t")
+        broker.store?.mode = .paused
+        let before = client.packets.count
+        for number in 0..<6 {
+            let payload = number % 2 == 0 ? "kept" : "much too large"
+            client.publish("t", payload, qos: number < 3 ? .atLeastOnce : .exactlyOnce, until: .sent)
+        }
+        broker.settle()
+        #expect(client.acknowledgements(.puback).isEmpty && client.acknowledgements(.pubrec).isEmpty)
+        for _ in 0..<4 { broker.commit() }
+        var answers: [AcknowledgementPacket] = []
+        for case .acknowledgement(let packet) in client.packets[before...] where packet.type == .puback || packet.type == .pubrec {
+            answers.append(packet)
+        }
+        #expect(
+            answers.filter { $0.type == .puback }.map(\.reasonCode.isError) == [false, true, false],
+            "\(client.packets.map(\.type)) \(client.ending)")
+        #expect(answers.filter { $0.type == .pubrec }.map(\.reasonCode.isError) == [true, false, true])
+        #expect(
+            answers.allSatisfy { $0.reasonCode.isError == ($0.properties.reasonString == "the payload has more than 10 bytes") })
+    }
 }

@@ -25,15 +25,25 @@ import Testing
         return broker
     }
 
-    private func auth(_ reason: ReasonCode, _ data: String?, method: EncodedString? = "TWO-STEP") -> ControlPacket {
+    private func auth(
+        _ reason: ReasonCode, _ data: String?, method: EncodedString? = "TWO-STEP", words: EncodedString? = nil
+    ) -> ControlPacket {
         .auth(
             AuthPacket(
                 reasonCode: reason,
                 properties: .having {
+                    $0.reasonString = words
                     $0.authenticationMethod = method
                     $0.authenticationData = data.map { Array($0.utf8) }
                 }))
     }
+
+    /// What the broker asks, and says at the end.
+    private func asked(_ data: String) -> ControlPacket {
+        auth(.continueAuthentication, data, words: "the server waits for the client's next answer")
+    }
+
+    private func proven(_ data: String) -> ControlPacket { auth(.success, data, words: "the client is authenticated again") }
 
     private func begin(_ broker: SimulatedBroker, limit: UInt32? = nil) -> TestClient {
         broker.connected("a") {
@@ -58,7 +68,7 @@ import Testing
         client.send(auth(.continueAuthentication, "once more"))
         client.send(auth(.continueAuthentication, "open sesame"))
         #expect(client.packets.map(\.type) == [.auth, .auth, .connack])
-        #expect(client.packets.prefix(2) == [auth(.continueAuthentication, "word?"), auth(.continueAuthentication, "really?")])
+        #expect(client.packets.prefix(2) == [asked("word?"), asked("really?")])
         #expect(client.connack?.properties.authenticationMethod == "TWO-STEP")
         #expect(client.connack?.properties.authenticationData == Array("welcome".utf8))
         #expect(client.ping())
@@ -157,11 +167,11 @@ import Testing
         client.send(auth(.continueAuthentication, "open sesame"))
         #expect(
             client.packets.dropFirst(count).map(\.type) == [.auth, .publish, .auth])
-        #expect(client.packets.last == auth(.success, "welcome"))
-        #expect(client.packets[count] == auth(.continueAuthentication, "word?"))
+        #expect(client.packets.last == proven("welcome"))
+        #expect(client.packets[count] == asked("word?"))
         // And again.
         client.send(auth(.reauthenticate, nil))
-        #expect(client.packets.last == auth(.continueAuthentication, "word?"))
+        #expect(client.packets.last == asked("word?"))
         #expect(client.ping())
     }
 
@@ -184,12 +194,22 @@ import Testing
         #expect(client.ending == .closed(.notAuthorized))
     }
 
-    @Test(.statement("MQTT-3.15.2-2", .v5), .statement("MQTT-3.15.2-3", .v5), .statement("MQTT-3.1.2-24", .v5), arguments: [1, 4])
-    func `AUTH has no explanation, and what is too large for the client ends the attempt`(shards: Int) {
+    @Test(
+        .statement("MQTT-3.15.2-2", .v5), .statement("MQTT-3.15.2-3", .v5), .statement("MQTT-3.1.2-24", .v5),
+        .statement("MQTT-3.1.2-29", .v5), arguments: [1, 4])
+    func `an explanation makes no AUTH larger than the client takes, and what is too large without one ends the attempt`(
+        shards: Int
+    ) {
         let broker = broker(shards: shards)
         // Type, length, code, property length, method (3 and 8), data (3 and 5).
         let fitting = begin(broker, limit: 23)
         #expect(fitting.packets == [auth(.continueAuthentication, "word?")])
+        #expect(begin(broker).packets == [asked("word?")])
+        let silent = broker.connected("b") {
+            $0.authenticationMethod = "TWO-STEP"
+            $0.requestProblemInformation = false
+        }
+        #expect(silent.packets == [auth(.continueAuthentication, "word?")])
         let limited = begin(broker, limit: 22)
         #expect(limited.packets.map(\.type) == [.connack])
         #expect(limited.connack?.reasonCode == .packetTooLarge)

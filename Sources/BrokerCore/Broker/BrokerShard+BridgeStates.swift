@@ -1,0 +1,91 @@
+import MQTTCodec
+
+/// Topics that begin with $, which are the broker's own; of those, bridges of other brokers tell below `$SYS/broker/connection/` whether they
+/// are there.
+///
+/// A bridge says with a bit of its protocol level that it is one, which is all that there is to know it by before MQTT 5.0; one of 5.0 has no
+/// such bit, and may tell of itself, by its Client Identifier. Everybody else needs a rule that says so. What this broker tells of its own
+/// bridges nobody else tells.
+extension BrokerShard {
+    /// Why nobody, or not this client, may publish to a topic that begins with $, in words; nil if the rules decide.
+    @inline(never)
+    func objection(toReserved topic: UnsafeRawBufferPointer, of session: Session) -> String? {
+        if topic.starts(with: "$share/".utf8) { return "topics below $share/ are for subscriptions" }
+        if Self.isControl(topic) {
+            // What a bridge brings in is somebody else's: it is no command.
+            return session.isBrokersOwn ? "a bridge brings no commands" : nil
+        }
+        guard Self.isSystem(topic) else { return nil }
+        guard Self.isBridgeState(topic) else { return "the topic is the broker's own" }
+        if isOfOwnBridge(topic) { return "the topic tells of a bridge of the broker's own" }
+        if session.isBrokersOwn || session.access?.allowsPublishing(below: topic) ?? false { return nil }
+        let isBridge = session.connection?.with { connection in
+            connection.isBridge
+                || connection.version == .v5 && Self.bridgeName(in: topic).elementsEqual(session.clientIdentifier.bytes)
+        }
+        return isBridge ?? false ? nil : "only a bridge tells of itself there"
+    }
+
+    /// Whether a will of the client may be published to a topic, as far as that is known when it comes in.
+    func mayLeaveWill(_ session: Session, _ topic: TopicName) -> Bool {
+        topic.bytes.first != UInt8(ascii: "$") || topic.bytes.withUnsafeBytes { objection(toReserved: $0, of: session) == nil }
+    }
+
+    /// Whether what a bridge of another broker tells of itself is more than it may be; nil for every other topic.
+    func isTooMuch(ofBridge topic: UnsafeRawBufferPointer, _ view: PublishView) -> Bool {
+        Self.isBridgeState(topic)
+            && topic.count + view.properties.count + view.payload.count > Limits.bridgeStateBytesMax
+    }
+
+    /// Whether another retained message of that kind has its place.
+    func hasPlace(forBridgeState topic: UnsafeRawBufferPointer) -> Bool {
+        guard Self.isBridgeState(topic), !isOfOwnBridge(topic), retained.find(topic) == nil else { return true }
+        return bridgeStates.takePlace(of: Limits.bridgeStatesMax / shardCount, now: now) {
+            retained.childCount(of: Self.bridgeRoot)
+        }
+    }
+
+    /// Clients may not publish what the broker says of itself; bridges tell of theirs. Nobody could subscribe to a topic that looks like a
+    /// shared subscription.
+    static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if topic.starts(with: "$share/".utf8) { return false }
+        return !isSystem(topic) || isBridgeState(topic)
+    }
+
+    private static func isSystem(_ topic: UnsafeRawBufferPointer) -> Bool {
+        topic.starts(with: "$SYS".utf8) && (topic.count == 4 || topic[4] == UInt8(ascii: "/"))
+    }
+
+    private static func isBridgeState(_ topic: UnsafeRawBufferPointer) -> Bool {
+        topic.count >= bridgeRoot.count + 1 + bridgeEnd.count && topic.starts(with: bridgeRoot)
+            && topic[bridgeRoot.count] == UInt8(ascii: "/") && topic.suffix(bridgeEnd.count).elementsEqual(bridgeEnd)
+    }
+
+    private static func bridgeName(in topic: UnsafeRawBufferPointer) -> Slice<UnsafeRawBufferPointer> {
+        topic.dropFirst(bridgeRoot.count + 1).dropLast(bridgeEnd.count)
+    }
+
+    func isOfOwnBridge(_ topic: UnsafeRawBufferPointer) -> Bool {
+        !settings.ownBridgeStates.isEmpty && settings.ownBridgeStates.contains(Array(topic))
+    }
+
+    private static let bridgeRoot = Array("$SYS/broker/connection".utf8)
+    private static let bridgeEnd = Array("/state".utf8)
+}
+
+/// How many retained messages bridges of other brokers have on a shard: as many as there were at most since it was last counted.
+struct BridgeStates {
+    private var keptCount = 0
+    private var countedAt: UInt64?
+
+    /// Whether there is a place for one more, of so many. Counts anew when all seem to be taken, at most once a second.
+    mutating func takePlace(of countMax: Int, now: UInt64, _ count: () -> Int) -> Bool {
+        if keptCount >= countMax {
+            guard countedAt.map({ now >= $0 + 1000 }) ?? true else { return false }
+            (keptCount, countedAt) = (count(), now)
+        }
+        guard keptCount < countMax else { return false }
+        keptCount += 1
+        return true
+    }
+}
