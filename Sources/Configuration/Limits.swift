@@ -17,6 +17,9 @@ enum Limits {
     /// Errors and warnings that are told. The first one that does not fit becomes a note that there are more.
     static let diagnosticsMax = 200
 
+    /// How many topic lines of bridges, each way for itself, are looked at for messages that go round; with more nothing is said of them.
+    static let bridgeLegsMax = 128
+
     /// Bytes of a wrong name that is compared with the right ones; a longer one gets no suggestion.
     static let comparedNameBytesMax = 64
 

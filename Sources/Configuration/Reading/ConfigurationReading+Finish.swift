@@ -11,6 +11,7 @@ extension ConfigurationReading {
         for (bridge, position) in zip(configuration.bridges, bridgePositions) {
             BridgeCheck(bridge: bridge, position: position).run(log: &log)
         }
+        warnOfBridgeLoops()
         let given = ConfigurationOption.clusterOptions.compactMap { option in position(of: option.name).map { (option.name, $0) } }
         ClusterCheck(cluster: configuration.cluster, positions: Dictionary(uniqueKeysWithValues: given)).run(log: &log)
         return ConfigurationResult(configuration: configuration, diagnostics: log.diagnostics, places: places)

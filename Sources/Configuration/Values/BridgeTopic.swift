@@ -29,15 +29,24 @@ public struct BridgeTopic: Sendable, Hashable {
 
     /// Whether a topic of the other broker may be one of this line and of `other`.
     func crosses(_ other: BridgeTopic) -> Bool {
-        func levels(_ topic: BridgeTopic) -> [Substring] {
-            let levels = (topic.remotePrefix + topic.pattern).split(separator: "/", omittingEmptySubsequences: false)
-            return levels.first == "$share" ? Array(levels.dropFirst(2)) : levels
-        }
-        let (mine, others) = (levels(self), levels(other))
-        for place in 0..<max(mine.count, others.count) {
-            let pair = [mine, others].map { place < $0.count ? $0[place] : nil }
+        Self.overlap(levels(behind: remotePrefix), other.levels(behind: other.remotePrefix))
+    }
+
+    /// A topic of the line with one of its prefixes, by level, as subscriptions match it.
+    func levels(behind prefix: String) -> [Substring] {
+        let levels = (prefix + pattern).split(separator: "/", omittingEmptySubsequences: false)
+        return levels.first == "$share" ? Array(levels.dropFirst(2)) : levels
+    }
+
+    /// Whether a topic may be of both filters.
+    static func overlap(_ one: [Substring], _ other: [Substring]) -> Bool {
+        let wild: Set<Substring?> = ["+", "#"]
+        for (first, second) in [(one, other), (other, one)]
+        where first.first?.first == "$" && wild.contains(second.first) { return false }
+        for place in 0..<max(one.count, other.count) {
+            let pair = [one, other].map { place < $0.count ? $0[place] : nil }
             if pair.contains("#") { return true }
-            guard let one = pair[0], let two = pair[1], one == two || pair.contains("+") else { return false }
+            guard let mine = pair[0], let others = pair[1], mine == others || pair.contains("+") else { return false }
         }
         return true
     }

@@ -329,7 +329,7 @@ final class BridgeDesk {
             if let (twin, identifier) = clash(of: plan, named: section.name) {
                 return .failure(Refusal(reasons: ["local_clientid: \(identifier) is that of bridge \(twin) too."]))
             }
-            return .success((plan, words(.warning)))
+            return .success((plan, words(.warning) + [bridge.loop(in: configuration)].compactMap { $0 }))
         } catch {
             guard case .bridge(_, let reason) = error else { return .failure(Refusal(reasons: ["\(error)"])) }
             return .failure(Refusal(reasons: [reason + "."]))
