@@ -228,7 +228,8 @@ let package = Package(
             ],
             swiftSettings: house),
         .testTarget(
-            name: "ClusterTests", dependencies: ["BrokerCore", "Cluster", "MQTTCodec", "SeededRandom", "TestBasics"],
+            name: "ClusterTests",
+            dependencies: ["BrokerCore", "Cluster", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "SeededRandom", "TestBasics"],
             swiftSettings: house),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house

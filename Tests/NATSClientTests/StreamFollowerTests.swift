@@ -208,6 +208,23 @@ import Testing
         #expect(played.given == [6] && played.effects() == [])
     }
 
+    @Test func `a record that was lost is missed when the consumer says how many it has sent, also if no other follows`() {
+        let played = Played(from: 1)
+        played.join(first: 1, last: 2)
+        played.record(1, 1, pending: 1)
+        played.record(2, 2)
+        _ = played.effects()
+        played.answer("", headers: "100 Idle Heartbeat\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2", to: "_INBOX.f.1.r")
+        #expect(played.effects() == [])
+        played.answer("", headers: "100 Idle Heartbeat\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 3", to: "_INBOX.f.1.r")
+        #expect(played.effects() == ["STREAM.INFO.S"] && played.follower.next == 3)
+        played.find(first: 1, last: 3)
+        _ = played.effects()
+        played.answer("{}")
+        played.record(3, 1)
+        #expect(played.given == [1, 2, 3])
+    }
+
     @Test func `a consumer whose server is behind is not taken for one that has nothing to give`() {
         let played = Played(from: 1)
         played.attach()

@@ -119,6 +119,21 @@ import Testing
         return message
     }
 
+    @Test(
+        arguments: [
+            (10_077, "maximum bytes exceeded", true, false), (10_077, "maximum messages exceeded", true, false),
+            (10_077, "store is closed", false, false), (10_077, "write x: no space left on device", true, true),
+            (10_002, "resource limits exceeded for account", true, false), (10_023, "insufficient resources", true, true),
+            (10_047, "insufficient storage resources available", true, true), (10_008, "temporarily unavailable", false, false),
+            (10_054, "message size exceeds maximum allowed", false, false),
+        ] as [(Int, String, Bool, Bool)])
+    func `what the servers have no room for is told from what they cannot do just now`(
+        number: Int, text: String, lacksRoom: Bool, isOfServers: Bool
+    ) {
+        let error = JetStreamError(code: 503, errorCode: number, text: text)
+        #expect(error.lacksRoom == lacksRoom && error.isOfServers == isOfServers)
+    }
+
     @Test func `JetStream's answers are read`() throws {
         let stored = try answer("", #"{"stream":"S","seq":7,"duplicate":true}"#)
         #expect(try JetStreamAnswer.acknowledgement(stored) == PublishAcknowledgement(stream: "S", sequence: 7, isDuplicate: true))
@@ -133,7 +148,7 @@ import Testing
         let missing = #expect(throws: JetStreamError.self) {
             try JetStreamAnswer.stored(answer("NATS/1.0 404 Message Not Found\r\n\r\n", ""))
         }
-        #expect(missing?.isMissing == true)
+        #expect(missing?.isMissing == true && missing?.lacksRoom == false)
         let last = try JetStreamAnswer.last(
             answer("", "{\"message\":{\"subject\":\"s.a\",\"seq\":12,\"data\":\"dmFsdWU=\",\"time\":\"\"}}"))
         #expect(last?.sequence == 12 && last?.payload == Array("value".utf8) && last?.isDeletion == false)

@@ -333,6 +333,8 @@ public final class StreamFollower {
         deadline = now + Limits.followSilenceMillisecondsMax
         switch headers?.status {
         case 100:
+            // It says how many it has sent. Where the last one was lost, nothing else would show that before the next one is stored.
+            if let sent = headers?["Nats-Last-Consumer"].flatMap({ UInt64($0) }), sent > consumerSequence { return begin(now: now) }
             // It comes when there is nothing to give. The answer to an earlier question may be lost.
             asksForRest = false
             askForRest()

@@ -10,11 +10,14 @@ import SeededRandom
 /// - Who follows the stream gets all of it in order; some are told a second late.
 /// - With an expected number for a subject, nothing is stored unless the last of that subject has it; 0 means that there is none.
 /// - Where a subject keeps one message, the older goes; with a time to live a message goes by itself, and a marker takes its place.
+/// - What has gone leaves a hole, and a stream that has become empty keeps the number of its last message.
+/// - Without room a message is refused at once.
 final class EngineStream {
     enum Answer: Equatable {
         case stored(UInt64, isDuplicate: Bool)
         case wrongLast
         case unavailable
+        case noRoom
     }
 
     struct Record {
@@ -54,9 +57,9 @@ final class EngineStream {
         }
     }
 
-    private unowned let engine: EngineModel
-    private let clock: SimulatedClock
-    private let replicas: [Int]
+    unowned let engine: EngineModel
+    let clock: SimulatedClock
+    let replicas: [Int]
     private let windowMicroseconds: UInt64
     private(set) var leader: Int?
     private var term = 0
@@ -64,7 +67,15 @@ final class EngineStream {
     /// What the leader has taken and not stored, in order.
     private var taken: [Taken] = []
     private var isStoring = false
+    /// All that was ever stored.
     private(set) var records: [Record] = []
+    /// The numbers of those that have gone.
+    private(set) var gone: Set<UInt64> = []
+    private let keepsOneOfSubject: Bool
+    /// Whether it takes nothing more, for want of room.
+    var isFull = false
+    /// Those of real followers.
+    var consumers: [EngineConsumer] = []
     private var identifiers: [String: (sequence: UInt64, at: UInt64)] = [:]
     /// The last number of each subject.
     private(set) var lastSequences: [String: UInt64] = [:]
@@ -72,7 +83,8 @@ final class EngineStream {
     /// The bytes of all records.
     private(set) var storedBytes = 0
 
-    init(engine: EngineModel, replicas: [Int], windowMicroseconds: UInt64 = 120_000_000) {
+    init(engine: EngineModel, replicas: [Int], windowMicroseconds: UInt64 = 120_000_000, keepsOneOfSubject: Bool = false) {
+        self.keepsOneOfSubject = keepsOneOfSubject
         self.engine = engine
         clock = engine.clock
         self.replicas = replicas
@@ -102,7 +114,7 @@ final class EngineStream {
             }
         }
         if leader == nil { elect() } else { store() }
-        for follower in followers { feed(follower) }
+        feedAll()
     }
 
     /// The leader hands over, as when its server is stopped in peace.
@@ -123,7 +135,7 @@ final class EngineStream {
             guard !candidates.isEmpty else { return elect() }
             leader = candidates[clock.random.below(candidates.count)]
             store()
-            for follower in followers { feed(follower) }
+            feedAll()
         }
     }
 
@@ -157,6 +169,7 @@ final class EngineStream {
             }
             if taken.contains(where: { $0.messageID == identifier }) { return message.answer(.unavailable) }
         }
+        if isFull { return message.answer(.noRoom) }
         if message.expected != nil, taken.contains(where: { $0.subject == message.subject }) { return message.answer(.wrongLast) }
         taken.append(message)
         store()
@@ -185,6 +198,7 @@ final class EngineStream {
     private func append(_ subject: String, _ payload: [UInt8], isMarker: Bool, milliseconds: UInt64?) -> UInt64 {
         let sequence = UInt64(records.count) + 1
         records.append(Record(sequence: sequence, subject: subject, payload: payload, at: clock.now, isMarker: isMarker))
+        if keepsOneOfSubject, let before = lastSequences[subject] { gone.insert(before) }
         lastSequences[subject] = sequence
         storedBytes += payload.count
         if let milliseconds {
@@ -192,7 +206,7 @@ final class EngineStream {
             let skew = UInt64(clock.random.below(500_000))
             expire(subject, sequence, after: max(milliseconds * 1000, skew) - skew)
         }
-        for follower in followers { feed(follower) }
+        feedAll()
         return sequence
     }
 
@@ -212,7 +226,31 @@ final class EngineStream {
         return record.isMarker ? nil : record
     }
 
+    // MARK: What goes
+
+    func isThere(_ record: Record) -> Bool { !gone.contains(record.sequence) }
+
+    /// A message goes: its time has come, or somebody has deleted it.
+    func forget(_ record: Record) {
+        guard gone.insert(record.sequence).inserted, lastSequences[record.subject] == record.sequence else { return }
+        lastSequences[record.subject] = nil
+    }
+
+    /// All go.
+    func purge() { for record in records { forget(record) } }
+
+    /// Its first and its last number, as its servers tell them.
+    var ends: (first: UInt64, last: UInt64) {
+        let first = records.first { isThere($0) }?.sequence ?? (records.isEmpty ? 0 : lastSequence + 1)
+        return (first, lastSequence)
+    }
+
     // MARK: Reading
+
+    private func feedAll() {
+        for follower in followers { feed(follower) }
+        for consumer in consumers { feed(consumer) }
+    }
 
     /// Gives everything from a number on, in order and as it comes, as long as the connection stands.
     func follow(from sequence: UInt64, by connection: EngineConnection, _ receive: @escaping (Record) -> Void) {
@@ -235,7 +273,10 @@ final class EngineStream {
     }
 
     /// Forgets those whose connection is gone.
-    func prune() { followers.removeAll { $0.connection?.isOpen != true } }
+    func prune() {
+        followers.removeAll { $0.connection?.isOpen != true }
+        consumers.removeAll { $0.connection?.isOpen != true }
+    }
 
     /// Reads the last message of each subject, as it is when the question reaches the leader; `answer` may never be called.
     func readLast(by connection: EngineConnection, _ answer: @escaping ([Record]?) -> Void) {

@@ -1,4 +1,5 @@
 import MQTTCodec
+import NATSClient
 import SeededRandom
 
 @testable import Cluster
@@ -17,6 +18,9 @@ final class LogWorld: CustomStringConvertible {
     /// What publishers were told.
     private(set) var acknowledged: Set<UInt64> = []
     private(set) var unknown: Set<UInt64> = []
+    private(set) var refused: Set<UInt64> = []
+    /// How many records there had been when they were too old.
+    private var agedRecords = 0
     let topics = ["a", "b"]
     let outageMilliseconds: UInt64
 
@@ -60,7 +64,7 @@ final class LogWorld: CustomStringConvertible {
     // MARK: Chance
 
     func step(faults: Bool) {
-        switch clock.random.below(faults ? 30 : 20) {
+        switch clock.random.below(faults ? 34 : 20) {
         case 0..<20:
             let node = nodes[clock.random.below(nodes.count)]
             for _ in 0...clock.random.below(6) { publish(at: node) }
@@ -76,6 +80,8 @@ final class LogWorld: CustomStringConvertible {
             let node = nodes.remove(at: clock.random.below(nodes.count))
             node.stop()
             startNode()
+        case 29: stream.isFull.toggle()
+        case 30: if clock.random.oneIn(3) { age() }
         default: clock.run(for: UInt64.random(in: 1...20, using: &clock.random) * 1_000_000)
         }
         look()
@@ -88,7 +94,15 @@ final class LogWorld: CustomStringConvertible {
         stream.prune()
     }
 
+    /// Nothing happens for longer than the log keeps its records.
+    private func age() {
+        heal()
+        stream.purge()
+        agedRecords = stream.records.count
+    }
+
     func heal() {
+        stream.isFull = false
         (0..<3).forEach { engine.start($0) }
         engine.mend()
         for _ in 0..<60 {
@@ -117,20 +131,31 @@ final class LogWorld: CustomStringConvertible {
         if !unknown.insert(number).inserted || acknowledged.contains(number) { fail("message \(number) has two fates") }
     }
 
+    /// It is not there, and its publisher knows.
+    func refused(_ number: UInt64) {
+        refused.insert(number)
+        if acknowledged.contains(number) { fail("message \(number) is acknowledged and refused") }
+    }
+
     // MARK: Promises
 
     func check() {
         heal()
-        var longest: [UInt64] = []
+        let longest = LogNode.messages(in: stream.records)
+        let newest = LogNode.messages(in: stream.records, behind: agedRecords)
         for node in nodes {
+            if !node.hasCaughtUp { fail("node \(node.id) has not come to the log's end with all well") }
+            if node.writer.lacksRoom { fail("node \(node.id) does not know that there is room") }
             if node.writer.recordCount > 0 { fail("node \(node.id) has something under way with all well") }
             if node.writer.waitingBytes != 0 { fail("node \(node.id) counts \(node.writer.waitingBytes) bytes that wait") }
-            if node.read.count > longest.count { longest = node.read }
         }
-        for node in nodes where node.read != longest { fail("node \(node.id) has read something else, or less") }
+        for node in nodes where node.read.count < newest.count || !longest.suffix(node.read.count).elementsEqual(node.read) {
+            fail("node \(node.id) has read something else, or less")
+        }
         let all = Set(longest)
         if all.count != longest.count { fail("a message is in the log twice") }
         for number in acknowledged.subtracting(all).sorted() { fail("message \(number) is acknowledged and not in the log") }
+        for number in refused.intersection(all).sorted() { fail("message \(number) is refused and in the log") }
         var last: [String: UInt64] = [:]
         for number in longest {
             guard let message = published[number] else { return fail("nobody has published \(number)") }
@@ -150,7 +175,16 @@ final class LogNode: EngineClient, LogSink {
     var publishers: [Int] = []
     private(set) var read: [UInt64] = []
     private var order = LogOrder()
-    private var nextSequence: UInt64 = 1
+    private lazy var follower = EngineFollower("n\(id)", from: 1, of: world.stream) { [unowned self] in
+        receive($0, $1)
+    } tell: { [unowned self] in
+        switch $0 {
+        case .found: hasCaughtUp = false
+        case .caughtUp: hasCaughtUp = true
+        case .ask, .otherReplicas, .failed: return
+        }
+    }
+    private(set) var hasCaughtUp = false
     private var isRunning = true
     private var ticking: UInt64?
     /// Who has published what was not answered, in order.
@@ -168,6 +202,7 @@ final class LogNode: EngineClient, LogSink {
 
     func stop() {
         isRunning = false
+        follower.end()
         connection?.close()
     }
 
@@ -178,7 +213,7 @@ final class LogNode: EngineClient, LogSink {
             guard !up.isEmpty else { return dial() }
             let made = world.engine.connect(self, to: up[clock.random.below(up.count)])
             connection = made
-            world.stream.follow(from: nextSequence, by: made) { [self] in receive($0) }
+            follower.attached(made)
             writer.attached(now: clock.milliseconds, self)
             schedule()
         }
@@ -186,6 +221,7 @@ final class LogNode: EngineClient, LogSink {
 
     func closed() {
         connection = nil
+        follower.detached()
         writer.detached()
         dial()
     }
@@ -219,20 +255,35 @@ final class LogNode: EngineClient, LogSink {
         schedule()
     }
 
-    private func receive(_ record: EngineStream.Record) {
-        guard isRunning, record.sequence == nextSequence else { return }
-        nextSequence += 1
-        record.payload.withUnsafeBytes { bytes in
-            guard let bundle = Bundle(bytes) else { return world.fail("a record cannot be read") }
-            guard order.counts(bundle, at: record.sequence) else { return }
-            let isWhole = bundle.forEach { entry in
-                switch entry {
-                case .will, .dealt, .heir, .gone, .receipt, .delivery: world.fail("an entry that nobody has written")
-                case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
-                }
+    private func receive(_ sequence: UInt64, _ bytes: UnsafeRawBufferPointer) {
+        guard isRunning else { return }
+        Self.take(bytes, sequence, &order, &read) { world.fail($0) }
+    }
+
+    private static func take(
+        _ bytes: UnsafeRawBufferPointer, _ sequence: UInt64, _ order: inout LogOrder, _ read: inout [UInt64],
+        _ fail: (String) -> Void
+    ) {
+        guard let bundle = Bundle(bytes) else { return fail("a record cannot be read") }
+        guard order.counts(bundle, at: sequence) else { return }
+        let isWhole = bundle.forEach { entry in
+            switch entry {
+            case .will, .dealt, .heir, .gone, .delivery: fail("an entry that nobody has written")
+            case .receipt(_, let receipt): if receipt.epoch > 0 { fail("an entry that nobody has written") }
+            case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
             }
-            if !isWhole { world.fail("a record cannot be read to its end") }
         }
+        if !isWhole { fail("a record cannot be read to its end") }
+    }
+
+    /// What whoever has read all of these has read behind so many of them.
+    static func messages(in records: [EngineStream.Record], behind count: Int = 0) -> [UInt64] {
+        var (order, read) = (LogOrder(), [UInt64]())
+        for record in records {
+            if Int(record.sequence) == count + 1 { read = [] }
+            record.payload.withUnsafeBytes { take($0, record.sequence, &order, &read) { _ in } }
+        }
+        return records.count <= count ? [] : read
     }
 
     // MARK: LogSink
@@ -244,6 +295,7 @@ final class LogNode: EngineClient, LogSink {
             switch answer {
             case .stored(let sequence, _):
                 writer.answered(lane: lane, number: number, .stored(at: sequence), now: clock.milliseconds, self)
+            case .noRoom: writer.answered(lane: lane, number: number, .noRoom, now: clock.milliseconds, self)
             case .unavailable, .wrongLast:
                 writer.answered(lane: lane, number: number, .unavailable, now: clock.milliseconds, self)
             }
@@ -252,6 +304,7 @@ final class LogNode: EngineClient, LogSink {
     }
 
     func stored(_ token: UInt64, at sequence: UInt64) {
+        guard token != LogWriter.noToken else { return }
         guard let publisher = world.published[token]?.publisher, owed[publisher]?.first == token else {
             return world.fail("message \(token) is confirmed before what its publisher has sent earlier")
         }
@@ -263,7 +316,7 @@ final class LogNode: EngineClient, LogSink {
     func failed(_ token: UInt64, _ failure: LogFailure) {
         guard let publisher = world.published[token]?.publisher else { return }
         owed[publisher]?.removeAll { $0 == token }
-        world.unknown(token)
+        if failure == .noRoom { world.refused(token) } else { world.unknown(token) }
         if let index = publishers.firstIndex(of: publisher) { publishers[index] = world.nextPublisher() }
     }
 }

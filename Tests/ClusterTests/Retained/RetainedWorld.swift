@@ -1,4 +1,5 @@
 import MQTTCodec
+import NATSClient
 import SeededRandom
 
 @testable import BrokerCore
@@ -15,13 +16,15 @@ final class RetainedWorld: CustomStringConvertible {
     private(set) var failures: [String] = []
     private var lastNode: UInt64 = 0
     private var lastValue: UInt64 = 0
+    /// Those whose time is over.
+    private(set) var expired: Set<UInt64> = []
     let topics = ["a", "b", "c", "d"]
 
     init(seed: UInt64) {
         self.seed = seed
         clock = SimulatedClock(seed: seed)
         engine = EngineModel(clock: clock, serverCount: 3)
-        stream = EngineStream(engine: engine, replicas: [0, 1, 2])
+        stream = EngineStream(engine: engine, replicas: [0, 1, 2], keepsOneOfSubject: true)
         for index in 0..<3 {
             // One brings messages of its own from when it was alone.
             startNode(store: index == 0 ? ["a": 1_000_000, "own": 1_000_001] : [:], isMember: false)
@@ -44,7 +47,7 @@ final class RetainedWorld: CustomStringConvertible {
     // MARK: Chance
 
     func step() {
-        switch clock.random.below(32) {
+        switch clock.random.below(36) {
         case 0..<22: publish(at: nodes[clock.random.below(nodes.count)])
         case 22..<25: nodes[clock.random.below(nodes.count)].connection?.breakDown()
         case 25: engine.kill(clock.random.below(3))
@@ -59,6 +62,10 @@ final class RetainedWorld: CustomStringConvertible {
             let node = nodes.remove(at: clock.random.below(nodes.count))
             node.stop()
             startNode(store: node.values, isMember: node.isMember)
+        case 31: stream.isFull.toggle()
+        case 32: expire()
+        case 33: loseMarks()
+        case 34: if clock.random.oneIn(3) { purge() }
         default: clock.run(for: UInt64.random(in: 1...20, using: &clock.random) * 1_000_000)
         }
         look()
@@ -72,16 +79,62 @@ final class RetainedWorld: CustomStringConvertible {
         node.publish(topics[clock.random.below(topics.count)], lastValue, isDeletion: clock.random.oneIn(4))
     }
 
+    /// The time of a message is over, on the servers as on all nodes.
+    private func expire() {
+        // A change that has gone before its node has read it would be awaited for as long as its topic does not change.
+        guard nodes.allSatisfy({ $0.unsettled.count == 0 && $0.lane.waitingCount == 0 }) else { return }
+        let there = stream.records.filter { stream.isThere($0) }
+        guard let record = there.randomElement(using: &clock.random) else { return }
+        let value = record.payload.withUnsafeBytes { RetainedRecord($0).map { RetainedNode.number($0.payload) } }
+        guard let value, value > 0 else { return }
+        stream.forget(record)
+        expired.insert(value)
+        for node in nodes { node.expire(value) }
+    }
+
+    /// Marks of deletions stay for longer than anybody is away who does not read all: they go when all have read them.
+    private func loseMarks() {
+        settle()
+        for record in stream.records where stream.isThere(record) {
+            let isMark = record.payload.withUnsafeBytes { RetainedRecord($0)?.payload.isEmpty } ?? false
+            if isMark { stream.forget(record) }
+        }
+    }
+
+    /// Somebody purges the stream, and all nodes are started again: it is what counts.
+    private func purge() {
+        settle()
+        stream.purge()
+        let before = nodes
+        nodes = []
+        for node in before {
+            node.stop()
+            startNode(store: node.values, isMember: node.isMember)
+        }
+    }
+
     private func look() {
         stream.look()
         stream.prune()
     }
 
+    /// All is well for a while.
+    private func settle() {
+        stream.isFull = false
+        (0..<3).forEach { engine.start($0) }
+        engine.mend()
+        for _ in 0..<60 {
+            look()
+            clock.run(for: 1_000_000)
+        }
+    }
+
     // MARK: Promises
 
     func check() {
-        (0..<3).forEach { engine.start($0) }
-        engine.mend()
+        // Nothing follows it that would help.
+        if clock.random.oneIn(3) { purge() }
+        settle()
         // Long enough for what dead nodes have told of and not stored.
         for _ in 0..<150 {
             look()
@@ -99,7 +152,7 @@ final class RetainedWorld: CustomStringConvertible {
     /// What the stream has last of each topic; without what is deleted.
     private func newestInStream() -> [String: UInt64] {
         var found: [String: UInt64] = [:]
-        for record in stream.records where !record.isMarker {
+        for record in stream.records where stream.isThere(record) {
             record.payload.withUnsafeBytes { bytes in
                 guard let record = RetainedRecord(bytes) else { return fail("a record cannot be read") }
                 let topic = String(decoding: record.topic, as: UTF8.self)
@@ -142,6 +195,7 @@ final class RetainedNode: EngineClient, RetainedSink {
     /// What the lane wants, done when its call is over.
     private var wantedSequence: UInt64?
     private var wantedSweep: (place: Int, offers: Bool, round: UInt64)?
+    private var follower: EngineFollower?
     private var following = 0
 
     init(_ id: NodeID, world: RetainedWorld, store: [String: UInt64], isMember: Bool) {
@@ -155,36 +209,28 @@ final class RetainedNode: EngineClient, RetainedSink {
 
     func stop() {
         isRunning = false
+        follower?.end()
         connection?.close()
     }
 
     func dial() {
+        if follower == nil { follow(1) }
         clock.after(clock.delay(500...50_000, rareFactor: 20)) { [self] in
             guard isRunning, connection == nil else { return }
             let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
             guard !up.isEmpty else { return dial() }
-            connection = world.engine.connect(self, to: up[clock.random.below(up.count)])
-            find()
-        }
-    }
-
-    /// Asks for the stream until it is there.
-    private func find() {
-        guard let made = connection else { return }
-        var isFound = false
-        world.stream.readLast(by: made) { [self] records in
-            guard isRunning, connection === made, records != nil, !isFound else { return }
-            isFound = true
-            lane.found(lastSequence: world.stream.lastSequence, now: clock.milliseconds, self)
+            let made = world.engine.connect(self, to: up[clock.random.below(up.count)])
+            connection = made
+            follower?.attached(made)
             settle()
         }
-        clock.after(500_000) { [self] in if isRunning, connection === made, !isFound { find() } }
     }
 
     func closed() {
         connection = nil
+        follower?.detached()
         lane.detached(now: clock.milliseconds)
-        following += 1
+        settle()
         dial()
     }
 
@@ -214,29 +260,36 @@ final class RetainedNode: EngineClient, RetainedSink {
 
     private func look() {
         for (topic, value) in unsettled.takeOverdue(now: clock.milliseconds) {
-            values[topic] = value
+            values[topic] = living(value)
             marks?.insert(topic)
         }
         if unsettled.hasStale(now: clock.milliseconds) { lane.foundStale(self) }
     }
 
+    /// As `RetainedRunner` does it.
     private func follow(_ sequence: UInt64) {
-        guard let connection else { return }
+        guard follower?.next != sequence else { return }
+        follower?.end()
         following += 1
-        let reading = following
-        var order = sequence
-        // Of each topic the stream keeps one.
-        world.stream.follow(from: sequence, by: connection) { [self] record in
-            guard isRunning, reading == following, record.sequence == order else { return }
-            order += 1
-            // Of each topic the stream keeps one: what was replaced before it was read does not come.
-            guard world.stream.lastSequences[record.subject] == record.sequence || clock.random.oneIn(2) else { return }
-            record.payload.withUnsafeBytes {
-                lane.received($0, sequence: record.sequence, self)
+        let made = EngineFollower("n\(id)r\(following)", from: sequence, of: world.stream) { [unowned self] sequence, payload in
+            lane.received(payload, sequence: sequence, self)
+            settle()
+        } tell: { [unowned self] effect in
+            switch effect {
+            case .found(_, let last): lane.found(lastSequence: last, now: clock.milliseconds, self)
+            case .caughtUp: lane.caughtUp(self)
+            case .ask, .otherReplicas, .failed: return
             }
             settle()
         }
+        follower = made
+        if let connection { made.attached(connection) }
     }
+
+    /// A message's time is over.
+    func expire(_ value: UInt64) { for (topic, other) in values where other == value { values[topic] = nil } }
+
+    private func living(_ value: UInt64?) -> UInt64? { value.flatMap { world.expired.contains($0) ? nil : $0 } }
 
     // MARK: Messages
 
@@ -274,7 +327,7 @@ final class RetainedNode: EngineClient, RetainedSink {
     }
 
     private func set(_ topic: String, _ value: UInt64?, _ change: RetainedChange) {
-        values[topic] = value
+        values[topic] = living(value)
         marks?.insert(topic)
         unsettled.note(Array(topic.utf8), change, now: clock.milliseconds)
     }
@@ -297,7 +350,7 @@ final class RetainedNode: EngineClient, RetainedSink {
                 switch answer {
                 case .stored: .stored
                 case .wrongLast: .known
-                case .unavailable: .unavailable
+                case .unavailable, .noRoom: .unavailable
                 }
             lane.answered(change.number, result, now: clock.milliseconds, self)
             settle()
@@ -318,7 +371,7 @@ final class RetainedNode: EngineClient, RetainedSink {
         marks?.insert(topic)
         let value = record.payload.isEmpty ? nil : Self.number(record.payload)
         let change = RetainedChange(node: record.node.rawValue, number: record.number)
-        if unsettled.settle(Array(record.topic), change, (topic, value)) { values[topic] = value }
+        if unsettled.settle(Array(record.topic), change, (topic, value)) { values[topic] = living(value) }
     }
 
     func beginReading() {

@@ -130,7 +130,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                 switch answer {
                 case .stored(let sequence, _): lease.renewed(askedAt: askedAt, at: sequence, now: now)
                 case .wrongLast: look()
-                case .unavailable: break
+                case .unavailable, .noRoom: break
                 }
                 begin()
             }
@@ -235,7 +235,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                     switch answer {
                     case .stored(let sequence, _): .stored(at: sequence)
                     case .wrongLast: .conflict
-                    case .unavailable: .unavailable
+                    case .unavailable, .noRoom: .unavailable
                     }
                 keeper?.written(session, number: number, told, now: now, self)
             }
