@@ -8,9 +8,9 @@ import time
 
 import pytest
 from cluster.site import Site
-from cluster.test_sessions import LASTS, TAKEN_OVER, UNAVAILABLE, PatientWire
+from cluster.test_sessions import LASTS, SHUTTING_DOWN, TAKEN_OVER, UNAVAILABLE, PatientWire
 from harness.waiting import PATIENCE, wait_until
-from harness.wire import PUBLISH, Will
+from harness.wire import PUBACK, PUBLISH, Will
 
 pytestmark = [pytest.mark.martlet("mosquitto has no cluster"), pytest.mark.timeout(240)]
 
@@ -155,3 +155,36 @@ def test_the_logs_tell_that_a_node_is_gone_and_count_those_who_wait(kept, absent
     assert len(re.findall(r"disconnected due to server unavailable", log(0))) == 1
     status, closed = kept.nodes[0].ask("connections/closed?limit=100")
     assert status == 200 and sum(row["clientid"] in group for row in closed["data"]) >= len(group)
+
+
+def test_without_a_majority_of_the_servers_all_clients_are_disconnected_and_come_back(kept):
+    lasting, idle = next(names), next(names)
+    # One on each node, of which one server lives on.
+    wires = [open_to(kept.nodes[0], lasting, clean=False, properties=LASTS), open_to(kept.nodes[1], idle), open_to(kept.nodes[2], "")]
+    assert [reason for _, reason, _ in wires] == [0, 0, 0]
+    wires[0][0].subscribe(lasting, 1)
+    logs = [len(node.broker.log) for node in kept.nodes]
+    for server in kept.servers[1:]:
+        server.kill()
+    try:
+        for wire, _, _ in wires:
+            assert wire.receive_end(2 * PATIENCE) == SHUTTING_DOWN
+        # Whoever comes then is to come again later.
+        wire, reason, _ = open_to(kept.nodes[0], "")
+        assert reason == UNAVAILABLE
+        wire.close()
+    finally:
+        for server in kept.servers[1:]:
+            server.start(waits=False)
+        for server in kept.servers:
+            server.is_well()
+        kept.is_whole()
+    wire = PatientWire(kept.nodes[1].port, "mqttv5")
+    present, reason = wire.connect(lasting, clean=False, properties=LASTS)
+    assert present and reason == 0
+    wire.publish(lasting, "x", qos=1)
+    assert {wire.receive().kind, wire.receive().kind} == {PUBACK, PUBLISH}
+    wire.close()
+    # That the others' leases had ended too is no news of a node that is gone.
+    for node, log in zip(kept.nodes, logs):
+        assert "is gone, its lease has ended" not in node.broker.log[log:]
