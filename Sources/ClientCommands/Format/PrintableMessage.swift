@@ -36,8 +36,10 @@ public struct MessagePrinter: Sendable {
     private let addsNewline: Bool
     private let isForTerminal: Bool
 
-    /// - Parameter isForTerminal: whether a terminal shows it: then nothing that others have written moves its cursor or turns the
-    ///   direction of writing. Everywhere else bytes stay as they are.
+    /// - Parameters:
+    ///   - arguments: say how messages are shown.
+    ///   - isForTerminal: whether a terminal shows them: then nothing that others have written moves its cursor or turns the direction of
+    ///     writing. Everywhere else bytes stay as they are.
     public init(_ arguments: ClientArguments, isForTerminal: Bool = false) {
         (output, isPretty, addsNewline) = (arguments.output, arguments.isPretty, arguments.addsNewline)
         self.isForTerminal = isForTerminal
