@@ -25,6 +25,9 @@ enum Limits {
     /// Steps that the scans of retained messages take in a turn; the rest goes on in the next.
     static let scanStepsPerTurn = 4096
 
+    /// Such steps that one SUBSCRIBE may take as it is answered; the rest of it waits for the end of the turn.
+    static let scanStepsAtOnce = 256
+
     /// Places that all questions together look at in a turn; the rest goes on in the next. A share group's members are looked at together.
     static let queryStepsPerTurn = 400
 
@@ -104,16 +107,45 @@ enum Limits {
     /// Subscriptions or clients written to the log in a turn; the rest goes on in the next.
     static let rowsLoggedPerTurn = 1000
 
+    /// Steps of SUBSCRIBE and UNSUBSCRIBE packets in a turn, for those that come in it, and once more for those that are open from earlier turns;
+    /// the rest goes on in the next. A step is a level of a Topic Filter: some 0.5 µs, 2 ms in all.
+    static let packetStepsPerTurn = 4096
+
+    /// Such steps that one client's open packet makes before others have their turn.
+    static let packetStepsPerSlice = 1024
+
+    /// Connections that have had their turn and are still kept in front of those that wait for it.
+    static let openPacketsSkippedMax = 1024
+
+    /// Steps in a turn of taking the subscriptions of ended sessions out of the tree, for sessions that end in it, and once more for those that
+    /// have ended before; the rest is taken out in the next. A step is a level of a Topic Filter: some 0.2 µs, 2 ms in all.
+    static let endedStepsPerTurn = 8192
+
     /// Queued messages of ended sessions given up in a turn; the rest goes on in the next.
     static let entriesEndedPerTurn = 4096
 
-    /// Timers that fire in a turn; the others fire in the next.
-    static let timersFiredPerTurn = 4096
+    /// Steps of timers in a turn, each that fires being one; the others fire in the next.
+    static let timerStepsPerTurn = 4096
+
+    /// Those that it takes to end a connection or a session, or to publish a will: 128 of them a turn, some 2 ms.
+    static let timerStepsOfEnd = 32
 
     // What is told of clients.
 
     /// Events of clients that are published in a second, by all shards together; beyond them their number is told.
     static let presenceEventsPerSecondMax = 10_000
+
+    /// Bytes of the names, filters and words in them, by all shards together; beyond them the same.
+    static let presenceBytesPerSecondMax = 8 << 20
+
+    /// Bytes of a Client Identifier, a user name or a Topic Filter in such an event; the rest is cut, and `truncated` says so.
+    static let presenceNameBytesMax = 1024
+
+    /// Bytes of an event besides those.
+    static let presenceFrameBytes = 256
+
+    /// Events that are published in a turn; the others are in the next ones, in order. Each is some 5 µs of work beside that of its receivers.
+    static let presenceEventsPerTurn = 256
 
     /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one.
     static let droppingClientsMax = 1000
@@ -364,6 +396,9 @@ enum Limits {
 
     /// Connections that are looked at in a turn for clients that are banned; the others wait for the next turn.
     static let banSweepConnectionsPerTurn = 2000
+
+    /// Those of them that are ended in a turn; the others the same. Each is some 15 µs of work.
+    static let banSweepEndsPerTurn = 128
 
     /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over.
     static let offendersMax = 10_000

@@ -117,12 +117,19 @@ extension SimulatedBroker {
 
     /// One piece for each connection that has something to read; now and then another, as in a busy turn of a loop.
     private func deliverInput(to shard: SimulatedShard) {
+        var unreadable: [SimulatedConnection] = []
+        defer { for connection in unreadable { hasInput(connection) } }
         repeat {
             let readable = shard.readable
             shard.readable = []
             for connection in readable {
                 connection.place.isQueued = false
                 guard let id = connection.place.id, !connection.isClosed else { continue }
+                guard !shard.core.hasOpenPacket(id) else {
+                    // It is read from when that is done with.
+                    unreadable.append(connection)
+                    continue
+                }
                 if connection.hasInput {
                     connection.takePiece().withUnsafeBytes { shard.core.received($0, from: id) }
                     if connection.hasInput || connection.isLost { hasInput(connection) }

@@ -37,9 +37,19 @@ struct RightsDesk {
         func concerns(_ session: Session) -> Bool { changes.contains { $0.concerns(session) } }
     }
 
+    /// The subscriptions of one session, which are looked at over as many turns as it takes.
+    struct Check {
+        let sessionKey: UInt64
+        /// The indexes of their records as the look began: one that has ended since is nobody's or another's.
+        var records: [UInt32]
+        var groups: [TopicFilter]
+    }
+
     private var untold: [RightsChange] = []
     var renewal: Walk?
     var dismissal: Walk?
+    /// Of the session at which the second walk stands; nil before any of its subscriptions was looked at.
+    var check: Check?
     private var leaving: [RightsChange] = []
     /// How many steps were made so far: tests see by it how much a turn does.
     var stepCount = 0
@@ -76,71 +86,92 @@ extension BrokerShard {
     func stepRights() {
         rights.begin()
         if var walk = rights.renewal {
-            let isOver = step(&walk) { session in
+            let isOver = step(&walk) { session, _ in
                 self.renewAccess(session)
-                return Limits.rightsStepsOfRenewal
+                return (Limits.rightsStepsOfRenewal, true)
             }
             rights.renewal = walk
             if isOver { rights.endRenewal() }
         } else if var walk = rights.dismissal {
-            let isOver = step(&walk) { self.dismiss($0) }
+            let isOver = step(&walk) { self.dismiss($0, $1) }
             rights.dismissal = isOver ? nil : walk
         }
     }
 
     /// Looks at the next sessions, each a step, until the turn's steps are made.
     ///
-    /// - Parameter body: says how many steps more a session has taken.
+    /// - Parameter body: gets how many steps are left, and says how many more a session has taken, and whether it is done with.
     /// - Returns: whether all sessions were looked at. One that is made meanwhile has its rights already.
-    private func step(_ walk: inout RightsDesk.Walk, _ body: (Session) -> Int) -> Bool {
+    private func step(_ walk: inout RightsDesk.Walk, _ body: (Session, Int) -> (steps: Int, isDone: Bool)) -> Bool {
         let end = sessions.indexEnd
         var steps = 0
         while walk.place < end, steps < Limits.rightsStepsPerTurn {
             steps += 1
-            let place = walk.place
-            walk.place += 1
-            guard let session = sessions.session(at: place), walk.concerns(session) else { continue }
-            steps += body(session)
+            guard let session = sessions.session(at: walk.place), walk.concerns(session) else {
+                walk.place += 1
+                continue
+            }
+            let (taken, isDone) = body(session, Limits.rightsStepsPerTurn - steps)
+            steps += taken
+            if isDone { walk.place += 1 }
         }
         rights.stepCount += steps
         return walk.place >= end
     }
 
-    /// Ends the connection of a session's client, if there is one.
+    /// Ends the connection of a session's client, if there is one, when its subscriptions were looked at, if it stays.
     ///
-    /// - Returns: how many steps that took.
-    private func dismiss(_ session: Session) -> Int {
-        let steps = session.expiryIntervalSeconds > 0 ? removeForbiddenSubscriptions(of: session) : 0
-        guard let connection = session.connection?.object else { return steps }
+    /// - Returns: how many steps that took, and whether it is done.
+    private func dismiss(_ session: Session, _ stepsLeft: Int) -> (steps: Int, isDone: Bool) {
+        var steps = 0
+        if session.expiryIntervalSeconds > 0, let access = session.access {
+            steps = removeForbiddenSubscriptions(of: session, access, stepsLeft)
+            guard rights.check == nil else { return (steps, false) }
+        }
+        guard let connection = session.connection?.object else { return (steps, true) }
         session.will = nil
         refuse(connection, .administrativeAction, because: "its login or its rights have changed.")
-        return steps + Limits.rightsStepsOfDismissal
+        return (steps + Limits.rightsStepsOfDismissal, true)
     }
 
+    /// Looks at the subscriptions of a session, as far as the steps go; `rights.check` is nil when all were looked at.
+    ///
     /// - Returns: how many steps that took.
-    private func removeForbiddenSubscriptions(of session: Session) -> Int {
-        guard let access = session.access else { return 0 }
-        var forbidden: [TopicFilter] = []
-        var count = session.groups.count
-        var record = session.firstSubscription
-        while record != SubscriptionRecord.none {
-            count += 1
-            if let filter = TopicFilter(tree.filter(of: record)), !access.maySubscribe(filter, asksLists: false) {
-                forbidden.append(filter)
-            }
-            record = tree.records[record].nextOfSession
-        }
-        for membership in session.groups {
-            guard let filter = membership.name.topicFilter, !access.maySubscribe(filter, asksLists: false) else { continue }
-            forbidden.append(filter)
-        }
-        for filter in forbidden where unsubscribe(session, filter) {
+    private func removeForbiddenSubscriptions(of session: Session, _ access: AccessPolicy, _ stepsLeft: Int) -> Int {
+        var check = rights.check.flatMap { $0.sessionKey == session.key ? $0 : nil } ?? beginCheck(of: session)
+        var steps = 0
+        var hasChanged = false
+        while steps < stepsLeft, let filter = nextSubscription(&check, of: session) {
+            steps += Limits.rightsStepsOfSubscription + OpenPackets.steps(of: filter)
+            guard !access.maySubscribe(filter, asksLists: false), unsubscribe(session, filter) else { continue }
+            hasChanged = true
             if isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
-        if !forbidden.isEmpty {
+        if hasChanged {
             recount(session)
             noteChange(of: session)
         }
-        return count * Limits.rightsStepsOfSubscription
+        rights.check = check.records.isEmpty && check.groups.isEmpty ? nil : check
+        return steps
+    }
+
+    private func beginCheck(of session: Session) -> RightsDesk.Check {
+        var check = RightsDesk.Check(
+            sessionKey: session.key, records: [], groups: session.groups.compactMap { $0.name.topicFilter })
+        var record = session.firstSubscription
+        while record != SubscriptionRecord.none {
+            check.records.append(record)
+            record = tree.records[record].nextOfSession
+        }
+        return check
+    }
+
+    /// The filter that is looked at next; nil if there is none left.
+    private func nextSubscription(_ check: inout RightsDesk.Check, of session: Session) -> TopicFilter? {
+        while let record = check.records.popLast() {
+            guard let (subscriber, _) = tree.holder(at: record), subscriber == .session(session.index) else { continue }
+            if let filter = TopicFilter(tree.filter(of: record)) { return filter }
+        }
+        return check.groups.popLast()
     }
 }

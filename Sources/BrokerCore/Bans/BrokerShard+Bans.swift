@@ -27,16 +27,21 @@ extension BrokerShard {
     /// Looks at some of the connections for clients that are banned.
     func stepBanSweep() {
         guard let place = banSweep else { return }
+        var next = place
         let end = min(place + Limits.banSweepConnectionsPerTurn, connections.slotCount)
-        for slot in place..<end {
+        var left = Limits.banSweepEndsPerTurn
+        while next < end, left > 0 {
+            let slot = next
+            next += 1
             guard let connection = connections.connection(inSlot: slot), connection.state == .connected, !connection.isLocal,
                 let session = connection.session,
                 let ban = bans.ban(
                     ofClient: session.clientIdentifier, user: connection.userName, address: connection.info.address)
             else { continue }
+            left -= 1
             refuse(connection, .administrativeAction, because: ban.reason.isEmpty ? "it is banned." : "it is banned: \(ban.reason)")
         }
-        banSweep = end < connections.slotCount ? end : nil
+        banSweep = next < connections.slotCount ? next : nil
     }
 
     // MARK: Offences

@@ -60,6 +60,7 @@ extension BrokerShard {
         connection.state = .closing
         connection.inbound.reset()
         connection.extras?.pendingConnect = nil
+        if connection.hasOpenPacket { dropOpenPacket(of: connection) }
         recount(connection)
         wheel.disarm(connection.timer)
         connection.timer = wheel.arm(
@@ -88,6 +89,7 @@ extension BrokerShard {
         if !unanswered.isEmpty { unanswered.remove(connection.id) }
         if connection.isTraced { unmark(connection) }
         connection.extras = nil
+        connection.hasOpenPacket = false
         recount(connection)
         connections.remove(connection)
     }

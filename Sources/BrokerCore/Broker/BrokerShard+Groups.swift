@@ -41,21 +41,25 @@ extension BrokerShard {
     }
 
     /// The session ends: it leaves its groups, and others get what it had not acknowledged.
-    func leaveGroups(_ session: Session) {
-        guard !session.groups.isEmpty else { return }
+    ///
+    /// - Returns: those that nobody was told of yet, because they are too many for a turn.
+    func leaveGroups(_ session: Session) -> [GroupMembership] {
+        guard !session.groups.isEmpty else { return [] }
         let pending = session.outbox.takeShared()
         let memberships = session.groups
         session.groups.removeAll()
         statistics.sharedSubscriptions -= memberships.count
+        var told = 0
         for membership in memberships {
-            forgetSubscription(membership.storeNumber)
-            tellOthers(.group(membership.name, .left(sessionKey: session.key)))
-            tellCluster(membership.name.filter, isWanted: false)
             groups[membership.group]?.leave(sessionKey: session.key)
-            tellGroup(membership.name)
+            guard endedSessions.stepsLeft > 0 else { continue }
+            tellLeft(membership, by: session.key)
+            endedSessions.count(OpenPackets.steps(of: membership.name.filter))
+            told += 1
         }
         for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
-        for membership in memberships { removeIfEmpty(membership.group) }
+        for membership in memberships.prefix(told) { removeIfEmpty(membership.group) }
+        return Array(memberships.dropFirst(told))
     }
 
     /// The session leaves its groups, and keeps what they have given it.

@@ -18,6 +18,8 @@ extension BrokerShard {
         connection.traffic.receivedBytes &+= UInt64(bytes.count)
         if connection.state == .authenticating {
             keepUnread(bytes, of: connection)
+        } else if connection.hasOpenPacket {
+            connection.inbound.append(bytes)
         } else if connection.inbound.isEmpty {
             consume(bytes, connection)
         } else {
@@ -55,7 +57,7 @@ extension BrokerShard {
                 start: rest.baseAddress.unsafelyUnwrapped + size.header, count: size.total &- size.header)
             handle(firstByte: rest[0], body: body, connection)
             offset &+= size.total
-            if connection.state != .connected { break }
+            if connection.state != .connected || connection.hasOpenPacket { break }
         }
         keepRest(bytes, offset, connection)
     }
@@ -91,8 +93,11 @@ extension BrokerShard {
                 return
             }
             handleKept(size, connection)
+            if connection.hasOpenPacket { break }
         }
-        if connection.inbound.isEmpty, connection.state == .connected || connection.state == .awaitingConnect {
+        if connection.hasOpenPacket {
+            if offset < bytes.count { connection.inbound.append(UnsafeRawBufferPointer(rebasing: bytes[offset...])) }
+        } else if connection.inbound.isEmpty, connection.state == .connected || connection.state == .awaitingConnect {
             consume(UnsafeRawBufferPointer(rebasing: bytes[offset...]), connection)
         } else if connection.state == .authenticating {
             keepUnread(UnsafeRawBufferPointer(rebasing: bytes[offset...]), of: connection)
@@ -111,7 +116,7 @@ extension BrokerShard {
         packet.reset()
     }
 
-    /// Works off what was kept while a decision was awaited.
+    /// Works off what was kept while a decision was awaited, or an earlier packet was worked off.
     func resumeInbound(_ connection: Connection) {
         guard !connection.inbound.isEmpty else { return }
         var kept = connection.inbound

@@ -62,7 +62,18 @@ extension BrokerShard {
 
     private func settle(_ filters: Set<[UInt8]>, _ owed: OwedRetained, of session: Session) {
         if owed.isEmpty { session.owed = nil }
-        for filter in filters.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+        let sorted = filters.sorted { left, right in
+            left.withUnsafeBytes { left in right.withUnsafeBytes { MemoryComparison.precedes(left, $0) } }
+        }
+        scans.unsettled.add(sorted, sessionIndex: session.index, sessionKey: session.key)
+    }
+
+    /// Writes some of the rows that are to be written anew.
+    func stepUnsettledRows() {
+        var steps = Limits.scanStepsPerTurn
+        while steps > 0, let (rows, filter) = scans.unsettled.next() {
+            steps -= OpenPackets.steps(of: filter)
+            guard let session = sessions.find(index: rows.sessionIndex, key: rows.sessionKey) else { continue }
             let record = filter.withUnsafeBytes { tree.find($0, subscriber: .session(session.index)) }
             guard record != SubscriptionRecord.none, tree.records[record].storeNumber != 0, let filter = TopicFilter(filter) else {
                 continue

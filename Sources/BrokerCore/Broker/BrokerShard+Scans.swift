@@ -23,15 +23,18 @@ extension BrokerShard {
             query.startStamp = retained.stamp
             scans[place].want(query)
         }
-        askWanted(place)
+        // The others are asked at the end of the turn.
+        var steps = Limits.scanStepsAtOnce
+        askWanted(place, &steps)
         scans.removeIfEmpty(at: place)
     }
 
-    /// The queries of a session whose turn it is, as far as it has room for the answers.
-    private func askWanted(_ place: Int) {
+    /// The queries of a session whose turn it is, as far as it has room for the answers, and the steps go, of which a filter takes its levels.
+    private func askWanted(_ place: Int, _ steps: inout Int) {
         guard let session = sessions.find(index: scans[place].sessionIndex, key: scans[place].sessionKey) else { return }
-        while mayAsk(session, place), let query = scans[place].nextWanted() {
+        while steps > 0, mayAsk(session, place), let query = scans[place].nextWanted() {
             scans.visitCount += 1
+            steps = max(0, steps - OpenPackets.steps(of: query.filter))
             ask(query, session, place)
         }
     }
@@ -162,7 +165,7 @@ extension BrokerShard {
         for finished in scans.takeFinished(at: place) where finished.query.shard != index {
             tell(.retainedFinished(finished.query, scan: finished.number), finished.query.shard)
         }
-        if isOwn { askWanted(place) } else { scans[place].isStuck = steps > 0 }
+        if isOwn { askWanted(place, &steps) } else { scans[place].isStuck = steps > 0 }
     }
 
     /// Takes one scan further.

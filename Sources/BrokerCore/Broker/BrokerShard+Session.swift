@@ -4,6 +4,9 @@ import MQTTCodec
 extension BrokerShard {
     /// Ends a session: its subscriptions, its messages and its place among share groups. [MQTT-4.1.0-2 v5]
     ///
+    /// Its subscriptions match nothing any more when this returns, and its Client Identifier is free. Those that are too many for a turn are
+    /// taken out of the tree in the next ones: `BrokerShard+EndedSessions`.
+    ///
     /// - Parameters:
     ///   - session: the session.
     ///   - publishesWill: whether its will is due.
@@ -20,16 +23,20 @@ extension BrokerShard {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
-        while session.firstSubscription != SubscriptionRecord.none {
-            removeSubscription(session.firstSubscription, of: session)
+        while session.firstSubscription != SubscriptionRecord.none, endedSessions.stepsLeft > 0 {
+            endedSessions.count(removeSubscription(session.firstSubscription, of: session))
         }
-        leaveGroups(session)
+        let memberships = leaveGroups(session)
         cancelScans(of: session)
         abandonOutbox(of: session)
         forget(session)
         session.receivedIdentifiers.removeAll()
         uncount(session)
-        sessions.remove(session)
+        if session.firstSubscription == SubscriptionRecord.none, memberships.isEmpty {
+            sessions.remove(session)
+        } else {
+            keepRemains(of: session, memberships)
+        }
         if session.leavesPlace { sessionCount.leave() }
     }
 

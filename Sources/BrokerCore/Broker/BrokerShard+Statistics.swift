@@ -71,7 +71,7 @@ extension BrokerShard {
 
     /// A name as one level of a topic: `%`, `/`, `+`, `#` and control characters become `%XX`.
     public static func topicLevel(of name: EncodedString) -> String {
-        String(decoding: PresenceMessage.level(of: name), as: UTF8.self)
+        String(decoding: PresenceMessage.level(of: name.bytes), as: UTF8.self)
     }
 
     /// Publishes a value below `$SYS`, retained; an empty one takes it back.

@@ -3,30 +3,43 @@ import MQTTCodec
 /// SUBSCRIBE and UNSUBSCRIBE.
 extension BrokerShard {
     func handleSubscribe(_ packet: SubscribePacket, _ connection: Connection) {
-        guard let session = connection.session else { return }
+        guard connection.session != nil else { return }
         log(.debug) { "Received SUBSCRIBE from \(connection.name)" }
         let identifier = packet.properties.subscriptionIdentifiers.first ?? 0
         if identifier != 0, connection.advertisedLimits?.subscriptionIdentifiersAvailable == false {
             refuse(connection, .subscriptionIdentifiersNotSupported, because: "Subscription Identifiers are switched off.")
             return
         }
-        var answer = SubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
-        var wanted: [RetainedQuery] = []
-        var marks: [EndMark] = []
-        var mustWait = false
+        var open = OpenSubscribe(packet)
+        if !goOn(with: &open, connection) { keepOpen(.subscribe(open), of: connection) }
+    }
+
+    /// Works off the filters of a SUBSCRIBE that are not done with yet, as far as the turn's steps go.
+    ///
+    /// - Returns: false if it has to go on in another turn.
+    func goOn(with open: inout OpenSubscribe, _ connection: Connection) -> Bool {
+        guard let session = connection.session else { return true }
+        let identifier = open.packet.properties.subscriptionIdentifiers.first ?? 0
         // mosquitto's bridges of 3.1 and 3.1.1, which have no options to ask with.
         let isPlainBridge = connection.isBridge && connection.version != .v5
         // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
-        for asked in packet.subscriptions {
+        while open.position < open.packet.subscriptions.count {
+            let asked = open.packet.subscriptions[open.position]
+            guard openPackets.take(asked.filter) else {
+                recount(session)
+                noteChange(of: session)
+                return false
+            }
+            open.position += 1
             if let mark = EndMark(asked.filter, connection: connection.id, identifier: identifier) {
                 let isTaken = takes(mark, connection)
-                if isTaken { marks.append(mark) }
+                if isTaken { open.marks.append(mark) }
                 let refusal: ReasonCode = connection.version == .v5 ? .quotaExceeded : .unspecifiedError
-                answer.reasonCodes.append(isTaken ? .success : refusal)
+                open.answer.reasonCodes.append(isTaken ? .success : refusal)
                 continue
             }
             guard let subscription = mounted(asked, connection) else {
-                answer.reasonCodes.append(connection.version == .v5 ? .topicFilterInvalid : .unspecifiedError)
+                open.answer.reasonCodes.append(connection.version == .v5 ? .topicFilterInvalid : .unspecifiedError)
                 continue
             }
             if let reason = objection(to: subscription, session) {
@@ -34,23 +47,23 @@ extension BrokerShard {
                 if reason == .malformedPacket, !connection.isLocal {
                     recount(session)
                     refuse(connection, reason, because: "a Topic Filter has more than \(settings.topicLevelsMax) levels.")
-                    return
+                    return true
                 }
                 let told = reason == .malformedPacket ? .topicFilterInvalid : reason
-                answer.reasonCodes.append(connection.version == .v5 ? told : .unspecifiedError)
+                open.answer.reasonCodes.append(connection.version == .v5 ? told : .unspecifiedError)
                 continue
             }
             let granted = min(subscription.options.maximumQoS, settings.listeners[connection.info.listener].maximumQoS)
             let terms = SubscriptionTerms(
                 maximumQoS: granted, noLocal: subscription.options.noLocal || isPlainBridge,
                 retainAsPublished: subscription.options.retainAsPublished || isPlainBridge, identifier: identifier)
-            answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
+            open.answer.reasonCodes.append(ReasonCode(rawValue: granted.rawValue))
             log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
-            let (isNew, wantsRetained) = subscribe(session, subscription, terms, &mustWait)
+            let (isNew, wantsRetained) = subscribe(session, subscription, terms, &open.mustWait)
             if isPresenceTold { tellSubscription(of: session, subscription.filter, subscription.options, isNew: isNew) }
             if wantsRetained {
-                wanted.append(
+                open.wanted.append(
                     RetainedQuery(
                         filter: Array(subscription.filter.matchingBytes), shard: index, sessionIndex: session.index,
                         sessionKey: session.key, terms: terms,
@@ -59,12 +72,13 @@ extension BrokerShard {
         }
         recount(session)
         noteChange(of: session)
-        for mark in marks { wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
-        if mustWait || mail.isBarred {
-            hold(.suback(answer, wanted), connection.id)
+        for mark in open.marks { open.wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
+        if open.mustWait || mail.isBarred {
+            hold(.suback(open.answer, open.wanted), connection.id)
         } else {
-            promise(.suback(answer, wanted), to: connection)
+            promise(.suback(open.answer, open.wanted), to: connection)
         }
+        return true
     }
 
     /// Sends SUBACK, then what is retained.
@@ -78,28 +92,44 @@ extension BrokerShard {
     }
 
     func handleUnsubscribe(_ packet: UnsubscribePacket, _ connection: Connection) {
-        guard let session = connection.session else { return }
+        guard connection.session != nil else { return }
         log(.debug) { "Received UNSUBSCRIBE from \(connection.name)" }
-        var answer = UnsubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
-        for asked in packet.filters {
+        var open = OpenUnsubscribe(packet)
+        if !goOn(with: &open, connection) { keepOpen(.unsubscribe(open), of: connection) }
+    }
+
+    /// Works off the filters of an UNSUBSCRIBE that are not done with yet, as far as the turn's steps go.
+    ///
+    /// - Returns: false if it has to go on in another turn.
+    func goOn(with open: inout OpenUnsubscribe, _ connection: Connection) -> Bool {
+        guard let session = connection.session else { return true }
+        while open.position < open.packet.filters.count {
+            let asked = open.packet.filters[open.position]
+            guard openPackets.take(asked) else {
+                recount(session)
+                noteChange(of: session)
+                return false
+            }
+            open.position += 1
             guard let filter = mounted(asked, connection) else {
-                answer.reasonCodes.append(.noSubscriptionExisted)
+                open.answer.reasonCodes.append(.noSubscriptionExisted)
                 continue
             }
             guard session.access?.mayUnsubscribe(filter) ?? true else {
-                answer.reasonCodes.append(.notAuthorized)
+                open.answer.reasonCodes.append(.notAuthorized)
                 continue
             }
             log(.debug) { "\t\(filter)" }
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             let isGone = unsubscribe(session, filter)
-            answer.reasonCodes.append(isGone ? .success : .noSubscriptionExisted)
+            open.answer.reasonCodes.append(isGone ? .success : .noSubscriptionExisted)
             if isGone, isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
         recount(session)
         noteChange(of: session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
-        promise(.unsuback(answer), to: connection)
+        promise(.unsuback(open.answer), to: connection)
+        return true
     }
 
     /// Sends UNSUBACK.
@@ -233,9 +263,21 @@ extension BrokerShard {
         statistics.subscriptions += 1
     }
 
-    /// Takes a record out of the session's chain and out of the tree.
-    func removeSubscription(_ record: UInt32, of session: Session) {
+    /// Ends the subscription of a record.
+    ///
+    /// - Returns: how many steps that took, of which there is one for each level.
+    @discardableResult
+    func removeSubscription(_ record: UInt32, of session: Session) -> Int {
         if session.isFull { tellFullQueue(of: session, record, isThere: false) }
+        session.subscriptionCount -= 1
+        statistics.subscriptions -= 1
+        return takeOut(record, of: session)
+    }
+
+    /// Takes a record out of the session's chain and out of the tree.
+    ///
+    /// - Returns: the same.
+    func takeOut(_ record: UInt32, of session: Session) -> Int {
         let removed = tree.records[record]
         if removed.previousOfSession == SubscriptionRecord.none {
             session.firstSubscription = removed.nextOfSession
@@ -245,16 +287,13 @@ extension BrokerShard {
         if removed.nextOfSession != SubscriptionRecord.none {
             tree.records[removed.nextOfSession].previousOfSession = removed.previousOfSession
         }
-        session.subscriptionCount -= 1
-        statistics.subscriptions -= 1
         forgetSubscription(removed.storeNumber)
-        guard tellsInterest else {
-            tree.remove(record)
-            return
-        }
+        guard tellsInterest else { return 1 + tree.remove(record) }
         let filter = tree.filter(of: record)
-        tree.remove(record)
+        let levels = tree.remove(record)
         if !filter.withUnsafeBytes({ tree.hasSession($0) }) { tellInterest(filter, isWanted: false) }
+        // Its text was put together, and looked up.
+        return 1 + 3 * levels
     }
 
     /// Whether anybody else has to know what this shard's sessions subscribe to.

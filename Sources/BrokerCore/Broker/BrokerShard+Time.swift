@@ -13,9 +13,8 @@ extension BrokerShard {
         now = max(now, time)
         var fired = 0
         while let subject = wheel.popExpired(now: now) {
-            fire(subject)
-            fired += 1
-            if fired == Limits.timersFiredPerTurn {
+            fired += fire(subject)
+            if fired >= Limits.timerStepsPerTurn {
                 hasTimersLeft = true
                 return
             }
@@ -45,14 +44,18 @@ extension BrokerShard {
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation), at: deadline)
     }
 
-    private func fire(_ subject: TimerSubject) {
+    /// - Returns: how many steps that took.
+    private func fire(_ subject: TimerSubject) -> Int {
         switch subject.kind {
         case .connection:
             if let connection = connections.find(ConnectionID(slot: subject.index, generation: subject.generation)) {
-                connectionTimerFired(connection)
+                return connectionTimerFired(connection) ? Limits.timerStepsOfEnd : 1
             }
         case .session:
-            if let session = sessions.find(index: subject.index, generation: subject.generation) { sessionTimerFired(session) }
+            if let session = sessions.find(index: subject.index, generation: subject.generation) {
+                sessionTimerFired(session)
+                return Limits.timerStepsOfEnd
+            }
         case .statistics:
             systemTimerFired()
         case .retainedSweep:
@@ -60,13 +63,15 @@ extension BrokerShard {
         case .second:
             secondPassed()
         }
+        return 1
     }
 
-    private func connectionTimerFired(_ connection: Connection) {
+    /// - Returns: whether the connection ends.
+    private func connectionTimerFired(_ connection: Connection) -> Bool {
         connection.timer = TimerWheel.none
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            if refusesUnstarted(connection) || refusesUnclaimed(connection) { return }
+            if refusesUnstarted(connection) || refusesUnclaimed(connection) { return true }
             logConnection(.notice) {
                 "Client \(connection.name) [\(connection.info.address):\(connection.info.port)] sent no CONNECT in time, disconnecting."
             }
@@ -77,7 +82,12 @@ extension BrokerShard {
             // Activity since the timer was armed only wrote down its time; the timer follows it now.
             if deadline > now {
                 arm(connection, at: deadline)
-                return
+                return false
+            }
+            // Nothing is read from it meanwhile.
+            if connection.hasOpenPacket {
+                arm(connection, at: now + connection.keepAliveMilliseconds)
+                return false
             }
             logConnection(.notice, of: connection, reason: "keep alive") {
                 "Client \(connection.name) has exceeded timeout, disconnecting."
@@ -89,5 +99,6 @@ extension BrokerShard {
         case .closing:
             end(connection)
         }
+        return true
     }
 }

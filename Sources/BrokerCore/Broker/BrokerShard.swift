@@ -22,6 +22,8 @@ public final class BrokerShard {
     var connections = ConnectionTable()
     var tally = MemoryTally()
     var sessions: SessionTable
+    /// What is left of those that have ended.
+    var endedSessions = EndedSessions()
     var tree: SubscriptionTree
     var matches: MatchCache
     var retained: RetainedStore
@@ -107,6 +109,8 @@ public final class BrokerShard {
     var run = PublicationRun()
     /// Whether a client's packets are worked off, one after the other.
     var isGathering = false
+    /// The packets that take more than one turn.
+    var openPackets = OpenPackets()
     var effects: [Effect] = []
     /// Local clients that have answered what they were sent.
     var replyingLocals: [ConnectionID] = []
@@ -248,11 +252,15 @@ public final class BrokerShard {
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         assert(run.isEmpty)
-        if !presence.pending.isEmpty { publishPresence() }
+        if !openPackets.isEmpty { stepOpenPackets() }
+        if !endedSessions.isEmpty { stepEndedSessions() }
+        beginAllowances()
+        if presence.hasPending { publishPresence() }
         if !awaitingRoom.isEmpty { endAwaitingRoom() }
         if let cluster { dealUnclaimed(cluster) }
         stepScans()
         if scans.hasEnded { noteScansEnded() }
+        if !scans.unsettled.isEmpty { stepUnsettledRows() }
         if !orders.isEmpty { stepOrders() }
         if banSweep != nil { stepBanSweep() }
         if !rights.isEmpty { stepRights() }
@@ -304,8 +312,10 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty || banSweep != nil
-            || !presence.pending.isEmpty || !dirty.isEmpty || !effects.isEmpty || hasDurableWork || !mail.isEmpty
+        if scans.hasReadyScan || !scans.unsettled.isEmpty || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty
+            || banSweep != nil
+            || presence.hasPending || !openPackets.isEmpty || !endedSessions.isEmpty || !dirty.isEmpty || !effects.isEmpty
+            || hasDurableWork || !mail.isEmpty
             || cluster?.hasNews ?? false
         {
             return now
@@ -344,7 +354,13 @@ public final class BrokerShard {
     }
 
     /// Whether no connection is left.
-    public var isIdle: Bool { connections.count == 0 && isPersisted }
+    public var isIdle: Bool { connections.count == 0 && endedSessions.isEmpty && isPersisted }
+
+    /// Whether a packet of any client is still being worked off.
+    public var hasOpenPackets: Bool { !openPackets.isEmpty }
+
+    /// Whether a packet of this client is: nothing more is to be read from it until the next turn.
+    public func hasOpenPacket(_ id: ConnectionID) -> Bool { connections.find(id)?.hasOpenPacket ?? false }
 
     private func flush(_ connection: Connection, into sink: any OutputSink) {
         if connection.isLocal { return flushLocal(connection) }

@@ -60,6 +60,8 @@ final class Connection {
     var isLocal = false
     /// Whether its packets may be traced: `Tracer` says.
     var isTraced = false
+    /// Whether one of its packets is still being worked off; those behind it wait in `inbound`.
+    var hasOpenPacket = false
     /// Whether an end mark waits behind its session's queue.
     var hasQueuedEndMarks = false
     var session: Session?

@@ -8,7 +8,9 @@ final class ConnectionExtras {
     }
     private var pendingConnectBytes = 0
     /// The bytes of memory that it takes, with the topics of the client's aliases.
-    var heldBytes: Int { pendingConnectBytes + receivedAliases.byteCount }
+    var heldBytes: Int { pendingConnectBytes + receivedAliases.byteCount + (openPacket?.heldBytes ?? 0) }
+    /// The packet that is still being worked off.
+    var openPacket: WaitingPacket?
     /// The login that was accepted before it was known which shard the client lives on.
     var login: VerifiedLogin?
     /// The topics that the client gave aliases to.

@@ -24,4 +24,14 @@ enum MemoryComparison {
         guard let first = left.baseAddress, let second = right.baseAddress else { return true }
         return equal(first, second, count: left.count)
     }
+
+    /// Whether `left` stands before `right` in the order of their bytes, a beginning before what begins with it.
+    static func precedes(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+        let count = min(left.count, right.count)
+        var offset = 0
+        func word(_ bytes: UnsafeRawBufferPointer) -> UInt64 { bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
+        while count &- offset >= 8, word(left) == word(right) { offset &+= 8 }
+        while offset < count, left[offset] == right[offset] { offset &+= 1 }
+        return offset < count ? left[offset] < right[offset] : left.count < right.count
+    }
 }

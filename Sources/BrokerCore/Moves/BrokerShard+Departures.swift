@@ -94,10 +94,12 @@ extension BrokerShard {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
-        let departure = Departure(session, places: places, subscriptions: takeSubscriptions(of: session))
+        let departure = Departure(session, places: places)
         (departure.stepFloor, departure.passedOn) = (stepFloor, passedOn)
         if !session.groups.isEmpty { takeGroups(of: session, departure) }
         session.isMoving = true
+        // Nothing matches its subscriptions any more, which are taken from it over as many turns as it takes.
+        if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
         moves.departures[session.key] = departure
         keep(session)
         departure.deadline = now + Limits.departureMilliseconds
@@ -111,20 +113,23 @@ extension BrokerShard {
         return session.isReplaying ? floor : places.later(floor)
     }
 
-    private func takeSubscriptions(of session: Session) -> [Departure.HeldSubscription] {
-        var taken: [Departure.HeldSubscription] = []
-        while session.firstSubscription != SubscriptionRecord.none {
+    /// Takes subscriptions from a session that leaves, as far as the turn's steps go.
+    ///
+    /// - Returns: whether none is left.
+    private func takeSubscriptions(_ departure: Departure) -> Bool {
+        let session = departure.session
+        while session.firstSubscription != SubscriptionRecord.none, endedSessions.stepsLeft > 0 {
             let record = session.firstSubscription
             if let filter = TopicFilter(tree.filter(of: record)) {
-                taken.append(
+                departure.subscriptions.append(
                     Departure.HeldSubscription(
                         filter: filter, terms: tree.records[record].terms, storeNumber: tree.records[record].storeNumber))
                 // The row stays.
                 tree.setStoreNumber(0, of: record)
             }
-            removeSubscription(record, of: session)
+            endedSessions.count(3 * removeSubscription(record, of: session))
         }
-        return taken
+        return session.firstSubscription == SubscriptionRecord.none
     }
 
     /// Notes what its share groups are called in its pieces. It stays a member until it is gone: else what they deal meanwhile would find nobody if it
@@ -154,6 +159,8 @@ extension BrokerShard {
         endRun()
         session.isMoving = false
         takeBack(departure)
+        // Some may not have been taken yet.
+        if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
         for held in departure.subscriptions.reversed() {
             resubscribe(session, held.filter, held.terms, number: held.storeNumber)
         }
@@ -201,9 +208,13 @@ extension BrokerShard {
         moves.busyDepartures = []
         for key in busy {
             guard let departure = moves.departures[key] else { continue }
-            if departure.stage == .settling, !settles(departure) {
-                moves.busyDepartures.append(key)
-                continue
+            if departure.stage == .settling {
+                let isTaken = takeSubscriptions(departure)
+                if !isTaken { moves.hasNews = true }
+                guard isTaken, settles(departure) else {
+                    moves.busyDepartures.append(key)
+                    continue
+                }
             }
             give(departure)
         }

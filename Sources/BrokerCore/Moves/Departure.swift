@@ -29,7 +29,8 @@ final class Departure {
     let session: Session
     /// Up to where it has been given the log.
     let places: LogPlaces
-    let subscriptions: [HeldSubscription]
+    /// Those that were taken from it: all of them when it has settled.
+    var subscriptions: [HeldSubscription] = []
     /// Where the next keeper begins to learn what the log says of it, if this node has not read all of that; nil if it has.
     var stepFloor: FlowStep.Place?
     /// Until when it has passed on to others what its share groups had dealt it, or has got such from them; nil if it never has.
@@ -63,9 +64,7 @@ final class Departure {
     /// Tells a question to the store from those before the export began anew.
     var round = 0
 
-    init(_ session: Session, places: LogPlaces, subscriptions: [HeldSubscription]) {
-        (self.session, self.places, self.subscriptions) = (session, places, subscriptions)
-    }
+    init(_ session: Session, places: LogPlaces) { (self.session, self.places) = (session, places) }
 
     /// Begins at the first piece.
     func begin() {

@@ -3,20 +3,28 @@ import MQTTCodec
 /// Telling who comes and goes: as effects, to who watches; as messages below `$SYS/brokers/`; and to who asks later why a client has gone.
 ///
 /// ```
-///     something happens ─► tell ─► Effect.presence                           if anybody watches
-///                           └────► presence.pending ─► published in endTurn   if martlet_presence_events says so
+///     something happens ─► tell ─► Effect.presence             if anybody watches
+///                           └────► presence ─► published in     if martlet_presence_events says so,
+///                                              endTurn, some     and anybody subscribes to such topics
+///                                              in each turn
 /// ```
 /// Nothing of it costs anything while nobody wants to know, but that the last closed connections are remembered.
 extension BrokerShard {
     /// Whether anybody wants to hear of events.
-    var isPresenceTold: Bool { settings.tellsPresence || isWatched || settings.presenceTopics != .none }
+    var isPresenceTold: Bool { settings.tellsPresence || isWatched || isPresenceRead }
+
+    /// Whether events are published and somebody subscribes to topics of such: on whichever shard, whose interest stands in the tree. What a
+    /// node of a cluster says of its clients goes to no other.
+    private var isPresenceRead: Bool {
+        settings.presenceTopics != .none && PresenceMessage.root(settings).withUnsafeBytes { tree.hasFilters(below: $0) }
+    }
 
     /// Somebody wants to hear of events as `Effect.presence`, or nobody any more.
     public func watchPresence(_ isWatched: Bool) { self.isWatched = isWatched }
 
     private func tell(_ event: PresenceEvent) {
         if settings.tellsPresence || isWatched { effects.append(.presence(event)) }
-        guard event.isTold(by: settings.presenceTopics) else { return }
+        guard event.isTold(by: settings.presenceTopics), isPresenceRead else { return }
         if presence.add(event, now: now) { armSecond() }
     }
 
@@ -134,22 +142,30 @@ extension BrokerShard {
         if lost > 0 {
             let event = PresenceEvent.lost(count: lost, at: now)
             if settings.tellsPresence || isWatched { effects.append(.presence(event)) }
-            presence.pending.append(event)
+            presence.addLost(event)
         }
         if sweepSlowClients() { armSecond() }
     }
 
     // MARK: As messages
 
-    /// Publishes the events of this turn, each client's in order.
+    /// Publishes events, each client's in order; those that are too many for a turn wait for the next.
     @inline(never)
     func publishPresence() {
         endRun()
-        let events = presence.pending
-        presence.pending = []
-        for event in events {
-            guard let message = PresenceMessage(event, settings: settings) else { continue }
-            publishFromBroker(message.topic, message.payload, retain: false, qos: .atLeastOnce)
+        for _ in 0..<Limits.presenceEventsPerTurn {
+            guard let event = presence.takePending() else { return }
+            guard let topic = PresenceMessage.topic(of: event, settings), isRead(topic),
+                let payload = PresenceMessage.payload(of: event, settings)
+            else { continue }
+            publishFromBroker(topic, payload, retain: false, qos: .atLeastOnce)
+        }
+    }
+
+    /// Whether anybody gets, counts or traces the messages of a topic.
+    private func isRead(_ topic: [UInt8]) -> Bool {
+        topic.withUnsafeBytes { topic in
+            audience(of: topic).with { $0.isObserved || !$0.isEmpty } || watcher != nil
         }
     }
 }

@@ -2,21 +2,39 @@ import JSON
 import MQTTCodec
 
 /// An event as a message below `$SYS/brokers/`, by EMQX's names: `$SYS/brokers/<node>/clients/<client>/connected` and so on, with a JSON
-/// object.
-struct PresenceMessage {
-    let topic: [UInt8]
-    let payload: [UInt8]
+/// object. Long names are cut.
+enum PresenceMessage {
+    /// What the topics of all events begin with, without the slash behind it.
+    static func root(_ settings: BrokerSettings) -> [UInt8] { Array("$SYS/brokers/\(settings.nodeName)/clients".utf8) }
 
     /// Nil for what is no message, and where the topic would be too long.
-    init?(_ event: PresenceEvent, settings: BrokerSettings) {
+    static func topic(of event: PresenceEvent, _ settings: BrokerSettings) -> [UInt8]? {
+        var topic = root(settings)
+        switch event {
+        case .connected, .disconnected, .refused, .subscribed, .unsubscribed:
+            guard let client = event.clientIdentifier else { return nil }
+            topic += [UInt8(ascii: "/")] + level(of: client.presenceBytes)
+        case .lost: break
+        case .sessionEnded, .dropping, .slow: return nil
+        }
+        topic += [UInt8(ascii: "/")] + event.word.utf8
+        return topic.count <= min(settings.topicBytesMax, Int(UInt16.max)) ? topic : nil
+    }
+
+    /// Nil for what is no message.
+    static func payload(of event: PresenceEvent, _ settings: BrokerSettings) -> [UInt8]? {
         func wallTime(_ time: UInt64) -> UInt64 { time &+ settings.wallClockOffsetMilliseconds }
-        var client: EncodedString?
-        let word: String
         var object = JSONObject()
+        var isTruncated = false
+        func set(_ name: String, _ bytes: [UInt8]) {
+            let told = bytes.presenceBytes
+            if told.count < bytes.count { isTruncated = true }
+            object.set(name, utf8: Array(told))
+        }
         func describe(_ clientIdentifier: EncodedString?, _ userName: EncodedString?) {
-            client = clientIdentifier
-            object.set("clientid", clientIdentifier)
-            object.set("username", userName)
+            for (name, text) in [("clientid", clientIdentifier), ("username", userName)] {
+                if let text { set(name, text.bytes) } else { object.set(name, orNull: String?.none) }
+            }
         }
         func describe(_ info: ConnectionInfo, _ version: ProtocolVersion) {
             object.set("ipaddress", info.address)
@@ -27,7 +45,6 @@ struct PresenceMessage {
         }
         switch event {
         case .connected(let arrival):
-            word = "connected"
             describe(arrival.clientIdentifier, arrival.userName)
             describe(arrival.info, arrival.version)
             object.set("connected_at", wallTime(arrival.at))
@@ -39,7 +56,6 @@ struct PresenceMessage {
             object.set("session", arrival.number)
             object.set("session_present", arrival.sessionPresent)
         case .disconnected(let departure):
-            word = "disconnected"
             describe(departure.clientIdentifier, departure.userName)
             describe(departure.info, departure.version)
             object.set("connected_at", wallTime(departure.connectedAt))
@@ -53,47 +69,39 @@ struct PresenceMessage {
             object.set("received_messages", departure.traffic.receivedMessages)
             object.set("dropped", departure.drops.total)
         case .refused(let refusal):
-            word = "refused"
             describe(refusal.clientIdentifier, refusal.userName)
             describe(refusal.info, refusal.version)
             object.set("ts", wallTime(refusal.at))
             object.set("reason", refusal.words)
             object.set("reason_code", refusal.reason.rawValue)
         case .subscribed(let change), .unsubscribed(let change):
-            word = change.options == nil ? "unsubscribed" : "subscribed"
             describe(change.clientIdentifier, change.userName)
             object.set("protocol", "mqtt")
             object.set("ts", wallTime(change.at))
-            object.set("topic", utf8: change.filter.bytes)
+            set("topic", change.filter.bytes)
             if let options = change.options { object.set("subopts", options.json(isNew: change.isNew)) }
         case .lost(let count, let time):
-            word = "lost"
             object.set("count", count)
             object.set("ts", wallTime(time))
         case .sessionEnded, .dropping, .slow: return nil
         }
-        var topic = Array("$SYS/brokers/\(settings.nodeName)/clients/".utf8)
-        if case .lost = event {
-        } else {
-            guard let client else { return nil }
-            topic += Self.level(of: client) + [UInt8(ascii: "/")]
-        }
-        topic += word.utf8
-        guard topic.count <= min(settings.topicBytesMax, Int(UInt16.max)) else { return nil }
-        self.topic = topic
-        payload = object.bytes
+        if isTruncated { object.set("truncated", true) }
+        return object.bytes
     }
 
     /// A Client Identifier as one level of a topic: `%`, `/`, `+`, `#` and control characters become `%XX`.
-    static func level(of client: EncodedString) -> [UInt8] {
+    static func level(of client: some Collection<UInt8>) -> [UInt8] {
         let digits = Array("0123456789ABCDEF".utf8)
-        return client.bytes.flatMap { byte in
+        var level: [UInt8] = []
+        level.reserveCapacity(client.count)
+        for byte in client {
             switch byte {
             case UInt8(ascii: "%"), UInt8(ascii: "/"), UInt8(ascii: "+"), UInt8(ascii: "#"), 0..<0x20, 0x7f:
-                [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            default: [byte]
+                level += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            default: level.append(byte)
             }
         }
+        return level
     }
 
     /// What a topic begins with that tells of clients.
@@ -105,18 +113,70 @@ struct PresenceMessage {
         topic.first == UInt8(ascii: "$") && topic.starts(with: prefix)
     }
 
-    /// Whether a topic tells of this client.
+    /// Whether a topic tells of this client. Of one whose name is cut in topics none does: others may begin the same.
     static func isTopic(_ topic: UnsafeRawBufferPointer, of client: EncodedString) -> Bool {
+        guard client.bytes.count <= Limits.presenceNameBytesMax else { return false }
         let levels = topic.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        return levels.count == 6 && levels[3].elementsEqual("clients".utf8) && levels[4].elementsEqual(level(of: client))
+        return levels.count == 6 && levels[3].elementsEqual("clients".utf8) && levels[4].elementsEqual(level(of: client.bytes))
     }
 }
 
-extension JSONObject {
-    /// Null for nil.
-    fileprivate mutating func set(_ name: String, _ value: EncodedString?) {
-        if let value { set(name, utf8: value.bytes) } else { set(name, orNull: String?.none) }
+extension PresenceEvent {
+    /// What stands at the end of its topic.
+    fileprivate var word: String {
+        switch self {
+        case .connected: "connected"
+        case .disconnected: "disconnected"
+        case .refused: "refused"
+        case .subscribed: "subscribed"
+        case .unsubscribed: "unsubscribed"
+        case .lost: "lost"
+        case .sessionEnded, .dropping, .slow: ""
+        }
     }
+
+    /// Whom it tells of; nil for nobody whose name is known.
+    fileprivate var clientIdentifier: EncodedString? {
+        switch self {
+        case .connected(let arrival): arrival.clientIdentifier
+        case .disconnected(let departure): departure.clientIdentifier
+        case .refused(let refusal): refusal.clientIdentifier
+        case .subscribed(let change), .unsubscribed(let change): change.clientIdentifier
+        case .sessionEnded(let client, _), .dropping(let client, _, _), .slow(let client, _, _): client
+        case .lost: nil
+        }
+    }
+
+    /// The bytes that it counts for as a message: those of its names as they are told, and of the rest.
+    var byteCount: Int {
+        func told(_ bytes: [UInt8]?) -> Int { min(bytes?.count ?? 0, Limits.presenceNameBytesMax) }
+        // The Client Identifier stands in the topic too.
+        let client = 2 * told(clientIdentifier?.bytes)
+        let rest =
+            switch self {
+            case .connected(let arrival): told(arrival.userName?.bytes)
+            case .disconnected(let departure): told(departure.userName?.bytes) + departure.words.utf8.count
+            case .refused(let refusal): told(refusal.userName?.bytes) + refusal.words.utf8.count
+            case .subscribed(let change), .unsubscribed(let change):
+                told(change.userName?.bytes) + told(change.filter.bytes)
+            case .sessionEnded, .dropping, .slow, .lost: 0
+            }
+        return Limits.presenceFrameBytes + client + rest
+    }
+}
+
+extension [UInt8] {
+    /// UTF-8 as events tell it: all of it, or its first bytes, up to three fewer where a character would be cut.
+    fileprivate var presenceBytes: ArraySlice<UInt8> {
+        guard count > Limits.presenceNameBytesMax else { return self[...] }
+        var end = Limits.presenceNameBytesMax
+        while end > 0, self[end] & 0xC0 == 0x80 { end -= 1 }
+        return self[..<end]
+    }
+}
+
+extension EncodedString {
+    fileprivate var presenceBytes: ArraySlice<UInt8> { bytes.presenceBytes }
 }
 
 extension SubscriptionOptions {

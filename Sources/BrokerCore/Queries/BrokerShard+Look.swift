@@ -86,7 +86,7 @@ extension BrokerShard {
 
     /// How many of the shard's sessions stand behind a record. All members of a group are steps of one turn.
     private func subscriptionCount(of subscriber: Subscriber, _ steps: inout Int) -> Int {
-        if subscriber.isSession { return 1 }
+        if subscriber.isSession { return sessions.subscriber(subscriber.index) == nil ? 0 : 1 }
         guard subscriber.isGroup, let group = groups[subscriber.index] else { return 0 }
         steps = max(0, steps - group.members.count)
         return group.members.count { $0.shard == index }

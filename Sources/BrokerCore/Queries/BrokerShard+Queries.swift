@@ -129,8 +129,9 @@ extension BrokerShard {
     ) -> Bool {
         if subscriber.isSession {
             guard owner == nil || owner?.index == subscriber.index else { return true }
+            guard let session = sessions.subscriber(subscriber.index) else { return true }
             let filter = tree.filter(of: place)
-            sessions[subscriber.index].with {
+            session.with {
                 query.rows.textBytes += filter.count + $0.clientIdentifier.count
                 query.rows.subscriptions.append(SubscriptionRow($0, filter, shareName: nil, terms))
             }

@@ -28,6 +28,8 @@ struct RetainedScans {
 
     private(set) var sessions: [SessionScans] = []
     private var ended: [Ended] = []
+    /// The sessions whose rows of subscriptions are to be written anew.
+    var unsettled = UnsettledRows()
     private var places: [UInt64: Int] = [:]
     private var lastNumber: UInt64 = 0
     /// Whose turn is next.

@@ -10,7 +10,7 @@ struct SessionScans {
     /// How many at the front of `wanted` have had their turn.
     private var wantedHead = 0
     /// The filters of those that wait: one that is not here was taken back, or has had its turn.
-    private var wantedFilters: Set<[UInt8]> = []
+    private var wantedFilters: Set<FilterBytes> = []
     /// How many of those that wait are marks, which have no filter there.
     private var markCount = 0
     /// The scans of this shard's own messages, oldest first.
@@ -46,7 +46,7 @@ struct SessionScans {
     /// Whether a query waits and the number of scans allows it.
     var mayAskMore: Bool {
         guard markCount > 0 else { return !wantedFilters.isEmpty && askableCount > 0 }
-        let next = wanted[wantedHead...].first { $0.mark != nil || wantedFilters.contains($0.filter) }
+        let next = wanted[wantedHead...].first { $0.mark != nil || wantedFilters.contains(FilterBytes($0.filter)) }
         return next.map { $0.mark == nil ? askableCount > 0 : isNothingUnderWay } ?? false
     }
 
@@ -62,7 +62,7 @@ struct SessionScans {
             wanted.append(query)
             return
         }
-        guard wantedFilters.insert(query.filter).inserted else { return }
+        guard wantedFilters.insert(FilterBytes(query.filter)).inserted else { return }
         // A client that subscribes and unsubscribes in turn must not leave more here than it has subscriptions.
         if wanted.count >= 2 * wantedFilters.count + markCount + Limits.scansPerSessionMax { dropOutdated() }
         wanted.append(query)
@@ -70,7 +70,7 @@ struct SessionScans {
 
     /// The session has unsubscribed.
     mutating func unwant(_ filter: [UInt8]) {
-        wantedFilters.remove(filter)
+        wantedFilters.remove(FilterBytes(filter))
         if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
     }
 
@@ -81,7 +81,7 @@ struct SessionScans {
             if query.mark != nil, !isNothingUnderWay { return nil }
             wantedHead += 1
             if query.mark != nil { markCount -= 1 }
-            let isWanted = query.mark != nil || wantedFilters.remove(query.filter) != nil
+            let isWanted = query.mark != nil || wantedFilters.remove(FilterBytes(query.filter)) != nil
             if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
             if isWanted { return query }
         }
@@ -115,7 +115,7 @@ struct SessionScans {
     /// Keeps of the queries what still waits, in its order.
     private mutating func dropOutdated() {
         var left = wantedFilters
-        wanted = wanted[wantedHead...].filter { $0.mark != nil || left.remove($0.filter) != nil }
+        wanted = wanted[wantedHead...].filter { $0.mark != nil || left.remove(FilterBytes($0.filter)) != nil }
         wantedHead = 0
     }
 }

@@ -63,9 +63,9 @@ struct MatchCache: ~Copyable {
             let record = records[Int(found[position])]
             let subscriber = record.subscriber
             if subscriber.isSession {
-                let session = sessions[subscriber.index]
-                let isAllowed = session.with { $0.mayReceive(topic) }
-                if isAllowed { add(record.terms, of: session, to: line) }
+                let session = sessions.subscriber(subscriber.index)
+                // Of a session that leaves for another node some may still stand in the tree.
+                if let session, session.with({ !$0.isMoving && $0.mayReceive(topic) }) { add(record.terms, of: session, to: line) }
             } else if subscriber.isShard {
                 line.shards |= 1 << UInt64(subscriber.index)
             } else if subscriber.isGroup {

@@ -24,11 +24,10 @@ struct SessionTable: ~Copyable {
     /// The session at an index below `indexEnd`, where it stays as long as it lives; nil if there is none now.
     func session(at index: UInt32) -> Session? { byIndex[Int(index)] }
 
-    /// The session at an index in use, not retained.
+    /// The session that has a subscription, not retained; nil if it has ended, and the subscription is still to be taken out of the tree.
     @inline(__always)
-    subscript(index: UInt32) -> Reference<Session> {
-        guard let session = byIndex[Int(index)] else { preconditionFailure("a subscription outlived its session") }
-        return Reference(session)
+    func subscriber(_ index: UInt32) -> Reference<Session>? {
+        byIndex[Int(index)].map { Reference($0) }
     }
 
     /// The session at `index` if it still has this key.
@@ -64,14 +63,18 @@ struct SessionTable: ~Copyable {
         return session
     }
 
-    mutating func remove(_ session: Session) {
+    /// - Parameter keepsIndex: whether its index stays taken, because subscriptions name it.
+    mutating func remove(_ session: Session, keepsIndex: Bool = false) {
         let index = session.index
         byIdentifier[session.clientIdentifier] = nil
         generations[Int(index)] &+= 1
-        free.append(index)
+        if !keepsIndex { free.append(index) }
         graveyard.append(session)
         byIndex[Int(index)] = nil
     }
+
+    /// Lets another session have the index of one that has ended.
+    mutating func giveBack(_ index: UInt32) { free.append(index) }
 
     mutating func endTurn() {
         if !graveyard.isEmpty { graveyard.removeAll(keepingCapacity: graveyard.count < Limits.endedSessionsCapacityMax) }

@@ -6,6 +6,12 @@ struct GroupName: Hashable, Sendable {
     /// The filter without `$share/NAME/`.
     let filter: [UInt8]
 
+    /// All bytes at once: an array hashes one by one.
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(shareName)
+        filter.withUnsafeBytes { hasher.combine(bytes: $0) }
+    }
+
     /// The whole filter, as SUBSCRIBE has it.
     var topicFilter: TopicFilter? { TopicFilter(Array("$share/".utf8) + shareName.bytes + [UInt8(ascii: "/")] + filter) }
 }

@@ -90,10 +90,33 @@ struct SubscriptionTree: ~Copyable {
         return false
     }
 
-    /// Removes a record; O(1), and the nodes that it leaves empty.
-    mutating func remove(_ record: UInt32) {
+    /// Whether a filter may match topics that begin with these levels and have others behind them; it looks at few nodes, save where
+    /// many of those levels have wildcards beside them.
+    func hasFilters(below topic: UnsafeRawBufferPointer) -> Bool {
+        hasFilters(below: LevelSequence(topic), at: Self.root, wildcardsMatch: topic.first != UInt8(ascii: "$"))
+    }
+
+    private func hasFilters(below levels: LevelSequence, at node: UInt32, wildcardsMatch: Bool) -> Bool {
+        var rest = levels
+        guard let text = rest.next() else { return nodes[node].children > 0 }
+        if wildcardsMatch {
+            if nodes[node].multiLevelChild != Self.none { return true }
+            let child = nodes[node].singleLevelChild
+            if child != Self.none, hasFilters(below: rest, at: child, wildcardsMatch: true) { return true }
+        }
+        let level = self.levels.find(text)
+        guard level != LevelTable.none else { return false }
+        let child = edges.child(of: node, level: level)
+        return child != EdgeTable.none && hasFilters(below: rest, at: child, wildcardsMatch: true)
+    }
+
+    /// Removes a record; O(levels), and the nodes that it leaves empty.
+    ///
+    /// - Returns: how many levels its filter has.
+    @discardableResult
+    mutating func remove(_ record: UInt32) -> Int {
         let removed = records[record]
-        noteChange(below: removed.node)
+        let depth = noteChange(below: removed.node)
         index.remove(record, in: records.base)
         if removed.previousOfNode == SubscriptionRecord.none {
             nodes[removed.node].firstRecord = removed.nextOfNode
@@ -103,16 +126,24 @@ struct SubscriptionTree: ~Copyable {
         if removed.nextOfNode != SubscriptionRecord.none { records[removed.nextOfNode].previousOfNode = removed.previousOfNode }
         records.remove(record)
         prune(removed.node)
+        return depth
     }
 
     /// Makes the matches old that may have found something at the node; O(levels), and no text is put together for it.
-    private mutating func noteChange(below start: UInt32) {
+    ///
+    /// - Returns: how many levels there are to the node.
+    private mutating func noteChange(below start: UInt32) -> Int {
         var node = start
-        while nodes[node].parent != Self.root { node = nodes[node].parent }
+        var depth = 1
+        while nodes[node].parent != Self.root {
+            node = nodes[node].parent
+            depth += 1
+        }
         switch nodes[node].level {
         case Self.singleLevelWildcard, Self.multiLevelWildcard: generations.advanceAll()
         default: generations.advance(firstLevel: levels.text(of: nodes[node].level))
         }
+        return depth
     }
 
     /// Makes every match found so far old.

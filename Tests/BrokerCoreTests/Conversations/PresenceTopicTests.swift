@@ -173,7 +173,7 @@ struct PresenceTopicTests {
     }
 
     @Test func `what may not stand in a level of a topic is written as its number`() {
-        #expect(PresenceMessage.level(of: "a%b/c+d#e\u{1}é") == Array("a%25b%2Fc%2Bd%23e%01é".utf8))
+        #expect(PresenceMessage.level(of: "a%b/c+d#e\u{1}é".utf8) == Array("a%25b%2Fc%2Bd%23e%01é".utf8))
     }
 
     @Test func `nobody else writes there`() {
@@ -183,5 +183,86 @@ struct PresenceTopicTests {
         let client = broker.connected("a")
         client.publish("$SYS/brokers/node/clients/b/connected", "forged", qos: .atLeastOnce)
         #expect(party.messages.count == 1)
+    }
+
+    @Test(arguments: [1, 3]) func `nothing is made of events that nobody subscribes to`(shards: Int) {
+        let broker = broker(.all, shards: shards)
+        func client(_ name: EncodedString) {
+            let client = broker.connected(name)
+            client.beginSubscribe((0..<100).compactMap { TopicFilter("x/\($0)") }.map { Subscription(filter: $0) })
+            while broker.stepOnce() { #expect(broker.cores.allSatisfy { !$0.presence.hasPending }) }
+            client.disconnect()
+        }
+        client("a")
+        // These match no topic of an event.
+        let other = broker.connected("other")
+        for filter in ["#", "+/brokers/#", "$SYS/broker/#", "$SYS/brokers/other/clients/#", "$SYS/brokers/node"] as [TopicFilter] {
+            other.subscribe(filter)
+        }
+        client("b")
+        #expect(broker.cores.allSatisfy { !$0.isPresenceTold })
+        let observer = observer(broker)
+        #expect(broker.cores.allSatisfy { $0.isPresenceTold })
+        broker.connected("c").subscribe("x")
+        #expect(
+            topics(observer).map { $0.split(separator: "/").suffix(2).joined(separator: "/") } == ["c/connected", "c/subscribed"])
+        observer.unsubscribe("$SYS/brokers/+/clients/#")
+        #expect(broker.cores.allSatisfy { !$0.isPresenceTold })
+    }
+
+    @Test func `long names and filters are cut in events, which say so`() throws {
+        let broker = broker(.all)
+        let observer = observer(broker)
+        // The last character would be cut in two.
+        let name = EncodedString(String(repeating: "n", count: 1023) + "é" + String(repeating: "/", count: 50_000)) ?? ""
+        let client = broker.client(name)
+        client.connect(userName: EncodedString(String(repeating: "u", count: 1025)))
+        client.subscribe(TopicFilter(stringLiteral: String(repeating: "f", count: 60_000)))
+        client.disconnect()
+        let start = "$SYS/brokers/node/clients/" + String(repeating: "n", count: 1023) + "/"
+        #expect(topics(observer) == ["connected", "subscribed", "disconnected"].map { start + $0 })
+        for message in observer.messages {
+            #expect(message.text.count < 4000)
+            #expect(message.text.hasSuffix("\"truncated\":true}"))
+        }
+        let told = try #require(observer.messages.dropFirst().first)
+        #expect(told.text.contains("\"topic\":\"" + String(repeating: "f", count: 1024) + "\""))
+        _ = observer.takeMessages()
+        let exact = EncodedString(String(repeating: "n", count: 1024)) ?? ""
+        broker.connected(exact).disconnect()
+        #expect(observer.messages.count == 2 && observer.messages.allSatisfy { !$0.text.contains("truncated") })
+    }
+
+    @Test func `who has a name that is cut hears of nobody by it`() {
+        let name = EncodedString(String(repeating: "n", count: 1500)) ?? ""
+        let broker = broker { $0.listeners[0].accessControl = nil }
+        let client = broker.client(name)
+        client.connect(expiry: 100)
+        client.subscribe("$SYS/brokers/#", qos: .atLeastOnce)
+        broker.connected(EncodedString(String(repeating: "n", count: 1501)) ?? "").disconnect()
+        #expect(client.messages.isEmpty)
+    }
+
+    @Test(arguments: [1, 4]) func `bytes of events are counted as well, and a turn publishes a bounded number`(shards: Int) {
+        let broker = broker(.all, shards: shards) { $0.queuedMessagesMax = 0 }
+        let observer = observer(broker)
+        let client = broker.client(EncodedString(String(repeating: "n", count: 60_000)) ?? "")
+        client.connect()
+        _ = observer.takeMessages()
+        let filters = (0..<9_000).compactMap { TopicFilter("\($0)/" + String(repeating: "f", count: 100)) }
+        client.beginSubscribe(filters.map { Subscription(filter: $0) })
+        var (most, count) = (0, 0)
+        for core in broker.cores { core.watcher = { _ in count += 1 } }
+        while broker.stepOnce() {
+            most = max(most, count)
+            count = 0
+        }
+        broker.advance(seconds: 2)
+        let bytes = Limits.presenceFrameBytes + 3 * Limits.presenceNameBytesMax
+        let toldMax = Limits.presenceBytesPerSecondMax / shards / (bytes - 1024)
+        let told = observer.messages.count { $0.topic.hasSuffix("subscribed") }
+        #expect(told > toldMax / 2 && told <= toldMax + 1, "\(told)")
+        #expect(observer.messages.last?.text.hasPrefix("{\"count\":\(9_000 - told),") == true)
+        #expect((1...Limits.presenceEventsPerTurn).contains(most), "\(most)")
     }
 }

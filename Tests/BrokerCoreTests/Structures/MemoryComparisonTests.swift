@@ -18,6 +18,18 @@ import Testing
         }
     }
 
+    @Test func `the order of bytes is that of their first difference, and a beginning stands before what goes on`() {
+        let texts = [
+            "", "a", "ab", "abcdefgh", "abcdefghi", "abcdefgi", "abcdefgh\u{ff}", "b", "abcdefghabcdefgh", "abcdefghabcdefgg",
+        ]
+        for left in texts.map({ Array($0.utf8) }) {
+            for right in texts.map({ Array($0.utf8) }) {
+                let found = left.withUnsafeBytes { left in right.withUnsafeBytes { MemoryComparison.precedes(left, $0) } }
+                #expect(found == left.lexicographicallyPrecedes(right))
+            }
+        }
+    }
+
     private func isEqual(_ left: [UInt8], _ right: [UInt8], _ start: Int, _ count: Int) -> Bool {
         left.withUnsafeBytes { left in
             right.withUnsafeBytes { right in

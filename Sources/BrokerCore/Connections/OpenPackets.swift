@@ -1,0 +1,115 @@
+import MQTTCodec
+
+/// A SUBSCRIBE or UNSUBSCRIBE that is worked off filter by filter, over as many turns as it takes.
+enum OpenPacket {
+    case subscribe(OpenSubscribe)
+    case unsubscribe(OpenUnsubscribe)
+
+    /// The bytes of memory that it takes. O(filters).
+    fileprivate var byteCount: Int {
+        switch self {
+        case .subscribe(let open):
+            open.packet.subscriptions.reduce(0) { $0 + $1.filter.bytes.count + OpenPackets.bytesPerFilter }
+        case .unsubscribe(let open): open.packet.filters.reduce(0) { $0 + $1.bytes.count + OpenPackets.bytesPerFilter }
+        }
+    }
+}
+
+/// The open packet of a connection, which waits for its turn, and the bytes of memory that it takes.
+struct WaitingPacket {
+    let packet: OpenPacket
+    let heldBytes: Int
+
+    /// - Parameter heldBytes: as they were counted when it was opened; nil if that is now.
+    init(_ packet: OpenPacket, heldBytes: Int?) { (self.packet, self.heldBytes) = (packet, heldBytes ?? packet.byteCount) }
+}
+
+/// How far a SUBSCRIBE has come.
+struct OpenSubscribe {
+    let packet: SubscribePacket
+    /// How many of its filters are done with.
+    var position = 0
+    var answer: SubackPacket
+    /// What is retained for them, which is asked for behind SUBACK.
+    var wanted: [RetainedQuery] = []
+    var marks: [EndMark] = []
+    /// Whether others have to hear of them before SUBACK.
+    var mustWait = false
+
+    init(_ packet: SubscribePacket) {
+        self.packet = packet
+        answer = SubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
+    }
+}
+
+/// How far an UNSUBSCRIBE has come.
+struct OpenUnsubscribe {
+    let packet: UnsubscribePacket
+    var position = 0
+    var answer: UnsubackPacket
+
+    init(_ packet: UnsubscribePacket) {
+        self.packet = packet
+        answer = UnsubackPacket(packetIdentifier: packet.packetIdentifier, reasonCodes: [])
+    }
+}
+
+/// The connections whose packets take more than one turn, and how much of the turn is left for such packets.
+///
+/// What a filter costs is counted in steps: its levels, and its bytes. A turn has so many for the packets that come in it, and as many for those
+/// that earlier turns have left open, each of which gets some before the first gets more.
+///
+/// Invariant: a connection with an open packet stands here, once. Owned by a shard, used on its thread only.
+struct OpenPackets {
+    private var waiting: [ConnectionID] = []
+    /// How many at the front of `waiting` had their turn.
+    private var head = 0
+    /// The steps that are left for whoever's packet is being worked off.
+    var stepsLeft = Limits.packetStepsPerTurn
+    /// How many steps were made so far: tests see by it how much a turn does.
+    var stepCount = 0
+
+    var isEmpty: Bool { waiting.isEmpty }
+
+    /// A connection's packet goes on when those of others had their turn.
+    mutating func append(_ connection: ConnectionID) { waiting.append(connection) }
+
+    /// Whose turn it is.
+    mutating func takeFirst() -> ConnectionID? {
+        guard head < waiting.count else { return nil }
+        let first = waiting[head]
+        head += 1
+        if head == waiting.count { (waiting, head) = ([], 0) }
+        if head == Limits.openPacketsSkippedMax {
+            waiting.removeFirst(head)
+            head = 0
+        }
+        return first
+    }
+
+    /// Counts what the next filter takes; false if nothing is left of the turn.
+    mutating func take(_ filter: TopicFilter) -> Bool {
+        guard stepsLeft > 0 else { return false }
+        let steps = Self.steps(of: filter)
+        stepsLeft -= steps
+        stepCount += steps
+        return true
+    }
+
+    /// One for each level, and some for each filter and its bytes.
+    static func steps(of filter: TopicFilter) -> Int { steps(of: filter.bytes) }
+
+    static func steps(of bytes: [UInt8]) -> Int {
+        guard bytes.count > Self.shortFilterBytes else { return Self.stepsPerShortFilter }
+        let levels = bytes.withUnsafeBytes { $0.reduce(1) { $0 + ($1 == UInt8(ascii: "/") ? 1 : 0) } }
+        return Self.stepsPerFilter + levels + bytes.count / Self.bytesPerStep
+    }
+
+    private static let stepsPerFilter = 3
+    private static let bytesPerStep = 32
+    /// Not looked at, as there are few levels in it.
+    private static let shortFilterBytes = 16
+    private static let stepsPerShortFilter = 6
+    /// Bytes of memory that a filter of an open packet takes beside its own.
+    fileprivate static let bytesPerFilter = 64
+}
