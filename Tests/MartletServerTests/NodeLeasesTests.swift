@@ -19,6 +19,7 @@ import Testing
         func end() { leases.end() }
         func begin(as number: UInt64) { leases.begin(as: NodeID(number)) }
         func beginAgain() { leases.beginAgain() }
+        func takeRefusal() -> JetStreamError? { leases.takeRefusal() }
         func hasEnded(now: UInt64) -> Bool { leases.hasEnded(now: now) }
         func next(now: UInt64, info: ServerInfo) -> JetStreamRequest? { leases.next(now: now, info: info) }
         func answered(_ answer: NATSAnswer, now: UInt64, info: ServerInfo) -> NodeLeases.Outcome {
@@ -181,6 +182,27 @@ import Testing
                 == .failed("JetStream: JetStream system temporarily unavailable (503, 10008)"))
         leases.end()
         #expect(leases.dueAt == nil)
+    }
+
+    @Test func `a lease for which the servers have no room is told as that, and not as one of too few servers`() throws {
+        let node = Node(try plan(), 7)
+        let info = try info()
+        node.begin(now: 0)
+        _ = node.next(now: 0, info: info)
+        let stream = "{\"error\":{\"code\":404,\"err_code\":10059,\"description\":\"stream not found\"}}"
+        _ = node.answered(try answer(stream), now: 0, info: info)
+        let full = try answer("{\"error\":{\"code\":503,\"err_code\":10023,\"description\":\"insufficient resources\"}}")
+        // Where the stream is to be made there may be too few.
+        _ = node.next(now: 0, info: info)
+        guard case .failed(let reason) = node.answered(full, now: 0, info: info) else { throw WireError(description: "no failure") }
+        #expect(reason.contains("martlet_cluster_replicas") && node.takeRefusal() == nil)
+        _ = node.next(now: 10_000, info: info)
+        _ = node.answered(try answer(stream), now: 10_000, info: info)
+        _ = node.next(now: 10_000, info: info)
+        _ = node.answered(try answer("{}"), now: 10_000, info: info)
+        _ = node.next(now: 10_000, info: info)
+        #expect(node.answered(full, now: 10_000, info: info) == .failed("JetStream: insufficient resources (503, 10023)"))
+        #expect(node.takeRefusal()?.errorCode == 10_023 && node.takeRefusal() == nil)
     }
 
     @Test func `a stream of that name will do if it differs in its replicas alone`() throws {

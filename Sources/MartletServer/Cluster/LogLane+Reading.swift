@@ -86,7 +86,7 @@ extension LogLane {
                 _ = partition.noteGone(through: start)
                 log(
                     .error,
-                    "\(count) \(count == 1 ? "record" : "records") of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
+                    "\(count) records of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
                         + "its sessions lack what stood in them.")
                 partition.place?.sequence = start
             }

@@ -31,6 +31,8 @@ final class PlayedServers: NATSListener {
     private var held: [String] = []
     /// Whether the streams but the sessions' bucket have no leader.
     var isElecting = false
+    /// Whether the account may store nothing more there.
+    var lacksRoom = false
 
     init(_ plan: ClusterPlan, on loop: ShardLoop, payloadBytesMax: Int = 1 << 20) {
         self.payloadBytesMax = payloadBytesMax
@@ -136,6 +138,9 @@ final class PlayedServers: NATSListener {
         if request.subject.hasPrefix("$JS.API.") { return "{\"created\":\"2020-01-01T00:00:00Z\"}" }
         if isElecting, !request.subject.hasPrefix("$KV.") {
             return "{\"error\":{\"code\":503,\"err_code\":10008,\"description\":\"no leader\"}}"
+        }
+        if lacksRoom, !request.subject.hasPrefix("$KV.") {
+            return "{\"error\":{\"code\":400,\"err_code\":10002,\"description\":\"resource limits exceeded for account\"}}"
         }
         if let expected = request.headers["Nats-Expected-Last-Subject-Sequence"],
             UInt64(expected) != entries[request.subject]?.sequence ?? 0

@@ -373,4 +373,19 @@ import Testing
         }
         #expect(next > epoch && node.wills.count == 1 && node.record?.wills == [])
     }
+
+    @Test func `a will for which there is no room is published when there is, and the stream is told of`() throws {
+        let node = try PlayedDesk()
+        var refused: [String] = []
+        node.desk.refused = { refused.append("\($0) \($1.errorCode)") }
+        let epoch = try node.claim()
+        node.note(PlayedDesk.saved(epoch, 1, will: PlayedDesk.will(epoch, 1)))
+        node.servers.lacksRoom = true
+        node.note(.will(identifier: PlayedDesk.session, PlayedDesk.will(epoch, 1)))
+        node.run()
+        #expect(node.wills.isEmpty && Set(refused) == ["martlet_c_log_0 10002"])
+        node.servers.lacksRoom = false
+        node.run()
+        #expect(node.wills.count == 1)
+    }
 }

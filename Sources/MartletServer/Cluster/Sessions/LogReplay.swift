@@ -247,7 +247,7 @@ final class LogReplay {
             guard count > 0 else { return }
             lost += count
             tell(
-                "\(count) \(count == 1 ? "record" : "records") of the log's partition \(partition) had gone before they were read for sessions that came from "
+                "\(count) records of the log's partition \(partition) had gone before they were read for sessions that came from "
                     + "other nodes: these lack what stood in them")
         case .caughtUp:
             finish(scan.log.caughtUp())
