@@ -44,10 +44,18 @@ extension Server {
         control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
     }
 
-    /// By what the node is to be let in by the servers from now on; nil if that has not changed.
-    func newCredentials(_ configuration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
+    /// By what the node is to be let in by the servers from now on; nil if that has not changed. A file that the same options name as before,
+    /// and that cannot be read now, is no reason to refuse all of a new configuration.
+    func newCredentials(_ wantedConfiguration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
         guard let clusterPlan else { return nil }
-        let wanted = try ClusterCredentials(configuration.cluster, serverName: clusterPlan.credentials.tls.serverName)
+        let wanted: ClusterCredentials
+        do throws(ServerError) {
+            wanted = try ClusterCredentials(wantedConfiguration.cluster, serverName: clusterPlan.credentials.tls.serverName)
+        } catch {
+            guard wantedConfiguration.cluster == configuration.cluster else { throw error }
+            log.write(.error, "Error: \(error); what was read before stays in use.")
+            return nil
+        }
         return wanted.isSame(as: clusterCredentials ?? clusterPlan.credentials) ? nil : wanted
     }
 

@@ -46,19 +46,28 @@ struct FileRights {
     /// Each file once, with the option that names it first.
     private static func files(of configuration: BrokerConfiguration) -> [(option: String, path: String)] {
         var files: [(option: String, path: String)] = []
+        func add(_ named: [(String, String?)]) {
+            for (option, path) in named {
+                guard let path, !files.contains(where: { $0.path == path }) else { continue }
+                files.append((option, path))
+            }
+        }
         for listener in configuration.listeners {
             let (security, tls) = (listener.security, listener.tls)
-            let named: [(String, String?)] = [
+            add([
                 ("password_file", security.passwordFile), ("martlet_scram_file", security.scramFile),
                 ("acl_file", security.accessControlFile), ("psk_file", security.preSharedKeyFile),
                 ("plugin_opt_config_file", security.dynamicSecurityFile),
                 ("certfile", tls.certificateFile), ("keyfile", tls.keyFile), ("cafile", tls.authoritiesFile),
                 ("crlfile", tls.revocationListFile), ("dhparamfile", tls.diffieHellmanParametersFile),
-            ]
-            for (option, path) in named {
-                guard let path, !files.contains(where: { $0.path == path }) else { continue }
-                files.append((option, path))
-            }
+            ])
+        }
+        let cluster = configuration.cluster
+        if cluster.isEnabled {
+            add([
+                ("martlet_cluster_nkey_file", cluster.keyFile), ("martlet_cluster_cafile", cluster.authoritiesFile),
+                ("martlet_cluster_certfile", cluster.certificateFile), ("martlet_cluster_keyfile", cluster.certificateKeyFile),
+            ])
         }
         return files
     }

@@ -81,9 +81,14 @@ def test_certificates_that_are_renewed_under_the_same_name_are_read(start_nats, 
     node = start_node(address, f"martlet_cluster_cafile {authority.certificate}\n{own}").is_ready()
     certificate = directory / "node.crt"
     good = certificate.read_text()
-    # One that cannot be read leaves everything as it was.
+    # One that cannot be read leaves the login as it was, and is no reason to refuse the rest; under another name it is.
     certificate.write_text("nothing")
-    reloads(node, "martlet_cluster_certfile", "martlet_cluster_certfile")("The config was not reloaded; the broker goes on as before")
+    said = reloads(node, "martlet_cluster_certfile", "martlet_cluster_certfile")
+    said("what was read before stays in use")
+    said("Config reloaded")
+    (directory / "other.crt").write_text("nothing")
+    reloads(node, "node.crt", "other.crt")("The config was not reloaded; the broker goes on as before")
+    rewrite(node.broker.configuration_path, "other.crt", "node.crt")
     assert node.get("/readyz")[0] == 200 and node.metric("martlet_cluster_lost_connections_total") == 0
     certificate.write_text(good)
     authority.issue("node", "/CN=node")

@@ -64,6 +64,20 @@ def test_a_file_that_only_root_could_read_is_told_at_the_start_and_at_a_reload(s
     assert broker.log.count("may not read it when it reloads") == 2
 
 
+def test_a_key_of_a_node_that_only_root_could_read_stays_in_use_at_a_reload(start_broker, users):
+    seed = users.with_name("seed")
+    seed.write_text("SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n")
+    seed.chmod(0o600)
+    broker = start_broker(
+        configuration=f"martlet_cluster_servers nats://127.0.0.1:{reserve_port()}\nmartlet_cluster_name c\nmartlet_cluster_nkey_file {seed}",
+        user="nobody",
+    )
+    broker.wait_for_log(r"Warning: martlet_cluster_nkey_file .*: the user nobody, as whom the broker runs, may not read it when it reloads\. Type: ")
+    broker.signal(signal.SIGHUP)
+    broker.wait_for_log(r"Error: martlet_cluster_nkey_file: .*; what was read before stays in use\.")
+    broker.wait_for_log(r"Config reloaded\.")
+
+
 def test_a_directory_that_is_closed_is_named(start_broker, users, tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
