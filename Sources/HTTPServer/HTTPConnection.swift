@@ -214,8 +214,9 @@ extension HTTPConnection {
 extension HTTPConnection {
     /// Whether nothing more is taken before something is answered.
     private var isFull: Bool {
-        isEnding || waiting.count >= Limits.pipelinedMax || reader.waitingByteCount > service.bodyBytesMax
-            || waitingBodyByteCount > service.bodyBytesMax
+        if isEnding || waiting.count >= Limits.pipelinedMax || reader.waitingByteCount > service.bodyBytesMax { return true }
+        // What comes behind a request that is being answered has time.
+        return (current != nil || !waiting.isEmpty) && waitingBodyByteCount + reader.heldByteCount > Limits.aheadBytesMax
     }
 
     /// Bytes of the bodies of requests that wait for their turn.

@@ -10,9 +10,11 @@ public enum Limits {
     /// that waits longest for its request; where none waits it is closed as soon as it comes.
     static let reserveMax = 8
 
-    /// Requests of one connection that wait behind the one that is being answered, or fewer with more than one longest body; more stay in the
-    /// kernel's memory.
+    /// Requests of one connection that wait behind the one that is being answered; more stay in the kernel's memory.
     public static let pipelinedMax = 8
+
+    /// Bytes of such requests; more stay in the kernel's memory.
+    static let aheadBytesMax = 64 << 10
 
     /// Bytes of one read.
     static let readBytesMax = 64 << 10

@@ -95,6 +95,29 @@ import Testing
         #expect(houses[1].get("clients").rows.count == 10)
     }
 
+    @Test func `clients with names of 60,000 bytes come in pages that fit into a message, and none is left out`() throws {
+        let houses = cluster()
+        // One node has all of the first ones.
+        let names = (10..<34).map { "\($0)" + String(repeating: "n", count: 60_000) }
+        let clients = try names.enumerated().map { index, name in
+            connect(houses[index < 14 ? 1 : index % 3], try #require(EncodedString(name)))
+        }
+        _ = clients
+        for sort in ["clientid", "-clientid"] {
+            var (found, cursor) = ([] as [String], nil as String?)
+            repeat {
+                let page = houses[0].get("clients?cluster=true&limit=200&sort=\(sort)\(cursor.map { "&cursor=\($0)" } ?? "")")
+                let object = page.object
+                let rows = object?["data"]?.array ?? []
+                #expect(page.status == 200 && !rows.isEmpty && page.body.utf8.count <= (1 << 20) + 1000)
+                found += rows.map { $0.object?["clientid"]?.string ?? "-" }
+                cursor = object?["meta"]?.object?["cursor"]?.string
+            } while cursor != nil && found.count < 100
+            #expect(found == (sort == "clientid" ? names : names.reversed()), "\(sort)")
+        }
+        #expect(houses[0].broker.nodeAnswerBytesMax <= (512 << 10) + 1000)
+    }
+
     @Test func `a client that two nodes know is there twice, also at the end of a page`() {
         let houses = cluster(2)
         let clients = houses.flatMap { house in ["a", "b"].map { connect(house, $0) } }

@@ -131,6 +131,8 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     /// The other nodes of its cluster; one without an administration does not answer.
     var otherNodes: [(name: String, administration: Administration?)] = []
     private(set) var nodeRequests: [NodeRequest] = []
+    /// Bytes of the longest answer of another node.
+    private(set) var nodeAnswerBytesMax = 0
 
     func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
         nodeRequests.append(request)
@@ -140,6 +142,7 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
             administration?.answer(request, clock: { Moment(milliseconds: 5_000_000, wallMilliseconds: 1_700_005_000_000) }) {
                 (response.status, response.body) = ($0, $1)
             }
+            nodeAnswerBytesMax = max(nodeAnswerBytesMax, response.body.count)
             responses.append(response)
         }
         done(responses)

@@ -180,6 +180,8 @@ extension Administration {
         let isDescending = call.text("sort")?.hasPrefix("-") ?? false
         var rows: [(value: JSONValue, place: ClientPlace, byteCount: Int)] = []
         var (hasMore, count) = (false, 0 as Int64?)
+        /// The last places of those pages behind which their nodes have more.
+        var ends: [ClientPlace] = []
         var missing = missing
         for page in pages {
             guard let object = (try? JSONValue(reading: page.body, bytesMax: page.body.count))?.object,
@@ -188,7 +190,10 @@ extension Administration {
                 missing.append(page.node)
                 continue
             }
-            hasMore = hasMore || object["meta"]?.object?["cursor"]?.string != nil
+            if object["meta"]?.object?["cursor"]?.string != nil {
+                hasMore = true
+                if let end = texts.last?.string.flatMap({ ClientPlace($0) }) { ends.append(end) }
+            }
             // It comes from elsewhere: many nodes of it are still a number.
             let more = object["meta"]?.object?["count"]?.integer.flatMap { (0...1 << 48).contains($0) ? $0 : nil }
             count = count.flatMap { sum in more.map { sum + $0 } }
@@ -202,6 +207,8 @@ extension Administration {
         rows.sort { $0.place.precedes($1.place, isDescending: isDescending) }
         var bytesLeft = Limits.pageBytesMax
         var page = rows.prefix(min(call.limit, Limits.nodePageRowsMax)).prefix { row in
+            // A node may have more in front of what the others tell behind its page.
+            guard ends.allSatisfy({ !$0.precedes(row.place, isDescending: isDescending) }) else { return false }
             defer { bytesLeft -= row.byteCount }
             return bytesLeft == Limits.pageBytesMax || row.byteCount <= bytesLeft
         }

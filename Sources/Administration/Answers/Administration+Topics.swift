@@ -40,8 +40,11 @@ extension Administration {
         }
         askAll(call, .topicTree(under: under, after: after), rowsMax: call.limit) { [self] (replies) throws(APIError) in
             var levels: [[UInt8]: TopicLevelRow] = [:]
+            /// The last names of those replies behind which their shards have more.
+            var ends: [[UInt8]] = []
             for reply in replies {
                 guard case .topicTree(let rows) = reply.rows else { continue }
+                if reply.hasMore, let last = rows.last { ends.append(last.name) }
                 for row in rows {
                     guard var sum = levels[row.name] else {
                         levels[row.name] = row
@@ -53,7 +56,10 @@ extension Administration {
                     levels[row.name] = sum
                 }
             }
-            let sorted = levels.values.sorted { $0.name.lexicographicallyPrecedes($1.name) }
+            // A shard may have more in front of what the others tell behind its last one.
+            let sorted = levels.values.sorted { $0.name.lexicographicallyPrecedes($1.name) }.prefix { row in
+                ends.allSatisfy { !$0.lexicographicallyPrecedes(row.name) }
+            }
             var page = PageRows(call)
             page.fill(sorted) { Self.level($0, under: under) }
             let hasMore = sorted.count > page.count || replies.contains { $0.hasMore }
