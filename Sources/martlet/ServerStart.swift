@@ -1,4 +1,5 @@
 import ArgumentParser
+import BrokerCore
 import Configuration
 import Glibc
 import MartletServer
@@ -22,6 +23,10 @@ struct ServerStart {
         do throws(ServerError) {
             let made = try Log(result.configuration.logging)
             log = made
+            // Whoever reads the log later did not see the terminal.
+            if hasOtherDestination(result.configuration.logging) {
+                for diagnostic in result.diagnostics { made.write(.warning, "\(diagnostic)") }
+            }
             let server = try Server(
                 configuration: result.configuration, file: options.configFile, log: made, keyLogFile: options.tlsKeyLog,
                 repairsStore: options.repair
@@ -37,7 +42,11 @@ struct ServerStart {
     /// On the terminal, and wherever else the log goes: in the background there is no terminal.
     private func tell(_ line: String, _ log: Log?, _ logging: LoggingConfiguration) {
         Console.complain(line)
-        if logging.destinations.contains(where: { ![.standardError, .standardOutput].contains($0) }) { log?.complain(line) }
+        if hasOtherDestination(logging) { log?.complain(line) }
+    }
+
+    private func hasOtherDestination(_ logging: LoggingConfiguration) -> Bool {
+        logging.destinations.contains { ![.standardError, .standardOutput].contains($0) }
     }
 
     /// Says what would keep the broker from starting. Throws exit code 3 when something does.

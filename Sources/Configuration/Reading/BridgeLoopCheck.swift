@@ -48,11 +48,15 @@ struct BridgeLoopCheck {
         own = bridges.map { bridge in
             listeners.indices.first { index in bridge.addresses.contains { $0.leads(to: listeners[index]) } }
         }
+        var sharers: [BridgeAddress: [Int]] = [:]
+        for (index, bridge) in bridges.enumerated() {
+            for address in Set(bridge.addresses) { sharers[address, default: []].append(index) }
+        }
         for (index, bridge) in bridges.enumerated() {
             // Other brokers go by the first bridge that has one of their addresses; from one that no other bridge leads to nothing comes back.
-            let sharing = bridges.indices.filter { !Set(bridges[$0].addresses).isDisjoint(with: bridge.addresses) }
+            let sharing = Set(bridge.addresses.flatMap { sharers[$0] ?? [] })
             guard own[index] != nil || sharing.count > 1 else { continue }
-            let there = own[index] != nil ? 0 : 1 + (sharing.first ?? index)
+            let there = own[index] != nil ? 0 : 1 + (sharing.min() ?? index)
             for (number, topic) in bridge.topics.enumerated() {
                 let (local, remote) = (topic.levels(behind: topic.localPrefix), topic.levels(behind: topic.remotePrefix))
                 let isSilent = bridge.protocolVersion < 5 || !bridge.saysBrokers

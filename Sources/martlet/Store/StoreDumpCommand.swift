@@ -2,6 +2,7 @@ import ArgumentParser
 import BrokerCore
 import MartletServer
 import Persistence
+import Platform
 
 /// `martlet store dump`: prints all of a store.
 struct StoreDumpCommand: ParsableCommand {
@@ -17,9 +18,12 @@ struct StoreDumpCommand: ParsableCommand {
 
     func run() throws {
         let (directory, name) = try place.path()
+        let isShown = Terminal.isAttached(to: 1)
         let summary = try StoreFailure.told { () throws(StoreError) in
             try SQLiteStore.check(directory, named: name) { table, key, body in
-                Console.say(StoreRowText.json(table, key: key, body: body))
+                // What clients have written does nothing to a terminal.
+                let row = Array(StoreRowText.json(table, key: key, body: body).utf8)
+                Console.put((isShown ? TerminalText.json(row) : row) + [UInt8(ascii: "\n")], to: 1)
                 return table.hasMeaning(key: key, body: body)
             }
         }

@@ -163,3 +163,19 @@ def test_terminal_reasons(besiege, program, command):
             terminal.close()
     assert b"title" in shown and is_harmless(shown), shown
     is_canary_well(siege)
+
+
+def test_terminal_store_dump(start_broker, program, tmp_path):
+    broker = start_broker(configuration=f"persistence true\npersistence_location {tmp_path}/")
+    publisher = Wire(broker.port)
+    publisher.connect("attacker")
+    publisher.publish("t/" + ESCAPES.decode(errors="ignore"), ESCAPES.decode(errors="ignore"), qos=1, retain=True)
+    assert publisher.receive(PUBACK)
+    broker.stop()
+    terminal = Terminal(program.path, "store", "dump", str(tmp_path))
+    try:
+        terminal.wait()
+        shown = terminal.output
+    finally:
+        terminal.close()
+    assert b"]0;title" in shown and is_harmless(shown), shown

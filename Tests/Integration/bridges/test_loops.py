@@ -1,8 +1,12 @@
 """Three brokers whose bridges lead around: messages go no further than where they have been."""
 
+import re
+
 import pytest
 from bridges.links import is_connected
 from harness.ports import reserve_port
+from harness.program import run
+from harness.waiting import wait_until
 
 MESSAGES = 10
 
@@ -54,3 +58,14 @@ def test_messages_come_to_an_end(around, tools_for, options, counts):
         assert len(seen) == MESSAGES and max(seen.values()) <= most
     if counts[0] == 1:
         assert set(came[0].values()) == {1}
+
+
+def test_a_bridge_to_the_broker_itself_is_told_of_at_the_start(start_broker, program, tmp_path):
+    port, log = reserve_port(), tmp_path / "broker.log"
+    section = f"listener {port} 127.0.0.1\nlog_dest file {log}\nlog_dest stderr\nconnection itself\naddress localhost:{port}\ntopic nowhere/# both 1\n"
+    broker = start_broker(configuration=section)
+    told = f'localhost:{port} is this broker itself, and what crosses by "topic nowhere/# both 1"'
+    wait_until(lambda: told in log.read_text(), "the log warns of it")
+    done = run(program, "-c", str(broker.configuration_path), "--test-config")
+    assert done.returncode in (0, 3) and told in done.stdout, done.stdout
+    assert re.search(r":\d+: connection: .* \(line \d+, line \d+\) comes back", done.stdout), done.stdout
