@@ -391,8 +391,21 @@ enum Limits {
 
     // Bans.
 
-    /// Bans at the same time: no more are made.
+    /// Bans of administrators at the same time: no more are made. Bytes: `bansBytesMax`.
     static let bansMax = 10_000
+
+    /// Bytes of memory that they take: no more are made.
+    static let bansBytesMax = 16 << 20
+
+    /// Bans that the broker has made by itself, beside those: the oldest one goes for the next. Bytes: `automaticBansBytesMax`.
+    static let automaticBansMax = 2000
+
+    /// Bytes of memory that they take: the oldest ones go for the next.
+    static let automaticBansBytesMax = 2 << 20
+
+    /// Of these, bans of the clients that one user comes with, or that come from one address: its oldest one goes for the next.
+    /// Bytes: `automaticBansBytesMax`.
+    static let automaticBansPerOriginMax = 100
 
     /// Connections that are looked at in a turn for clients that are banned; the others wait for the next turn.
     static let banSweepConnectionsPerTurn = 2000
@@ -400,8 +413,12 @@ enum Limits {
     /// Those of them that are ended in a turn; the others the same. Each is some 15 µs of work.
     static let banSweepEndsPerTurn = 128
 
-    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over.
+    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over. Bytes: 40 each,
+    /// names are hashed; addresses are texts of 50.
     static let offendersMax = 10_000
+
+    /// Of these, clients that come from one address: no other one of it is counted until one's window is over.
+    static let offendersPerOriginMax = 500
 
     // A cluster.
 

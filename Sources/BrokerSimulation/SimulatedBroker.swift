@@ -30,6 +30,8 @@ public final class SimulatedBroker {
     public package(set) var turnCount = 0
     /// Whether the shards are looked through after each turn, which takes as long as they have much.
     public var checksInvariants = true
+    /// Where connections come from that are opened next.
+    public var address = "192.0.2.1"
     /// How many turns one `settle()` may take before the process ends.
     public var settleTurnsMax = 2_000_000
 
@@ -120,7 +122,7 @@ public final class SimulatedBroker {
         let shard = nextShard
         nextShard = (nextShard + 1) % shards.count
         let connection = SimulatedConnection(broker: self, place: SimulatedPlace(shard: shard))
-        let info = ConnectionInfo(address: "192.0.2.1", port: UInt16(truncatingIfNeeded: 40_000 + turnCount), listener: listener)
+        let info = ConnectionInfo(address: address, port: UInt16(truncatingIfNeeded: 40_000 + turnCount), listener: listener)
         shards[shard].arrivals.append(SimulatedShard.Arrival(connection: connection, info: info, handOver: nil))
         return connection
     }

@@ -88,21 +88,50 @@ import Transports
         #expect(shell.desk.list.all.first?.reason == "3 failed logins in 60 s")
     }
 
-    @Test func `a client that flaps is banned, and what an administrator has said for longer stands`() throws {
+    private static let scope = BanScope(user: "mallory", party: "192.0.2.7")
+    private static let flapping = Offence.flapping("client", scope)
+
+    @Test func `a client that flaps is banned as one user comes with it from one address, which lifting the client's ban lifts`()
+        throws
+    {
         let shell = try Shell(flapping: OffenceLimit(count: 2, windowSeconds: 60, banSeconds: 300))
-        shell.desk.received(.flapping("client"), at: shell.moment)
+        shell.desk.received(Self.flapping, at: shell.moment)
         #expect(shell.bans == ["clientid client martlet_flapping"])
+        #expect(shell.desk.list.all.map(\.target) == [BanTarget(client: "client", Self.scope)])
         let target = try #require(BanTarget(.client, "client"))
         #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: nil)) { _ in })
-        shell.desk.received(.flapping("client"), at: shell.moment)
-        #expect(shell.bans == ["clientid client ann"])
+        shell.desk.received(Self.flapping, at: shell.moment)
+        #expect(shell.bans == ["clientid client ann", "clientid client martlet_flapping"])
+        #expect(shell.desk.lift(target, by: "ann") { _ in } && shell.bans.isEmpty)
+        #expect(
+            shell.shell.setup.log.ring.last(10).contains { $0.text.hasSuffix("It is for user 'mallory' from 192.0.2.7 alone.") })
+    }
+
+    @Test func `what an administrator has said of an address stands, also if it ends sooner`() throws {
+        let shell = try Shell(banAfter: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300))
+        let target = try #require(BanTarget(.address, "192.0.2.7"))
+        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: 1)) { _ in })
+        shell.desk.received(.failedLogin(address: "192.0.2.7"), at: shell.moment)
+        #expect(shell.bans == ["peerhost 192.0.2.7 ann"])
+    }
+
+    @Test func `an administrator bans however many bans the broker has made, and its oldest one gives way`() throws {
+        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300))
+        for number in 0..<150 {
+            shell.moment.wallMilliseconds += 1
+            shell.desk.received(.flapping("made up \(number)", Self.scope), at: shell.moment)
+        }
+        #expect(shell.bans.count == 100 && shell.changes.count { $0.hasPrefix("lifted made up") } == 50)
+        #expect(shell.changes.suffix(2) == ["lifted made up 49", "added made up 149"])
+        let target = try #require(BanTarget(.user, "mallory"))
+        #expect(shell.desk.ban(Ban(target, by: "ann", reason: "", at: 0, until: nil)) { _ in })
     }
 
     @Test func `nobody is banned by options that are not set`() throws {
         let shell = try Shell()
         for _ in 0..<100 {
             shell.desk.received(.failedLogin(address: "192.0.2.7"), at: shell.moment)
-            shell.desk.received(.flapping("client"), at: shell.moment)
+            shell.desk.received(Self.flapping, at: shell.moment)
         }
         #expect(shell.bans.isEmpty)
     }
@@ -144,7 +173,7 @@ import Transports
     @Test func `what the broker bans by itself counts at once and is told until it is known to be`() throws {
         let (shell, orders) = (try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300)), Orders())
         shell.desk.share = { orders.take($0) }
-        shell.desk.received(.flapping("client"), at: shell.moment)
+        shell.desk.received(Self.flapping, at: shell.moment)
         #expect(shell.bans == ["clientid client martlet_flapping"] && orders.bans.count == 1)
         shell.desk.answered(orders.bans[0].token, "away")
         let now = shell.moment.wallMilliseconds
@@ -158,7 +187,35 @@ import Transports
         #expect(shell.bans.isEmpty && orders.bans.count == 2)
     }
 
+    @Test func `in a cluster lifting a client's ban lifts what there is of it, and is told when all is`() throws {
+        let (shell, orders) = (try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300)), Orders())
+        shell.desk.share = { orders.take($0) }
+        shell.desk.received(Self.flapping, at: shell.moment)
+        shell.desk.received(.flapping("client", BanScope(user: nil, party: "192.0.2.8")), at: shell.moment)
+        for order in orders.bans { shell.desk.answered(order.token, nil) }
+        orders.bans = []
+        var outcomes: [String?] = []
+        #expect(shell.desk.lift(try #require(BanTarget(.client, "client")), by: "ann") { outcomes.append($0) })
+        #expect(orders.bans.count == 2 && orders.bans[0].entry.key != orders.bans[1].entry.key)
+        for order in orders.bans {
+            #expect(outcomes.isEmpty)
+            shell.desk.received(order.entry, at: 1)
+            shell.desk.answered(order.token, nil)
+            shell.settle()
+        }
+        #expect(outcomes == [nil] && shell.bans.isEmpty)
+    }
+
     @Test func `an entry is read as it was written`() throws {
+        for user in [nil, "", "mallory"] as [EncodedString?] {
+            let target = BanTarget(client: "pump", BanScope(user: user, party: "2001:db8::/64"))
+            let entry = BanEntry(Ban(target, by: "martlet_flapping", reason: "", at: 7, until: 9))
+            #expect(BanEntry(reading: entry.payload, isLifted: false) == entry)
+            let lifted = BanEntry(lifted: target, by: "ann")
+            #expect(BanEntry(reading: lifted.payload, isLifted: true) == lifted)
+            #expect(
+                !String(decoding: entry.payload, as: UTF8.self).contains(#""as":"clientid""#), "an earlier version would ban all")
+        }
         let target = try #require(BanTarget(.network, "192.0.2.7/24"))
         for until in [nil, 2000] as [UInt64?] {
             let entry = BanEntry(Ban(target, by: "ann", reason: "\"noise\"", at: 7, until: until))

@@ -13,13 +13,11 @@ extension Administration {
         }
         let kind = call.text("as")
         let bans = broker.bans.all.filter { kind == nil || $0.target.kind.rawValue == kind }
-        // A kind has no space in it, so that rows follow one another as their places do.
-        func place(_ ban: Ban) -> String { "\(ban.target.kind.rawValue) \(ban.target.who)" }
-        let rest = after.map { after in bans.filter { place($0) > after } } ?? bans
+        let rest = after.map { after in bans.filter { $0.target.place > after } } ?? bans
         var page = PageRows(call)
         page.fill(rest) { Self.ban($0) }
         let last = rest.prefix(page.count).last
-        let next = rest.count > page.count ? last.map { Base64URL.encode(Array(place($0).utf8)) } : nil
+        let next = rest.count > page.count ? last.map { Base64URL.encode(Array($0.target.place.utf8)) } : nil
         answer(call, page: page.rows, cursor: next, count: bans.count) { object in
             object.set("kept", !broker.bansEndWithBroker)
         }
@@ -44,7 +42,11 @@ extension Administration {
             call.answer(Self.ban(ban), status: isNew ? .created : .ok)
         }
         guard isBanned else {
-            throw APIError(.conflict, "There are \(BanList.largestCount) bans, as many as may be.")
+            throw APIError(
+                .conflict,
+                broker.bans.administratorsCount < BanList.largestCount
+                    ? "The bans take \(BanList.largestBytes) bytes, as many as may be."
+                    : "There are \(BanList.largestCount) bans, as many as may be.")
         }
     }
 
@@ -84,13 +86,20 @@ extension Administration {
         return target
     }
 
-    /// What an administrator is called in what they have done.
-    private func name(of who: Identity) -> String { who.name ?? who.means.rawValue }
+    /// What an administrator is called in what they have done: nothing that the broker does by itself.
+    private func name(of who: Identity) -> String {
+        let name = who.name ?? who.means.rawValue
+        return BanOption(rawValue: name) == nil ? name : "user \(name)"
+    }
 
     private static func ban(_ ban: Ban) -> JSONObject {
         var object = JSONObject()
         object.set("as", ban.target.kind.rawValue)
         object.set("who", ban.target.who)
+        if let scope = ban.target.scope {
+            object.set("user", orNull: scope.user.map { "\($0)" })
+            object.set("address", scope.party)
+        }
         object.set("by", ban.by)
         object.set("reason", ban.reason)
         object.set("at", Timestamp.text(ban.at))

@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// Keeping out who is banned.
+/// Keeping out who is banned. What the broker bans by itself is whoever has done what it is for, so that nobody gets somebody else banned: a
+/// client name together with the user and the address that it came with, or an address for those who come anew.
 ///
 /// ```
 ///     apply(list) ─► the rows of the store (shard 0) ─► sweep: ends the connections of banned clients, some in each turn
@@ -36,7 +37,7 @@ extension BrokerShard {
             guard let connection = connections.connection(inSlot: slot), connection.state == .connected, !connection.isLocal,
                 let session = connection.session,
                 let ban = bans.ban(
-                    ofClient: session.clientIdentifier, user: connection.userName, address: connection.info.address)
+                    ofClient: session.clientIdentifier, user: connection.userName, address: connection.info.address, isIn: true)
             else { continue }
             left -= 1
             refuse(connection, .administrativeAction, because: ban.reason.isEmpty ? "it is banned." : "it is banned: \(ban.reason)")
@@ -47,11 +48,31 @@ extension BrokerShard {
     // MARK: Offences
 
     /// A client's connection has ended. Being sent away is nothing that it has done.
-    func noteFlapping(of client: EncodedString, _ reason: ReasonCode?) {
+    ///
+    /// It counts for the client as its user came with it from this address: who comes with somebody else's Client Identifier is counted apart.
+    func noteFlapping(of connection: Connection, _ client: EncodedString, _ reason: ReasonCode?) {
         guard let rule = settings.flapping, reason != .administrativeAction, reason != .serverShuttingDown,
             reason != .useAnotherServer
         else { return }
-        if flapping.isTooMany(client, by: rule, now: now) { effects.append(.offence(.flapping(client))) }
+        let party = BanScope.party(of: connection.info.address)
+        let place = flappingKey(ofParty: party)
+        if flapping.isTooMany(flappingKey(client, connection.userName, place), from: place, by: rule, now: now) {
+            effects.append(.offence(.flapping(client, BanScope(user: connection.userName, party: party))))
+        }
+    }
+
+    /// Whether a client that comes is the one that is there, as far as bans know: its user from the same address.
+    func isOneParty(_ old: Connection, _ newcomer: Connection, _ userName: EncodedString?) -> Bool {
+        old.userName == userName && BanScope.party(of: old.info.address) == BanScope.party(of: newcomer.info.address)
+    }
+
+    private func flappingKey(ofParty party: String) -> UInt64 { Array(party.utf8).withUnsafeBytes { placement.hash($0) } }
+
+    private func flappingKey(_ client: EncodedString, _ user: EncodedString?, _ place: UInt64) -> UInt64 {
+        let name = client.bytes.withUnsafeBytes { placement.hash($0) }
+        // No user is none of any name.
+        let user = user.map { $0.bytes.withUnsafeBytes { placement.hash($0) } | 1 } ?? 2
+        return TopicHash.mix(TopicHash.mix(name ^ placement.hashing.seed, user), place | 1)
     }
 
     /// A login has failed.
@@ -64,6 +85,7 @@ extension BrokerShard {
 
     /// A ban that the store has kept. Before the first turn, on shard 0.
     func restore(_ ban: Ban, key: UInt64) -> Bool {
+        // One that gives way to it, and its row, go when the list is given out.
         guard bans[ban.target] == nil, bans.add(ban) else { return false }
         banKeys[ban.target] = key
         return true

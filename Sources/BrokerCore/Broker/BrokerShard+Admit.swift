@@ -47,7 +47,7 @@ extension BrokerShard {
             return
         }
         let isPresent = known != nil && !beginsAnew
-        if let known { takeOver(known, beginsAnew: beginsAnew, isForeign: isForeign) }
+        if let known { takeOver(known, for: connection, of: userName, beginsAnew: beginsAnew, isForeign: isForeign) }
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
         let session =
@@ -107,7 +107,9 @@ extension BrokerShard {
 
     /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew:
     /// it asks for that, or is another user. [MQTT-3.1.4-3 v5]
-    private func takeOver(_ session: Session, beginsAnew: Bool, isForeign: Bool) {
+    private func takeOver(
+        _ session: Session, for newcomer: Connection, of userName: EncodedString?, beginsAnew: Bool, isForeign: Bool
+    ) {
         // The new session counts in its place: between the two no other client comes in.
         session.leavesPlace = false
         defer { session.leavesPlace = true }
@@ -119,7 +121,9 @@ extension BrokerShard {
             if beginsAnew { session.expiryIntervalSeconds = 0 }
             let sessionEnds = session.expiryIntervalSeconds == 0
             let fate: WillFate = delay == 0 || sessionEnds ? .due : .kept
-            tellDeparture(of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate)
+            tellDeparture(
+                of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate,
+                isOwnReturn: settings.flapping != nil && isOneParty(old, newcomer, userName))
             detach(old, will: fate)
             close(old)
         } else if beginsAnew {

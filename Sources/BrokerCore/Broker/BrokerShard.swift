@@ -70,8 +70,8 @@ public final class BrokerShard {
     var banKeys: [BanTarget: UInt64] = [:]
     /// The slot at which the look for banned clients goes on; nil when all were looked at.
     var banSweep: Int?
-    /// Whose connections have ended how often lately.
-    var flapping = OffenceCounts<EncodedString>()
+    /// Whose connections have ended how often lately, by the hash of client, user and address.
+    var flapping = OffenceCounts<UInt64>()
     /// Whose rights have changed.
     var rights = RightsDesk()
     /// Bytes of requests below `$CONTROL/` that the shell has not answered.

@@ -44,15 +44,20 @@ extension BrokerShard {
     }
 
     /// A client's connection is about to be parted from its session.
+    ///
+    /// - Parameter isOwnReturn: whether its own client has come back on another connection, rather than somebody else with its name.
     func tellDeparture(
-        of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false
+        of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false,
+        isOwnReturn: Bool = false
     ) {
         if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
         if !connection.isLocal {
             note(connection, reason, words, isByClient: isByClient)
             statistics.disconnects.note(DisconnectTally(listener: connection.info.listener, reason: reason))
-            noteFlapping(of: session.clientIdentifier, reason)
+            if isByClient || isOwnReturn || reason != .sessionTakenOver {
+                noteFlapping(of: connection, session.clientIdentifier, reason)
+            }
         }
         guard isPresenceTold else { return }
         tell(

@@ -90,11 +90,14 @@ extension ConfigurationOption {
         .init(
             "martlet_ban_after", optional: \BrokerConfiguration.limits.banAfter, .offences,
             """
-            After so many failed logins in so long an address is banned, and for how long, such as 10/60s 300s. All of a house, or of a proxy
-            without the PROXY protocol, has one address.
+            After so many failed logins in so long an address is banned, and for how long, such as 10/60s 300s: who is in stays in, nobody else
+            comes in. All of a house, or of a proxy without the PROXY protocol, has one address.
             """, reload: true),
         .init(
             "martlet_flapping", optional: \BrokerConfiguration.limits.flapping, .offences,
-            "After so many ended connections in so long a client is banned, and for how long, such as 15/60s 300s.", reload: true),
+            """
+            After so many ended connections in so long a client is banned, and for how long, such as 15/60s 300s: as its user comes with it from
+            its address, so that nobody gets somebody else's client banned.
+            """, reload: true),
     ]
 }

@@ -10,10 +10,16 @@ extension Control {
             orSay: "Nobody is banned."
         ) { ban in
             [
-                ban["as"].cell, ban["who"].cell, ban["at"].time, ban["until"].string.map(Figures.time) ?? "for ever",
+                ban["as"].cell, Self.who(ban), ban["at"].time, ban["until"].string.map(Figures.time) ?? "for ever",
                 ban["by"].cell, ban["reason"].cell,
             ]
         }
+    }
+
+    /// Of a client that is banned for one user and address alone, both too.
+    private static func who(_ ban: JSONValue) -> String {
+        guard let address = ban["address"].string else { return ban["who"].cell }
+        return ban["who"].cell + (ban["user"].string.map { " of \($0)" } ?? "") + " from \(address)"
     }
 
     /// `ctl ban add WHO`: whoever is connected is disconnected.

@@ -70,7 +70,7 @@ final class BanDesk {
     /// - Returns: false if there are as many bans as may be.
     func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool {
         if share != nil {
-            guard list[ban.target] != nil || list.count < BanList.largestCount else { return false }
+            guard list.hasRoom(for: ban) else { return false }
             order(
                 BanEntry(ban),
                 .administrator { [unowned self] failure in
@@ -85,28 +85,62 @@ final class BanDesk {
         return true
     }
 
-    /// Lifts a ban.
+    /// Lifts a ban; of a client those of single users and addresses too.
     ///
     /// - Parameter done: as with `ban`.
     /// - Returns: false if there is none; then `done` is not called.
     func lift(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool {
-        guard list[target] != nil else { return false }
-        if share != nil {
-            order(BanEntry(lifted: target, by: who), .administrator(done: done))
+        let targets = list.targets(meant: target)
+        guard !targets.isEmpty else { return false }
+        guard share != nil else {
+            for target in targets { remove(target, by: who) }
+            spread { done(nil) }
             return true
         }
-        remove(target, by: who)
-        spread { done(nil) }
+        var (left, trouble) = (targets.count, String?.none)
+        for target in targets {
+            order(
+                BanEntry(lifted: target, by: who),
+                .administrator { failure in
+                    left -= 1
+                    trouble = trouble ?? failure
+                    if left == 0 { done(trouble) }
+                })
+        }
         return true
     }
 
     private func add(_ ban: Ban) -> Bool {
+        let oldest = list.givingWay(to: ban)
         guard list.add(ban) else { return false }
+        for ban in oldest {
+            offers[ban.target] = nil
+            tell?(ban, .lifted)
+        }
+        noteFull(!oldest.isEmpty, ban)
         let end = ban.until.map { "until \(Timestamp.text($0))" } ?? "for ever"
         let reason = ban.reason.isEmpty ? "" : ": \(ban.reason)"
-        log.write(.notice, "Banned \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)) \(end) by \(ban.by)\(reason).")
+        log.write(
+            .notice,
+            "Banned \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)) \(end) by \(ban.by)\(reason).\(Self.scope(ban.target))"
+        )
         tell?(ban, .added)
         return true
+    }
+
+    /// For whom alone a ban is, as a sentence of the log.
+    private static func scope(_ target: BanTarget) -> String {
+        guard let scope = target.scope else { return "" }
+        let user = scope.user.map { "user '\(LoggedText($0.bytes))'" } ?? "who has no user name"
+        return " It is for \(user) from \(LoggedText(scope.party.utf8)) alone."
+    }
+
+    /// Tells once that the broker's own bans give way to one another.
+    private func noteFull(_ hasGivenWay: Bool, _ ban: Ban) {
+        guard hasGivenWay, !isFullTold else { return }
+        isFullTold = true
+        log.write(
+            .warning, "Warning: \(ban.by) has made as many bans as may be; the oldest ones of it give way until some end.")
     }
 
     private func remove(_ target: BanTarget, by who: String) {
@@ -139,7 +173,7 @@ final class BanDesk {
 
     /// Whether passwords that come from an address over HTTP are not looked at: it is banned for those that failed. What an administrator has
     /// banned still logs in there, so that nobody locks themselves out.
-    func refusesPasswords(of address: String) -> Bool { list.ban(ofAddress: address)?.by == Self.failedLoginsOption }
+    func refusesPasswords(of address: String) -> Bool { list.ban(ofAddress: address)?.option == .failedLogins }
 
     /// Somebody has done what may end in a ban.
     func received(_ offence: Offence, at now: Moment) {
@@ -150,36 +184,30 @@ final class BanDesk {
                 let target = BanTarget(party.contains("/") ? .network : .address, party)
             else { return }
             ban(
-                target, rule, by: Self.failedLoginsOption, "\(rule.count) failed logins in \(rule.windowMilliseconds / 1000) s", now
+                target, rule, by: .failedLogins, "\(rule.count) failed logins in \(rule.windowMilliseconds / 1000) s", now
             )
-        case .flapping(let client):
-            guard let rule = flapping, let target = BanTarget(.client, "\(client)") else { return }
+        case .flapping(let client, let scope):
+            guard let rule = flapping else { return }
             ban(
-                target, rule, by: "martlet_flapping",
+                BanTarget(client: client, scope), rule, by: .flapping,
                 "\(rule.count) ended connections in \(rule.windowMilliseconds / 1000) s", now)
         }
     }
 
-    private func ban(_ target: BanTarget, _ rule: BanRule, by option: String, _ reason: String, _ now: Moment) {
-        // What an administrator has said stands, unless it ends sooner.
+    private func ban(_ target: BanTarget, _ rule: BanRule, by option: BanOption, _ reason: String, _ now: Moment) {
+        // What an administrator has said stands.
         let until = now.wallMilliseconds + rule.banMilliseconds
-        if let known = list[target], known.until.map({ $0 >= until }) ?? true { return }
-        let ban = Ban(target, by: option, reason: reason, at: now.wallMilliseconds, until: until)
-        guard !add(ban) else {
-            made[target.kind, default: 0] += 1
-            spread {}
-            guard share != nil else { return }
-            // An order is on its way to the servers before a later one that undoes it.
-            let entry = BanEntry(ban)
-            offers[target] = entry
-            return order(entry, .offer(entry))
-        }
-        guard !isFullTold else { return }
-        isFullTold = true
-        log.write(.warning, "Warning: \(BanList.largestCount) bans are as many as may be; \(option) makes no more until some end.")
+        if let known = list[target], known.option == nil || known.until.map({ $0 >= until }) ?? true { return }
+        let ban = Ban(target, by: option.rawValue, reason: reason, at: now.wallMilliseconds, until: until)
+        guard add(ban) else { return }
+        made[target.kind, default: 0] += 1
+        spread {}
+        guard share != nil else { return }
+        // An order is on its way to the servers before a later one that undoes it.
+        let entry = BanEntry(ban)
+        offers[target] = entry
+        order(entry, .offer(entry))
     }
-
-    private static let failedLoginsOption = "martlet_ban_after"
 
     private func spread(_ done: @escaping () -> Void) {
         waiters.append(done)

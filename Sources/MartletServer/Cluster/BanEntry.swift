@@ -2,6 +2,7 @@ import BrokerCore
 import Cryptography
 import JSON
 import JSONReader
+import MQTTCodec
 
 /// A ban as nodes share it, or that it was lifted.
 struct BanEntry: Sendable, Equatable {
@@ -17,9 +18,8 @@ struct BanEntry: Sendable, Equatable {
 
     /// Reads what `payload` is; nil for what is no ban.
     init?(reading payload: [UInt8], isLifted: Bool) {
-        guard let members = (try? JSONValue(reading: payload))?.object,
-            let kind = members["as"]?.string.flatMap({ BanKind(rawValue: $0) }),
-            let target = members["who"]?.string.flatMap({ BanTarget(kind, $0) }), let by = members["by"]?.string
+        guard let members = (try? JSONValue(reading: payload))?.object, let target = Self.target(members),
+            let by = members["by"]?.string
         else { return nil }
         if isLifted {
             self.init(lifted: target, by: by)
@@ -36,8 +36,12 @@ struct BanEntry: Sendable, Equatable {
 
     var payload: [UInt8] {
         var object = JSONObject()
-        object.set("as", target.kind.rawValue)
+        object.set("as", target.scope == nil ? target.kind.rawValue : Self.scopedKind)
         object.set("who", target.who)
+        if let scope = target.scope {
+            object.set("user", orNull: scope.user.map { "\($0)" })
+            object.set("address", scope.party)
+        }
         object.set("by", by)
         if let ban {
             object.set("reason", ban.reason)
@@ -48,7 +52,20 @@ struct BanEntry: Sendable, Equatable {
     }
 
     /// Whoever is banned may have a name of any length and letters.
-    var key: String { "bans." + Self.digest("\(target.kind.rawValue) \(target.who)") }
+    var key: String { "bans." + Self.digest(target.place) }
+
+    private static func target(_ members: JSONMembers) -> BanTarget? {
+        guard let kind = members["as"]?.string, let who = members["who"]?.string else { return nil }
+        guard kind == scopedKind else { return BanKind(rawValue: kind).flatMap { BanTarget($0, who) } }
+        guard let client = EncodedString(who), !client.isEmpty, let party = members["address"]?.string, let name = members["user"]
+        else { return nil }
+        let user = name.string.flatMap { EncodedString($0) }
+        guard user != nil || name == .null else { return nil }
+        return BanTarget(client: client, BanScope(user: user, party: party))
+    }
+
+    /// No kind of ban, so that a node of an earlier version does not take it for one of everybody with that name.
+    private static let scopedKind = "clientid_of"
 
     /// For how long servers keep it; nil for ever.
     ///

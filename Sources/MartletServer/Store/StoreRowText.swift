@@ -39,6 +39,10 @@ public enum StoreRowText {
     private static func fill(_ row: inout JSONObject, _ ban: Ban) {
         row.set("as", ban.target.kind.rawValue)
         row.set("who", ban.target.who)
+        if let scope = ban.target.scope {
+            row.set("user", orNull: scope.user.map { "\($0)" })
+            row.set("address", scope.party)
+        }
         row.set("by", ban.by)
         row.set("reason", ban.reason)
         row.set("at", ban.at)

@@ -104,9 +104,18 @@ import Testing
 
     // MARK: What may end in a ban
 
+    private func flapping(_ count: Int, shards: Int = 1, _ change: (inout BrokerSettings) -> Void = { _ in }) -> SimulatedBroker {
+        let rule = BanRule(count: count, windowMilliseconds: 60_000, banMilliseconds: 1)
+        return SimulatedBroker(
+            shards: shards,
+            settings: SimulatedBroker.testSettings {
+                $0.flapping = rule
+                change(&$0)
+            })
+    }
+
     @Test func `a client whose connections end too often is told of, and who is sent away is not`() {
-        let rule = BanRule(count: 3, windowMilliseconds: 60_000, banMilliseconds: 1)
-        let broker = SimulatedBroker(settings: SimulatedBroker.testSettings { $0.flapping = rule })
+        let broker = flapping(3)
         let client = broker.client("client")
         for _ in 0..<2 {
             client.connect()
@@ -117,10 +126,70 @@ import Testing
         #expect(broker.offences.isEmpty)
         client.connect()
         client.disconnect()
-        #expect(broker.offences == [.flapping("client")])
+        #expect(broker.offences == [.flapping("client", BanScope(user: nil, party: "192.0.2.1"))])
         client.connect()
         client.disconnect()
         #expect(broker.offences.count == 1, "the count begins anew")
+    }
+
+    @Test(arguments: [1, 4]) func `who comes with somebody else's name is counted, and whom it belongs to is not`(shards: Int) {
+        let broker = flapping(3, shards: shards)
+        let alice = broker.client("pump")
+        for _ in 0..<10 {
+            broker.address = "192.0.2.1"
+            alice.connect(userName: "alice")
+            let mallory = broker.client("pump")
+            broker.address = "198.51.100.7"
+            mallory.connect(userName: "mallory")
+            #expect(alice.disconnectReason == .sessionTakenOver)
+            mallory.lose()
+        }
+        let theirs = Offence.flapping("pump", BanScope(user: "mallory", party: "198.51.100.7"))
+        #expect(broker.offences == [theirs, theirs, theirs])
+    }
+
+    @Test func `a client that takes its own session over again and again is counted, from its address and as its user alone`() {
+        let broker = flapping(3)
+        func come(_ user: EncodedString?, from address: String) {
+            broker.address = address
+            broker.client("two").connect(userName: user)
+        }
+        for _ in 0..<20 {
+            come(nil, from: "192.0.2.1")
+            come(nil, from: "192.0.2.2")
+            come("u", from: "192.0.2.2")
+        }
+        #expect(broker.offences.isEmpty, "two that have one name throw each other out: nobody knows whose it is")
+        for _ in 0..<3 { come("u", from: "192.0.2.2") }
+        #expect(broker.offences == [.flapping("two", BanScope(user: "u", party: "192.0.2.2"))])
+    }
+
+    @Test(arguments: [1, 4]) func `a ban of a client as one user comes with it from one address keeps out nobody else`(shards: Int)
+    {
+        let broker = SimulatedBroker(shards: shards)
+        let target = BanTarget(client: "pump", BanScope(user: "mallory", party: "2001:db8::/64"))
+        func comes(_ user: EncodedString?, from address: String, as name: EncodedString = "pump") -> Bool {
+            broker.address = address
+            return broker.client(name).connect(userName: user)?.isAccepted == true
+        }
+        #expect(comes("mallory", from: "2001:db8::1"))
+        let owner = broker.client("other")
+        owner.connect(userName: "mallory")
+        apply([Ban(target, by: "martlet_flapping", reason: "", at: 7, until: nil)], to: broker)
+        #expect(owner.isConnected)
+        #expect(!comes("mallory", from: "2001:db8::1") && !comes("mallory", from: "2001:db8::2:3"))
+        #expect(comes("mallory", from: "2001:db9::1") && comes("alice", from: "2001:db8::1") && comes(nil, from: "2001:db8::1"))
+        #expect(comes("mallory", from: "2001:db8::1", as: "pump2"))
+    }
+
+    @Test func `a ban of an address that the broker makes by itself keeps out who comes, and leaves in who is in`() throws {
+        let broker = SimulatedBroker()
+        let alice = broker.connected("alice")
+        let own = try #require(BanTarget(.address, "192.0.2.1"))
+        apply([Ban(own, by: "martlet_ban_after", reason: "", at: 7, until: nil)], to: broker)
+        #expect(alice.isConnected && broker.client("late").connect()?.reasonCode == .banned)
+        apply([Ban(own, by: "martlet_ban_after", reason: "", at: 7, until: nil), try ban(.network, "192.0.2.0/24")], to: broker)
+        #expect(!alice.isConnected, "what an administrator has said holds for all")
     }
 
     @Test func `a failed login is told of where that counts`() {

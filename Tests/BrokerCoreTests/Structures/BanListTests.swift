@@ -72,6 +72,97 @@ import Testing
         #expect(list.count == BanList.largestCount - 9000 && list.all.first?.target.who == "0", "that one is for ever now")
     }
 
+    // MARK: What the broker does by itself
+
+    private func flapping(_ client: Int, user: EncodedString? = nil, from party: String, at time: UInt64) -> Ban {
+        let target = BanTarget(client: "c\(client)", BanScope(user: user, party: party))
+        return Ban(target, by: "martlet_flapping", reason: "", at: time, until: 1 << 40)
+    }
+
+    @Test func `bans that the broker makes take no administrator's place, and the oldest one gives way to the next`() throws {
+        var list = BanList()
+        // From many addresses.
+        let count = Limits.automaticBansMax + 200
+        for number in 0..<count {
+            let isAdded = list.add(flapping(number, from: "\(number / 50)", at: UInt64(number)))
+            #expect(isAdded)
+        }
+        #expect(list.count == Limits.automaticBansMax && list.administratorsCount == 0)
+        let newest = flapping(count - 1, from: "\((count - 1) / 50)", at: 0)
+        #expect(list[newest.target] != nil && list[flapping(199, from: "3", at: 0).target] == nil)
+        for number in 0..<BanList.largestCount {
+            let isAdded = list.add(try ban(.client, "\(number)"))
+            #expect(isAdded)
+        }
+        let isMore = list.add(try ban(.client, "one more"))
+        #expect(!isMore && list.administratorsCount == BanList.largestCount)
+        let isOwn = list.add(flapping(-1, from: "late", at: 1 << 30))
+        #expect(isOwn && list.count == BanList.largestCount + Limits.automaticBansMax)
+        // In the place of the broker's own there is room if there is room for one more.
+        let mine = try #require(BanTarget(.address, "192.0.2.1"))
+        let isBroker = list.add(Ban(mine, by: "martlet_ban_after", reason: "", at: 1 << 31, until: nil))
+        let (new, again) = (try ban(.address, "192.0.2.1"), try ban(.client, "1"))
+        #expect(isBroker && !list.hasRoom(for: new) && list.hasRoom(for: again))
+    }
+
+    @Test func `of one user, and of one address, there are so many bans by the broker at most`() {
+        var list = BanList()
+        for number in 0..<200 {
+            for ban in [
+                flapping(number, from: "192.0.2.1", at: UInt64(number)),
+                flapping(number, user: "u", from: "\(number)", at: UInt64(number)),
+            ] {
+                let gone = list.givingWay(to: ban).map(\.at)
+                #expect(
+                    gone == (number < Limits.automaticBansPerOriginMax ? [] : [UInt64(number - Limits.automaticBansPerOriginMax)]))
+                _ = list.add(ban)
+            }
+        }
+        #expect(list.count == 2 * Limits.automaticBansPerOriginMax)
+        let isAgain = list.givingWay(to: flapping(199, from: "192.0.2.1", at: 999))
+        #expect(isAgain.isEmpty, "one that is there already has its place")
+    }
+
+    @Test func `bans are bounded in bytes, and what is lifted is given back`() throws {
+        let long = String(repeating: "x", count: 60_000)
+        var list = BanList()
+        var count = 0
+        while count < 1000, list.add(try ban(.client, "\(count)\(long)")) { count += 1 }
+        #expect((100..<200).contains(count) && list.heldBytes <= Limits.bansBytesMax)
+        for number in 0..<100 {
+            let target = BanTarget(client: "\(number)\(long)", BanScope(user: nil, party: "\(number)"))
+            let isAdded = list.add(Ban(target, by: "martlet_flapping", reason: "", at: UInt64(number), until: 9))
+            #expect(isAdded)
+        }
+        #expect(list.heldBytes <= Limits.bansBytesMax + Limits.automaticBansBytesMax)
+        #expect(list.all.last { $0.option != nil }?.at ?? 0 > 0 && list.administratorsCount == count)
+        for ban in list.all { list.remove(ban.target) }
+        #expect(list.heldBytes == 0 && list.isEmpty)
+    }
+
+    @Test func `an administrator who means a client means it as every user comes with it`() throws {
+        let one = flapping(1, from: "192.0.2.1", at: 1), other = flapping(1, user: "u", from: "192.0.2.1", at: 1)
+        let list = list([one, other, flapping(2, from: "192.0.2.1", at: 1), try ban(.user, "c1")])
+        let client = try #require(BanTarget(.client, "c1"))
+        #expect(list[client] == nil && list.targets(meant: client) == [one.target, other.target])
+        #expect(list.targets(meant: one.target) == [one.target])
+        #expect(Set(list.all.map(\.target.place)).count == 4)
+    }
+
+    @Test func `names that one makes up take only so many of the places of those who are counted`() {
+        let rule = BanRule(count: 3, windowMilliseconds: 100, banMilliseconds: 1)
+        var counts = OffenceCounts<Int>()
+        for key in 0..<20_000 { _ = counts.isTooMany(key, from: 7, by: rule, now: 0) }
+        #expect(counts.count == Limits.offendersPerOriginMax)
+        func told(_ key: Int, from origin: UInt64, _ times: UInt64...) -> [Bool] {
+            times.map { counts.isTooMany(key, from: origin, by: rule, now: $0) }
+        }
+        #expect(told(-1, from: 8, 1, 2, 3) == [false, false, true])
+        #expect(told(0, from: 7, 3, 4) == [false, true], "who is counted already is")
+        #expect(told(-2, from: 7, 100, 101, 102) == [false, false, true], "their windows are over")
+        #expect(counts.count < Limits.offendersPerOriginMax)
+    }
+
     @Test func `too many offences are those within a window, which begins with the first one`() {
         let rule = BanRule(count: 3, windowMilliseconds: 100, banMilliseconds: 1)
         var counts = OffenceCounts<Int>()
@@ -87,9 +178,15 @@ import Testing
     }
 
     @Test func `a row of the store is read as it was written, and nothing else is one`() throws {
-        for (kind, who) in [(BanKind.client, "näme"), (.user, "u"), (.address, "2001:db8::1"), (.network, "192.0.2.0/24")] {
+        var targets = try [(BanKind.client, "näme"), (.user, "u"), (.address, "2001:db8::1"), (.network, "192.0.2.0/24")].map {
+            try #require(BanTarget($0.0, $0.1))
+        }
+        for user in [nil, "", "u"] as [EncodedString?] {
+            targets.append(BanTarget(client: "näme", BanScope(user: user, party: "2001:db8::/64")))
+        }
+        for target in targets {
             for until in [nil, 77 as UInt64] {
-                let ban = Ban(try #require(BanTarget(kind, who)), by: "ann", reason: "noise", at: 5, until: until)
+                let ban = Ban(target, by: "ann", reason: "noise", at: 5, until: until)
                 let bytes = StoredBan(ban).encoded()
                 #expect(bytes.withUnsafeBytes { StoredBan(decoding: $0) }?.ban == ban)
                 for count in 0..<bytes.count {

@@ -12,7 +12,7 @@ export const ban = (as, who, reason, hours) =>
 /// Who is banned, with a form to ban others, filled in with what the address names.
 export default function bans(page) {
   const rows = pagedTable([
-    { name: 'Who', cell: row => h('span', { class: 'code' }, row.who) }, { name: 'Is a', cell: row => kinds[row.as] }, { name: 'Why', cell: row => row.reason || '–' },
+    { name: 'Who', cell: row => [h('span', { class: 'code' }, row.who), row.address ? ` from ${row.address}${row.user ? ` as ${row.user}` : ''} alone` : ''] }, { name: 'Is a', cell: row => kinds[row.as] }, { name: 'Why', cell: row => row.reason || '–' },
     { name: 'By', cell: row => row.by }, { name: 'Since', cell: row => date(row.at) }, { name: 'Until', cell: row => row.until ? date(row.until) : 'for ever' },
     { name: '', cell: row => page.act('Lift', async () => { await api.remove(api.path('bans', row.as, row.who)); await rows.reload(); }, 'plain') },
   ], { caption: 'Bans', empty: 'Nobody is banned.' }, async (_, cursor) => {
