@@ -426,9 +426,13 @@ enum Limits {
     static let sweptBytesPerTurn = 1 << 20
 
     /// Logins whose retained messages other nodes have; all are forgotten for the next, and made again when they are needed.
+    /// Bytes: `clusterSourceBytesMax`.
     static let clusterSourcesMax = 10_000
 
-    /// Shards of other nodes of whose changes the highest number is known; all are forgotten for the next.
+    /// Bytes of their names: all are forgotten for the next.
+    static let clusterSourceBytesMax = 4 << 20
+
+    /// Shards of other nodes of whose changes the highest number is known; all are forgotten for the next. Bytes: 24 each.
     static let clusterOriginsMax = 10_000
 
     /// How long what comes out of the stream is passed over for a change that was made or heard of and has not come, in milliseconds.

@@ -81,15 +81,23 @@ enum Limits {
     static let claimAnswerMilliseconds: UInt64 = 1000
 
     /// Of how many sessions the last will is remembered, so that it does not count twice; the oldest is forgotten for the next.
+    /// Bytes: `willsRememberedBytesMax`.
     static let willsRememberedMax = 100_000
 
-    /// Sessions of nodes that are gone that one node looks after; more are found when these are done with.
+    /// Bytes of their Client Identifiers; the oldest are forgotten for the next.
+    static let willsRememberedBytesMax = 16 << 20
+
+    /// Sessions of nodes that are gone that one node looks after; more are found when these are done with. Bytes: `leftSessionBytesMax`.
     static let leftSessionsMax = 200_000
+
+    /// Bytes of their Client Identifiers; beyond them the same.
+    static let leftSessionBytesMax = 16 << 20
 
     /// How far ahead what is due is kept, in seconds: twice the time after which all records are read again.
     static let leftSessionsHorizonSeconds: UInt64 = 600
 
     /// Of how many of them the record is being written, or a will published, at the same time.
+    /// Bytes: 80 KiB each at most, those of a record.
     static let leftSessionsHandledMax = 64
 
     /// Bytes of a document that stands in its entry; a larger one stands in parts beside it.

@@ -88,9 +88,13 @@ enum Limits {
     static let sessionTickMilliseconds: UInt64 = 250
 
     /// Sessions that other nodes are to forget and have not confirmed; beyond them the oldest is left as it is.
+    /// Bytes: `sessionNameBytesMax`.
     static let sessionDropsMax = 10_000
 
-    /// Wills that are on their way into the log at the same time; more wait in line.
+    /// Bytes of the Client Identifiers in each list of sessions that are not here any more; beyond them it is as with too many entries.
+    static let sessionNameBytesMax = 8 << 20
+
+    /// Wills that are on their way into the log at the same time; more wait in line. Bytes: 128 KiB each at most, those of a will.
     static let willsUnderWayMax = 64
 
     /// Milliseconds that JetStream has to answer whether it has taken one.
@@ -115,6 +119,7 @@ enum Limits {
     static let leftSessionStaggerMilliseconds: UInt64 = 5000
 
     /// Wills that are over and may stand in records yet that are remembered, so that nobody publishes them by these.
+    /// Bytes: `sessionNameBytesMax`.
     static let endedWillsMax = 50_000
 
     /// Bytes of records on their way to shards that read them again; beyond them no more is read.

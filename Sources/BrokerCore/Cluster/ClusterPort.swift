@@ -43,6 +43,7 @@ final class ClusterPort {
     private var marks: [Bool]?
     /// Whose retained messages are, by their rows: all of one login share one.
     private var sources: [[UInt8]: RetainedSource] = [:]
+    private var sourceBytes = 0
 
     init(node: UInt64 = 0) { self.node = node }
 
@@ -163,8 +164,12 @@ final class ClusterPort {
     func source(_ row: [UInt8], _ make: () -> RetainedSource?) -> RetainedSource? {
         if let known = sources[row] { return known }
         guard let made = make() else { return nil }
-        if sources.count >= Limits.clusterSourcesMax { sources = [:] }
+        if sources.count >= Limits.clusterSourcesMax || sourceBytes + 2 * row.count > Limits.clusterSourceBytesMax {
+            (sources, sourceBytes) = ([:], 0)
+        }
         sources[row] = made
+        // The row, and the names in what was made of it.
+        sourceBytes += 2 * row.count
         return made
     }
 }

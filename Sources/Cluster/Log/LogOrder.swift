@@ -48,6 +48,8 @@ public struct WillOrder: Sendable {
     /// The sessions in `last`, in the order of their wills.
     private var order: [(session: [UInt8], name: WillName)] = []
     private var head = 0
+    /// Bytes of the sessions in `order`, from `head` on.
+    private var byteCount = 0
 
     public init() {}
 
@@ -56,8 +58,12 @@ public struct WillOrder: Sendable {
         if let last = last[session], name <= last { return false }
         last[session] = name
         order.append((session, name))
-        while order.count - head > Limits.willsRememberedMax {
-            if last[order[head].session] == order[head].name { last[order[head].session] = nil }
+        byteCount += session.count
+        while order.count - head > Limits.willsRememberedMax || byteCount > Limits.willsRememberedBytesMax {
+            let (oldest, name) = order[head]
+            if last[oldest] == name { last[oldest] = nil }
+            order[head].session = []
+            byteCount -= oldest.count
             head += 1
         }
         if head > Limits.willsRememberedMax {

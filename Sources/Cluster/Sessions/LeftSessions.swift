@@ -39,7 +39,7 @@ public struct LeftSessions {
     /// Those that go on with the next step.
     private var steps: [[UInt8]] = []
     /// When each that waits is due, in seconds; and those of each second, some of which may have changed their minds.
-    private var waiting: [[UInt8]: UInt64] = [:]
+    private var waiting = WaitingSessions()
     private var calendar: [UInt64: [[UInt8]]] = [:]
     private var passedThrough: UInt64 = 0
     private var due: [[UInt8]] = []
@@ -79,7 +79,7 @@ public struct LeftSessions {
             waiting[session] = nil
             return
         }
-        guard waiting[session] != nil || waiting.count < Limits.leftSessionsMax else { return }
+        guard waiting[session] != nil || waiting.hasRoom(for: session) else { return }
         waiting[session] = second
         calendar[second, default: []].append(session)
     }
@@ -161,5 +161,34 @@ public struct LeftSessions {
             for key in passedThrough + 1...second { due += calendar.removeValue(forKey: key) ?? [] }
         }
         passedThrough = second
+    }
+}
+
+/// When sessions are due, in seconds. Invariant: at most `Limits.leftSessionsMax`, whose names have `Limits.leftSessionBytesMax`.
+private struct WaitingSessions {
+    private var seconds: [[UInt8]: UInt64] = [:]
+    private var byteCount = 0
+
+    var isEmpty: Bool { seconds.isEmpty }
+    var count: Int { seconds.count }
+
+    func hasRoom(for session: [UInt8]) -> Bool {
+        count < Limits.leftSessionsMax && byteCount + session.count <= Limits.leftSessionBytesMax
+    }
+
+    subscript(session: [UInt8]) -> UInt64? {
+        get { seconds[session] }
+        set {
+            if (seconds.updateOrRemove(session, newValue) == nil) != (newValue == nil) {
+                byteCount += newValue == nil ? -session.count : session.count
+            }
+        }
+    }
+}
+
+extension Dictionary {
+    /// - Returns: what was there before.
+    fileprivate mutating func updateOrRemove(_ key: Key, _ value: Value?) -> Value? {
+        if let value { updateValue(value, forKey: key) } else { removeValue(forKey: key) }
     }
 }

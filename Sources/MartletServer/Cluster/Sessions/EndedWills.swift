@@ -7,12 +7,16 @@ import Cluster
 struct EndedWills {
     private var names: [[UInt8]: Set<WillName>] = [:]
     private(set) var count = 0
+    /// Bytes of the sessions' names.
+    private var byteCount = 0
 
     func contains(_ key: WillJob.Key) -> Bool { names[key.session]?.contains(key.name) ?? false }
 
-    /// Beyond `Limits.endedWillsMax` nothing is kept.
+    /// Beyond `Limits.endedWillsMax`, and `Limits.sessionNameBytesMax`, nothing is kept.
     mutating func insert(_ name: WillName, of session: [UInt8]) {
-        guard count < Limits.endedWillsMax else { return }
+        let newBytes = names[session] == nil ? session.count : 0
+        guard count < Limits.endedWillsMax, byteCount + newBytes <= Limits.sessionNameBytesMax else { return }
+        byteCount += newBytes
         if names[session, default: []].insert(name).inserted { count += 1 }
     }
 
@@ -22,5 +26,6 @@ struct EndedWills {
         let left = known.intersection(wills.map(\.name))
         count -= known.count - left.count
         names[session] = left.isEmpty ? nil : left
+        if left.isEmpty { byteCount -= session.count }
     }
 }

@@ -285,6 +285,8 @@ extension SessionDesk {
         }
         let added = drops.count - before
         if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }
+        var bytes = drops.reduce(0) { $0 + $1.session.count }
+        while bytes > Limits.sessionNameBytesMax { bytes -= drops.removeFirst().session.count }
         sendDrops(from: max(0, drops.count - added))
     }
 

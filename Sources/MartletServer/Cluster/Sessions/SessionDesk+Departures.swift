@@ -89,8 +89,7 @@ extension SessionDesk {
         // An answer may have got lost.
         let hasSettled = isKept || settledClaims[session] == letter.epoch || departures[session]?.hasSettledWills == true
         if hasSettled {
-            if settledClaims.count >= Limits.sessionDropsMax { settledClaims = [:] }
-            settledClaims[session] = letter.epoch
+            settledClaims.insert(session, letter.epoch)
         }
         asker = (reply, cleanStart)
         keeper?.askedToHandOver(session, by: letter.node, epoch: letter.epoch, self)

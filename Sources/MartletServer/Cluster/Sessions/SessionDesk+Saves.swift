@@ -68,7 +68,10 @@ extension SessionDesk {
     }
 
     private func tellUnsavable(_ session: [UInt8], _ count: Int, _ bytesMax: Int) {
-        guard unsavable.count < Limits.sessionDropsMax, unsavable.insert(session).inserted else { return }
+        guard !unsavable.contains(session), unsavable.count < Limits.sessionDropsMax,
+            unsavable.reduce(session.count, { $0 + $1.count }) <= Limits.sessionNameBytesMax
+        else { return }
+        unsavable.insert(session)
         log(
             .warning,
             "the session of client \(Self.name(session)) has subscriptions or a will of \(count) bytes, more than the \(bytesMax) that the "

@@ -97,7 +97,7 @@ final class SessionDesk {
     var endsAfterWills: Set<[UInt8]> = []
     var heldLeavings: [[UInt8]: SessionPiece] = [:]
     /// By which claims of others sessions have left of which this node has seen to the wills.
-    var settledClaims: [[UInt8]: UInt64] = [:]
+    var settledClaims = SettledClaims()
     /// Sessions that are kept here while other nodes may still act by earlier claims.
     var unsettled: [[UInt8]: UnsettledSession] = [:]
     /// Sessions that nobody keeps any more.
