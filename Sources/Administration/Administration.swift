@@ -38,6 +38,7 @@ public final class Administration {
     ) {
         (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
         placeOffset = broker.wallClockOffset
+        events.bound(memoryMax: settings.memoryBytesMax)
         events.onWatch = { [unowned broker] in broker.watchClients($0) }
         events.onLogWatch = { [unowned broker] in broker.watchLog($0) }
     }
@@ -45,6 +46,7 @@ public final class Administration {
     /// A reload has brought other settings or tokens: who has logged in logs in again.
     public func apply(_ settings: AdministrationSettings, tokens: TokenTable) {
         (self.settings, self.tokens) = (settings, tokens)
+        events.bound(memoryMax: settings.memoryBytesMax)
         sessions.endAll()
         endStreams { _ in true }
     }
@@ -69,6 +71,9 @@ public final class Administration {
         self.linkSecret = nil
         return true
     }
+
+    /// The bytes of memory that is kept of what strangers have made happen.
+    public var heldBytes: Int { events.heldBytes }
 
     // MARK: Requests
 

@@ -41,6 +41,8 @@ public struct AdministrationSettings: Sendable {
     public var payloads = Payloads.admin
     /// Whether there is a file of tokens, `martlet_http_token_file`.
     public var keepsTokens = false
+    /// `memory_limit`: of what strangers make happen no more is kept than a small part of it; nil for no limit.
+    public var memoryBytesMax: Int?
     /// By listener; for others that are not there, `Listener()` holds.
     public var listeners: [Int: Listener] = [:]
 

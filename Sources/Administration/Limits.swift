@@ -56,11 +56,15 @@ enum Limits {
     static let historySeconds = 900
     /// Values of each series by the minute.
     static let historyMinutes = 1440
-    /// Events that are kept for streams that come back: the oldest goes for the next one.
+    /// Events that are kept for streams that come back: the oldest goes for the next one. Bytes: `eventsBytesMax`.
     static let eventsMax = 4096
-    /// Streams of all kinds: the next one is refused with 429.
+    /// Bytes of memory that they take: the oldest go for the next one.
+    static let eventsBytesMax = 4 << 20
+    /// Where there is a `memory_limit`, they take at most one byte in so many of it.
+    static let eventsMemoryShare = 32
+    /// Streams of all kinds: the next one is refused with 429. Bytes: 64 KiB each, `outputBytesMax` of HTTPServer.
     static let streamsMax = 16
-    /// Streams of one address: the next one is refused with 429.
+    /// Streams of one address: the next one is refused with 429. Bytes: 64 KiB each.
     static let streamsPerAddressMax = 8
     /// How often a stream that is silent is written to, in milliseconds.
     static let streamSilenceMilliseconds: UInt64 = 15_000

@@ -56,13 +56,14 @@ enum Limits {
     static let queryTextBytesMax = 256 << 10
 
     /// Levels of topics below one that are remembered while they are looked for: beyond it the later half by name is forgotten, and left to the
-    /// pages that follow; nothing is counted then.
+    /// pages that follow; nothing is counted then. Bytes: `topicLevelBytesMax`.
     static let topicLevelsMax = 10_000
 
     /// Bytes of their names; the same beyond it.
     static let topicLevelBytesMax = 4 << 20
 
     /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is written anew.
+    /// Bytes: 32 each.
     static let vacantPlacesMax = 1024
 
     /// Rows of a page of an answer.
@@ -155,10 +156,19 @@ enum Limits {
 
     // What is remembered for whoever asks why.
 
-    /// Closed connections, of all shards together; the oldest goes for the next one.
+    /// Closed connections, of all shards together; the oldest goes for the next one. Bytes: `closedConnectionsBytesMax`.
     static let closedConnectionsMax = 10_000
 
-    /// Dropped messages of a shard; the oldest goes for the next one.
+    /// Bytes of memory that they take, of all shards together; the oldest go for the next one.
+    static let closedConnectionsBytesMax = 8 << 20
+
+    /// Where there is a `memory_limit`, they take at most one byte in so many of it.
+    static let closedConnectionsMemoryShare = 16
+
+    /// Bytes of a text that a peer chose, where it is kept for people who ask later; a longer one is cut, and says so.
+    static let keptTextBytesMax = 256
+
+    /// Dropped messages of a shard; the oldest goes for the next one. Bytes: 1,000 each, with `dropTopicBytesMax` and `keptTextBytesMax`.
     static let dropsRememberedMax = 100
 
     /// Bytes of their topics; the rest is cut.
@@ -444,8 +454,11 @@ enum Limits {
 
     // Observation.
 
-    /// Topic filters whose messages are counted: no more are taken.
+    /// Topic filters whose messages are counted: no more are taken. Bytes: `topicMeterBytesMax`.
     static let topicMetersMax = 512
+
+    /// Bytes of these filters: no more are taken.
+    static let topicMeterBytesMax = 1 << 20
 
     /// Traces at a time; each has a bit.
     static let tracesMax = 8

@@ -196,8 +196,11 @@ enum Limits {
     /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
     static let controlGroupFileBytesMax = 256 << 10
 
-    /// Lines of the log that are kept for administrators; the oldest goes for the next one.
+    /// Lines of the log that are kept for administrators; the oldest goes for the next one. Bytes: `keptLogBytesMax`.
     static let keptLogLinesMax = 4096
+
+    /// Bytes of memory that they take; the oldest go for the next one.
+    static let keptLogBytesMax = 4 << 20
 
     /// Bytes of the file of tokens; a larger one is refused.
     static let tokenFileBytesMax = 1 << 20

@@ -266,6 +266,33 @@ import Testing
         #expect(again.split(separator: "\n\n").count == 4097)
     }
 
+    @Test(arguments: [nil, 16_000_000] as [Int?])
+    func `the ring keeps so many bytes, a small part of a memory limit, and the newest events of them`(memory: Int?) {
+        var settings = AdministrationSettings()
+        settings.memoryBytesMax = memory
+        let house = AdministrationHouse()
+        house.administration.apply(settings, tokens: TokenTable())
+        var long = JSONObject()
+        long.set("x", String(repeating: "x", count: 60_000))
+        for _ in 0..<1000 { house.administration.tell(.alarm, long, at: house.moment) }
+        let held = house.administration.heldBytes
+        #expect(memory == nil ? (4_000_000...4 << 20).contains(held) : (400_000...500_000).contains(held))
+    }
+
+    @Test func `events of clients with long names have their beginnings alone`() {
+        let house = AdministrationHouse()
+        let stream = open(house, "events?types=connected,disconnected,subscribed")
+        _ = text(stream)
+        let name = EncodedString(String(repeating: "n", count: 60_000)) ?? ""
+        let client = house.simulation.connected(name)
+        client.subscribe(TopicFilter(String(repeating: "f", count: 60_000)) ?? "a", qos: .atLeastOnce)
+        client.disconnect()
+        for event in house.simulation.presence { house.administration.tell(event, at: house.moment) }
+        let events = text(stream).split(separator: "\n\n")
+        #expect(events.count == 3 && events.allSatisfy { $0.utf8.count < 1500 && $0.contains("nnn...(60000 bytes)") })
+        #expect(events.contains { $0.contains("fff...(60000 bytes)") })
+    }
+
     @Test func `statistics come as often as they are asked for, and silence is broken`() {
         let house = AdministrationHouse()
         let every = open(house, "events?types=stats")

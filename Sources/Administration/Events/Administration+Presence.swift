@@ -4,7 +4,7 @@ internal import MQTTCodec
 
 /// What happens to clients, told as events.
 extension Administration {
-    /// Tells everybody who wants to know of a client.
+    /// Tells everybody who wants to know of a client. Long names are cut: whoever comes chooses them, and the last events are kept.
     public func tell(_ event: PresenceEvent, at now: Moment) {
         guard events.count > 0 else { return }
         var object = JSONObject()
@@ -39,12 +39,12 @@ extension Administration {
             describe(&object, change)
             tell(.unsubscribed, &object, at: change.at, now)
         case .dropping(let client, let drops, let time):
-            object.set("clientid", "\(client)")
+            object.set("clientid", "\(client.cut)")
             object.set("dropped", Self.dropped(drops))
             tell(.dropped, &object, at: time, now)
         case .slow(let client, let lag, let time):
             object.set("alarm", "slow_client")
-            object.set("clientid", "\(client)")
+            object.set("clientid", "\(client.cut)")
             object.set("lag_ms", lag)
             tell(.alarm, &object, at: time, now)
         case .sessionEnded, .lost: return
@@ -57,17 +57,17 @@ extension Administration {
     }
 
     private func describe(_ object: inout JSONObject, _ client: EncodedString?, _ user: EncodedString?, _ info: ConnectionInfo) {
-        object.set("clientid", orNull: client?.description)
-        object.set("username", orNull: user?.description)
+        object.set("clientid", orNull: client?.cut.description)
+        object.set("username", orNull: user?.cut.description)
         object.set("address", info.address)
         object.set("port", info.port)
         object.set("listener", orNull: listenerName(info.listener))
     }
 
     private func describe(_ object: inout JSONObject, _ change: ClientSubscription) {
-        object.set("clientid", "\(change.clientIdentifier)")
-        object.set("username", orNull: change.userName?.description)
-        object.set("filter", Self.text(change.filter.bytes))
+        object.set("clientid", "\(change.clientIdentifier.cut)")
+        object.set("username", orNull: change.userName?.cut.description)
+        object.set("filter", Self.text(CutText.cut(change.filter.bytes)))
         if let options = change.options { object.set("qos", options.maximumQoS.rawValue) }
     }
 }

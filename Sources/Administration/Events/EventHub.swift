@@ -1,10 +1,12 @@
+internal import BrokerCore
 internal import HTTP
 internal import JSON
 
 /// Everybody who listens to what happens: streams of events and of the log.
 ///
 /// Nobody is waited for: what a stream has no room for is left out, counted, and told as `lost` when there is room again. The last events are
-/// kept for those who come back. Invariants: at most `Limits.streamsMax` streams, at most `Limits.eventsMax` events.
+/// kept for those who come back. Invariants: at most `Limits.streamsMax` streams, at most `Limits.eventsMax` events of
+/// `Limits.eventsBytesMax`.
 final class EventHub {
     private struct Event {
         let sequence: UInt64
@@ -12,8 +14,7 @@ final class EventHub {
         let bytes: [UInt8]
     }
 
-    private var ring: [Event] = []
-    private var first = 0
+    private var ring = RecentEntries<Event>(countMax: Limits.eventsMax, bytesMax: Limits.eventsBytesMax)
     private var sequence: UInt64 = 0
     private var readers: [EventReader] = [] {
         didSet {
@@ -34,6 +35,18 @@ final class EventHub {
 
     var count: Int { readers.count }
 
+    /// The bytes of memory that the events take which are kept.
+    var heldBytes: Int { ring.byteCount }
+
+    /// Another `memory_limit` holds; nil for none: what clients need is not taken up by what is told of them.
+    func bound(memoryMax: Int?) {
+        let bytesMax = min(Limits.eventsBytesMax, memoryMax.map { $0 / Limits.eventsMemoryShare } ?? .max)
+        guard bytesMax != ring.bytesMax else { return }
+        let events = ring.all
+        ring = RecentEntries(countMax: Limits.eventsMax, bytesMax: bytesMax)
+        for event in events { ring.add(event, textBytes: event.bytes.count + 32) }
+    }
+
     func hasReaders(of kind: EventKind) -> Bool { readers.contains { $0.kinds.contains(kind) } }
 
     var hasLogReaders: Bool { readers.contains { $0.takesLog } }
@@ -43,10 +56,7 @@ final class EventHub {
         readers.append(reader)
         reader.stream.onGone = { [weak self, weak reader] in self?.readers.removeAll { $0 === reader } }
         guard let seen else { return }
-        for offset in ring.indices {
-            let event = ring[(first + offset) % ring.count]
-            if event.sequence > seen, reader.kinds.contains(event.kind) { reader.write(event.bytes) }
-        }
+        for event in ring.all where event.sequence > seen && reader.kinds.contains(event.kind) { reader.write(event.bytes) }
     }
 
     /// Tells all who want to know.
@@ -55,16 +65,10 @@ final class EventHub {
         let event = Event(
             sequence: sequence, kind: kind, bytes: ServerSentEvent(id: "\(sequence)", event: kind.rawValue, data: data.text).bytes)
         // What was counted is old when somebody comes back.
-        if kind != .stats { keep(event) }
+        if kind != .stats { ring.add(event, textBytes: event.bytes.count + 32) }
         for reader in readers where reader.kinds.contains(kind) && (kind != .stats || reader.isDue(now)) {
             reader.write(event.bytes, now)
         }
-    }
-
-    private func keep(_ event: Event) {
-        guard ring.count == Limits.eventsMax else { return ring.append(event) }
-        ring[first] = event
-        first = (first + 1) % ring.count
     }
 
     /// Tells those who read the log.

@@ -9,11 +9,20 @@ extension BrokerShard {
             + retained.heldBytes + arena.pinnedBytes + pool.takenBytes
     }
 
+    /// The bytes of memory that it holds of clients that are gone or kept out, and of what the shell remembers of them. O(1).
+    var rememberedBytes: Int { closedConnections.heldBytes + (index == 0 ? bans.heldBytes : 0) + tally.remembered }
+
+    /// The bytes that count for `memory_limit`. O(1).
+    public var limitedBytes: Int { heldBytes + rememberedBytes }
+
+    /// What the shell remembers for administrators, in bytes: told to one shard.
+    public func noteRemembered(_ bytes: Int) { tally.remembered = bytes }
+
     /// Tells what the other shards hold, before a turn: `memory_limit` is one bound for all. What they take in the same turn is known in the
     /// next one.
     public func noteHeld(elsewhere byteCount: Int) { tally.elsewhere = byteCount }
 
-    /// Whether `heldBytes` is asked for after each turn, and `noteHeld` before it.
+    /// Whether `limitedBytes` is asked for after each turn, and `noteHeld` before it.
     public var boundsMemory: Bool { settings.keptBytesMax > 0 }
 
     /// Whether `memory_limit` is used up.
@@ -21,7 +30,7 @@ extension BrokerShard {
     var isMemoryFull: Bool { settings.keptBytesMax > 0 && isLimitUsedUp }
 
     @inline(never)
-    private var isLimitUsedUp: Bool { heldBytes + tally.elsewhere > settings.keptBytesMax }
+    private var isLimitUsedUp: Bool { limitedBytes + tally.elsewhere > settings.keptBytesMax }
 
     /// When to look again whether there is memory for those who wait for it, which other shards may have let go; nil if nobody waits.
     var memoryDeadline: UInt64? {
@@ -110,7 +119,8 @@ extension Will {
 extension Session {
     /// The bytes of memory that it takes, without the messages of its queue and its subscriptions.
     var heldBytes: Int {
-        Self.ownBytes + clientIdentifier.bytes.count + (will?.heldBytes ?? 0) + groups.count * Self.membershipBytes
+        Self.ownBytes + clientIdentifier.bytes.count + (userName?.bytes.count ?? 0) + (will?.heldBytes ?? 0)
+            + groups.count * Self.membershipBytes
             + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
     }
 

@@ -15,6 +15,7 @@ extension BrokerShard {
         if settings.flapping != self.settings.flapping { flapping.removeAll() }
         let hadOwnBounds = !self.settings.ownQueueBounds.isEmpty
         self.settings = settings
+        closedConnections.bound(memoryMax: settings.keptBytesMax)
         if hadOwnBounds || !settings.ownQueueBounds.isEmpty { for session in sessions.all { noteOwnBound(of: session) } }
         for clientIdentifier in settings.topicParts.keys {
             if let session = sessions.find(clientIdentifier) { noteTopicPart(of: session) }

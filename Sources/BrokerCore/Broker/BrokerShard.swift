@@ -174,7 +174,7 @@ public final class BrokerShard {
         tree = SubscriptionTree(hashing: hashing)
         matches = MatchCache(hashing: hashing)
         retained = RetainedStore(hashing: hashing)
-        closedConnections = ClosedConnections(shard: index, shardCount: shardCount)
+        closedConnections = ClosedConnections(shard: index, shardCount: shardCount, memoryMax: settings.keptBytesMax)
         presence = PresenceDesk(shardCount: shardCount, now: now)
         dropLog = DropLog(hashing: hashing)
         wheel = TimerWheel(now: now)

@@ -8,4 +8,6 @@ struct MemoryTally {
     var sessions = 0
     /// What the other shards hold, all of it, as the shell has told last.
     var elsewhere = 0
+    /// What the shell remembers for administrators, as it was last told.
+    var remembered = 0
 }

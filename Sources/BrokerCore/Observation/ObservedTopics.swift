@@ -4,7 +4,8 @@ public import MQTTCodec
 ///
 /// The match cache asks once for each line, so that a topic that nobody wants to know of costs its messages one bit of their audience. What
 /// happens to a message later, in a queue or on its way out of one, asks by topic: the last answer is kept, since one message has many
-/// receivers. Invariant: at most `Limits.topicMetersMax` meters and `Limits.tracesMax` traces. Belongs to a shard.
+/// receivers. Invariant: at most `Limits.topicMetersMax` meters, with `Limits.topicMeterBytesMax`, and `Limits.tracesMax` traces. Belongs to a
+/// shard.
 final class ObservedTopics {
     /// Who wants to know of a topic.
     struct Observers {
@@ -54,7 +55,8 @@ final class ObservedTopics {
     /// - Returns: false if there are too many.
     func addMeter(_ filter: TopicFilter) -> Bool {
         guard !meters.contains(where: { $0.filter == filter }) else { return true }
-        guard meters.count < Limits.topicMetersMax else { return false }
+        let bytes = meters.reduce(filter.bytes.count) { $0 + $1.filter.bytes.count }
+        guard meters.count < Limits.topicMetersMax, bytes <= Limits.topicMeterBytesMax else { return false }
         insert(filter, UInt32(meters.count))
         meters.append(TopicMeterRow(filter))
         return true

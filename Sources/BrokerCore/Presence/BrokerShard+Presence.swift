@@ -98,11 +98,11 @@ extension BrokerShard {
             connection.session?.clientIdentifier ?? pending.flatMap { $0.clientIdentifier.isEmpty ? nil : $0.clientIdentifier }
         closedConnections.add(
             ClosedConnectionRow(
-                position: closedConnections.nextPosition(at: now), clientIdentifier: name,
-                userName: connection.userName ?? pending?.userName, address: connection.info.address, port: connection.info.port,
-                listener: connection.info.listener, wasAdmitted: connection.session != nil,
-                from: connection.session == nil ? connection.lastReceivedAt : connection.connectedAt, reason: reason, words: words,
-                isByClient: isByClient, traffic: connection.traffic))
+                position: closedConnections.nextPosition(at: now), clientIdentifier: name?.cut(by: placement.hashing),
+                userName: (connection.userName ?? pending?.userName)?.cut(by: placement.hashing), address: connection.info.address,
+                port: connection.info.port, listener: connection.info.listener, wasAdmitted: connection.session != nil,
+                from: connection.session == nil ? connection.lastReceivedAt : connection.connectedAt, reason: reason,
+                words: CutText.cut(words), isByClient: isByClient, traffic: connection.traffic))
     }
 
     /// A session is about to end.

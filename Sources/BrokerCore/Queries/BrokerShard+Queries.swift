@@ -55,7 +55,8 @@ extension BrokerShard {
             return reply(.topicTree(rows), hasMore: hasMore)
         case .retained: return reply(.retained(query.rows.retained))
         case .retainedMessage(let topic): return reply(.retainedMessage(retainedContent(of: topic)))
-        case .closedConnections(let selection):
+        case .closedConnections(var selection):
+            selection.clientIdentifier = selection.clientIdentifier?.cut(by: placement.hashing)
             let (rows, hasMore) = closedConnections.rows(selection, max: query.query.rowsMax)
             return reply(.closedConnections(rows), hasMore: hasMore)
         case .drops: return reply(.drops(dropLog.report()))

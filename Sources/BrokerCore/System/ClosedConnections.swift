@@ -4,7 +4,7 @@ public import MQTTCodec
 public struct ClosedConnectionRow: Sendable {
     /// Where it stands among all of all shards, the later the higher.
     public let position: ClosedPosition
-    /// Nil where the client never said.
+    /// Nil where the client never said; cut if it is long, and so are other names.
     public let clientIdentifier: EncodedString?
     public let userName: EncodedString?
     public let address: String
@@ -60,20 +60,38 @@ public struct ClosedSelection: Sendable {
 
 /// The last connections of a shard that have ended.
 ///
-/// Invariant: at most its part of `Limits.closedConnectionsMax`; the oldest goes for the next one.
+/// Strangers choose the names in it: long ones are cut. Invariant: at most its part of `Limits.closedConnectionsMax`, and of
+/// `Limits.closedConnectionsBytesMax`; the oldest go for the next one.
 struct ClosedConnections {
-    private var ring: [ClosedConnectionRow] = []
-    private var next = 0
+    private var rows: RecentEntries<ClosedConnectionRow>
     private var number: UInt64 = 0
-    private let max: Int
     private let shard: UInt64
+    private let shardCount: Int
 
-    init(shard: Int, shardCount: Int) {
-        max = Limits.closedConnectionsMax / shardCount
-        self.shard = UInt64(shard)
+    init(shard: Int, shardCount: Int, memoryMax: Int = 0) {
+        (self.shard, self.shardCount) = (UInt64(shard), shardCount)
+        rows = Self.rows(shardCount, memoryMax)
     }
 
-    var count: Int { ring.count }
+    var count: Int { rows.count }
+
+    /// The bytes of memory that they take.
+    var heldBytes: Int { rows.byteCount }
+
+    /// Another `memory_limit` holds, 0 for none: what clients need is not taken up by those who are gone.
+    mutating func bound(memoryMax: Int) {
+        var bounded = Self.rows(shardCount, memoryMax)
+        guard bounded.bytesMax != rows.bytesMax else { return }
+        for row in rows.all { bounded.add(row, textBytes: row.textBytes) }
+        rows = bounded
+    }
+
+    private static func rows(_ shardCount: Int, _ memoryMax: Int) -> RecentEntries<ClosedConnectionRow> {
+        let bytes = Limits.closedConnectionsBytesMax
+        return RecentEntries(
+            countMax: Limits.closedConnectionsMax / shardCount,
+            bytesMax: (memoryMax > 0 ? min(bytes, memoryMax / Limits.closedConnectionsMemoryShare) : bytes) / shardCount)
+    }
 
     /// Where the next one will stand.
     mutating func nextPosition(at now: UInt64) -> ClosedPosition {
@@ -81,24 +99,26 @@ struct ClosedConnections {
         return ClosedPosition(at: now, number: number << 8 | shard)
     }
 
-    mutating func add(_ row: ClosedConnectionRow) {
-        if ring.count < max {
-            ring.append(row)
-        } else {
-            ring[next] = row
-            next = (next + 1) % max
-        }
-    }
+    mutating func add(_ row: ClosedConnectionRow) { rows.add(row, textBytes: row.textBytes) }
 
-    /// Those that are meant, the last first, and whether there are more. O(all).
+    /// Those that are meant, the last first, and whether there are more; names are cut as they are in the rows. O(all).
     func rows(_ selection: ClosedSelection, max rowsMax: Int) -> (rows: [ClosedConnectionRow], hasMore: Bool) {
-        var rows: [ClosedConnectionRow] = []
-        for age in 1...Swift.max(1, ring.count) where age <= ring.count {
-            let row = ring[(next + ring.count - age) % ring.count]
-            guard selection.takes(row) else { continue }
-            guard rows.count < rowsMax else { return (rows, true) }
-            rows.append(row)
+        var found: [ClosedConnectionRow] = []
+        for age in 0..<rows.count {
+            guard let row = rows.entry(ofAge: age), selection.takes(row) else { continue }
+            guard found.count < rowsMax else { return (found, true) }
+            found.append(row)
         }
-        return (rows, false)
+        return (found, false)
+    }
+}
+
+extension ClosedConnectionRow {
+    /// The bytes of memory that it takes beside its own place.
+    fileprivate var textBytes: Int {
+        [clientIdentifier?.bytes.count, userName?.bytes.count, address.utf8.count, words.utf8.count].reduce(0) { sum, count in
+            // Of no bytes, and of a few bytes in a string, nothing is allocated; else what an allocation and its head take.
+            sum + (count.map { $0 > 0 ? $0 + 48 : 0 } ?? 0)
+        }
     }
 }

@@ -6,7 +6,7 @@ public struct DropRow: Hashable, Sendable {
     public internal(set) var at: UInt64
     /// The first 256 bytes of it.
     public internal(set) var topic: [UInt8]
-    /// Whom it concerns: its receiver, or its publisher where nobody else was to get it; nil for nobody.
+    /// Whom it concerns: its receiver, or its publisher where nobody else was to get it; nil for nobody. A long name is cut.
     public internal(set) var clientIdentifier: EncodedString?
     public internal(set) var reason: DropReason
     public internal(set) var qos: QoS
@@ -109,6 +109,7 @@ struct DropLog {
     private mutating func remember(
         _ reason: DropReason, _ message: DroppedMessage, _ topic: UnsafeRawBufferPointer, _ client: EncodedString?, _ now: UInt64
     ) {
+        let client = client?.cut
         guard rows.count == Limits.dropsRememberedMax else {
             last = rows.count
             rows.append(

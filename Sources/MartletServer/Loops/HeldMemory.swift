@@ -23,7 +23,7 @@ struct HeldMemoryPart {
 
     mutating func endTurn(of shard: BrokerShard) {
         guard shard.boundsMemory else { return }
-        let held = shard.heldBytes
+        let held = shard.limitedBytes
         guard held != told else { return }
         memory.add(held - told)
         told = held

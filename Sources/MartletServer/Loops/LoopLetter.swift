@@ -44,6 +44,8 @@ enum LoopLetter: Sendable {
     case bridge(BridgeLetter)
     /// What concerns the cluster.
     case cluster(ClusterLetter)
+    /// So many bytes are kept for administrators, beside the loops.
+    case remembered(byteCount: Int)
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.

@@ -180,6 +180,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                     takenSenders |= 1 << UInt64(sender)
                 }
                 received(letter)
+            case .remembered(let byteCount): shard.noteRemembered(byteCount)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let farewell): stop(farewell)
             }

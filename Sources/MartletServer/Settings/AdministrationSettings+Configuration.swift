@@ -14,6 +14,7 @@ extension AdministrationSettings {
         origins = wanted.origins
         payloads = Payloads(rawValue: wanted.payloads.rawValue) ?? .admin
         keepsTokens = wanted.tokenFile != nil
+        memoryBytesMax = configuration.limits.memoryBytesMax
         for (index, listener) in configuration.listeners.enumerated() where listener.application == .httpAPI {
             var settings = Listener()
             settings.parts = listener.httpOffers.reduce(into: Parts()) { $0.insert(Parts($1)) }
