@@ -4,7 +4,7 @@ enum Limits {
     static let textParameterBytesMax = 4096
     /// Characters of a cursor: a longer one is kept here, and a short one stands for it.
     static let cursorBytesMax = 1024
-    /// Cursors that are kept, of up to 90 KB each: the oldest goes for the next one.
+    /// Cursors that are kept, of up to 90 KB each: the oldest goes for the next one. Bytes: 90 KB each at most.
     static let longCursorsMax = 64
     /// Rows of a page: a larger `limit` is refused.
     static let pageRowsMax = 1000
@@ -20,15 +20,15 @@ enum Limits {
     /// Subscriptions that a shard is asked for at once while most are left out.
     static let strideRows = 1000
     /// Sessions of browsers: of those who may do least, the one that was used longest ago goes for the next one. Nobody ends the session of somebody
-    /// who may do more: then the next one is refused with 503.
+    /// who may do more: then the next one is refused with 503. Bytes: 8 KiB each at most, a name is from a head of HTTP.
     static let sessionsMax = 256
-    /// Sessions of one user or token: of them the one that was used longest ago goes for the next one.
+    /// Sessions of one user or token: of them the one that was used longest ago goes for the next one. Bytes: 8 KiB each at most.
     static let sessionsPerIdentityMax = 16
     /// How long a session stays without a request, in milliseconds.
     static let sessionIdleMilliseconds: UInt64 = 60 * 60 * 1000
     /// How long a session stays at most, in milliseconds.
     static let sessionMilliseconds: UInt64 = 12 * 60 * 60 * 1000
-    /// Tokens: no more are made.
+    /// Tokens: no more are made. Bytes: 256 each at most.
     static let tokensMax = 1024
     /// Bytes of the words why somebody is banned: more are refused.
     static let banReasonBytesMax = 4096
@@ -38,7 +38,7 @@ enum Limits {
     static let drainPerSecondMax = 1_000_000
     /// Bytes of the name of another server: more are refused.
     static let serverReferenceBytesMax = 4096
-    /// Entries of the audit that are kept in memory, of changes and of refusals each: the oldest goes for the next one.
+    /// Entries of the audit that are kept in memory, of changes and of refusals each: the oldest goes for the next one. Bytes: `auditBytesMax`.
     static let auditEntriesMax = 1024
     /// Bytes of their lines, of changes and of refusals each: the oldest goes for the next one.
     static let auditBytesMax = 512 << 10
@@ -50,7 +50,7 @@ enum Limits {
     static let refusedLinesPerSecondMax = 100
     /// The same of one network and name.
     static let refusedLinesPerPartyMax = 5
-    /// Networks and names that refusals are counted for: those of all others are one.
+    /// Networks and names that refusals are counted for: those of all others are one. Bytes: `refusedTextBytesMax` each.
     static let refusalSumsMax = 64
     /// Values of each series by the second.
     static let historySeconds = 900

@@ -40,7 +40,7 @@ enum Limits {
     /// Sessions in a sorted list that is kept for the pages behind the one that was asked for: all are looked at once for so many.
     static let clientsListedMax = 1000
 
-    /// Such lists that are kept, some 32 bytes a session; the oldest goes for a new one.
+    /// Such lists that are kept, some 32 bytes a session; the oldest goes for a new one. Bytes: 32,000 each.
     static let clientListsMax = 16
 
     /// How long one is kept, in milliseconds: so much older than its answer a page may be.
@@ -69,10 +69,10 @@ enum Limits {
     /// Rows of a page of an answer.
     static let queryRowsMax = 10_000
 
-    /// Questions that wait for their turn; beyond it, more are not taken.
+    /// Questions that wait for their turn; beyond it, more are not taken. Bytes: 131,070 each at most, of two names.
     static let queriesMax = 64
 
-    /// Orders that wait for their turn; beyond it, more are not taken.
+    /// Orders that wait for their turn; beyond it, more are not taken. Bytes: 65,535 each at most, those of a name.
     static let ordersMax = 64
 
     /// Messages of a queue that an order reads from the store at once to see their topics, however many memory may hold of a queue: some
@@ -80,6 +80,7 @@ enum Limits {
     static let purgedRowsReadMax = 1024
 
     /// Messages that an order cannot read; beyond them it looks at no more of the queue: each one is a line in the log.
+    /// Bytes: 8 each.
     static let purgedRowsUnreadableMax = 100
 
     /// Messages that all orders together look at in a turn; the rest is looked at in the next.
@@ -148,7 +149,7 @@ enum Limits {
     /// Events that are published in a turn; the others are in the next ones, in order. Each is some 5 µs of work beside that of its receivers.
     static let presenceEventsPerTurn = 256
 
-    /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one.
+    /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one. Bytes: 12 each.
     static let droppingClientsMax = 1000
 
     /// Clients for which something waits that are looked at in one go, for whether they are slow; the others are a second later.
@@ -174,7 +175,7 @@ enum Limits {
     /// Bytes of their topics; the rest is cut.
     static let dropTopicBytesMax = 256
 
-    /// Beginnings of topics of which drops are counted; those of others are counted together.
+    /// Beginnings of topics of which drops are counted; those of others are counted together. Bytes: `dropPrefixBytesMax` each.
     static let dropPrefixesMax = 256
 
     /// Bytes of such a beginning; a longer one is cut.
@@ -189,9 +190,11 @@ enum Limits {
     static let scanCreditSum = 16_384
 
     /// Scans that a shard has under way for one session; what the session asks for beyond waits its turn.
+    /// Bytes: 65,535 each at most, those of a filter that its client has subscribed to.
     static let scansPerSessionMax = 64
 
     /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is forgotten. 4 MiB with both.
+    /// Bytes: 32 each, topics are hashed.
     static let arrivalsNotedMax = 65_536
 
     /// How long it is remembered that a retained message changed, in milliseconds: longer than any letter between shards takes.
@@ -203,7 +206,7 @@ enum Limits {
     /// Bytes of the nonce of an end mark; a filter with a longer one is an ordinary filter.
     static let endMarkNonceBytesMax = 64
 
-    /// End marks that a client may wait for; one more is refused with Quota exceeded.
+    /// End marks that a client may wait for; one more is refused with Quota exceeded. Bytes: `endMarkNonceBytesMax` each.
     static let endMarksMax = 64
 
     // Logins.
@@ -217,6 +220,7 @@ enum Limits {
     static let outputBytesForQueueMax = 256 * 1024
 
     /// Messages at the front of a restored queue that are read from the store at once; the rest is read when those have gone out.
+    /// Bytes: `readBytesMax`.
     static let readMessagesMax = 128
 
     /// Bytes of those.
@@ -246,7 +250,7 @@ enum Limits {
     static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
 
     /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one beyond it is found by a
-    /// look-up.
+    /// look-up. Bytes: 16 each.
     static let entryGapMax: UInt64 = 4096
 
     // Routing.
@@ -265,7 +269,7 @@ enum Limits {
     /// Places for share groups that an audience keeps for its next topic.
     static let groupsCapacityMax = 64
 
-    /// Records found for a topic whose list is kept for the next one.
+    /// Records found for a topic whose list is kept for the next one. Bytes: 4 each.
     static let foundKeptMax = 16_384
 
     /// Audiences are remembered in sets by the topic's hash, a power of two.
@@ -277,7 +281,7 @@ enum Limits {
     /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
     static let idleRoutesPerTopicMax = 64
 
-    /// Messages that are gathered to be handed to their audience together; the next one begins a new run.
+    /// Messages that are gathered to be handed to their audience together; the next one begins a new run. Bytes: `runBytesMax`.
     static let runMessagesMax = 64
 
     /// Bytes of those; a run that has more takes no other message.
@@ -291,7 +295,7 @@ enum Limits {
     /// Bytes of a block that receivers share; a frame of more than half of it gets a block of its own.
     static let arenaChunkBytes = 256 * 1024
 
-    /// Blocks that wait for their next use.
+    /// Blocks that wait for their next use. Bytes: `arenaChunkBytes` each.
     static let idleChunksMax = 16
 
     /// Bytes of the smallest block that a connection borrows; the others are twice as large each.
@@ -309,7 +313,7 @@ enum Limits {
     /// Bytes of messages that wait for their next use.
     static let idleMessageBytesMax = 2 << 20
 
-    /// Places kept for the sessions that end in a turn.
+    /// Places kept for the sessions that end in a turn. Bytes: 8 each.
     static let endedSessionsCapacityMax = 1024
 
     /// Nodes of the tree of retained messages that a sweep for expired ones looks at in a turn; the others wait for the next tick.
@@ -321,7 +325,7 @@ enum Limits {
     /// Places for packet identifiers that a session keeps when none is in use.
     static let packetIdentifiersCapacityMax = 64
 
-    /// Places for answers that wait for the store, kept when none waits.
+    /// Places for answers that wait for the store, kept when none waits. Bytes: 32 each.
     static let heldCapacityMax = 16_384
 
     /// Bytes made ready for a turn's mail to one shard; a batch that outgrows them grows.
@@ -346,7 +350,7 @@ enum Limits {
     static let doubtMarkMilliseconds: UInt64 = 10_000
 
     /// How many earlier states of reading the log's partitions are remembered while something that was dealt is not done with; beyond them every second
-    /// one is forgotten.
+    /// one is forgotten. Bytes: 8 for each partition.
     static let dealtSnapshotsMax = 64
 
     /// Shards of a broker, each with a key for its row of how far it has read the log.
@@ -384,16 +388,17 @@ enum Limits {
     /// turn, and more comes twice from the log when its node is gone.
     static let savesLookedAtMax = 2000
 
-    /// How many of them are stored in the cluster then; with more the same.
+    /// How many of them are stored in the cluster then; with more the same. Bytes: `pieceBytesMax` each at most.
     static let savesPerTurnMax = 50
 
-    /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got.
+    /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got. Bytes: 2 each.
     static let savedReceiptsMax = 1000
 
     /// After how many milliseconds it is asked again whose a session is of which something is due.
     static let wakeMilliseconds: UInt64 = 5000
 
     /// Messages that are kept aside for a session which lacks what came before them; beyond them all of these are read once more.
+    /// Bytes: `asideBytesMax`.
     static let asideMessagesMax = 10_000
 
     /// Their bytes; beyond them the same.
@@ -472,7 +477,7 @@ enum Limits {
     /// Bytes of a topic in a trace's line about a message: the rest is left out.
     static let traceTopicBytesMax = 1024
 
-    /// Records of traces that wait to be taken: more are counted as lost.
+    /// Records of traces that wait to be taken: more are counted as lost. Bytes: `traceBytesMax`.
     static let traceRecordsMax = 4096
 
     /// Bytes of packets and topics in these records: more are counted as lost.

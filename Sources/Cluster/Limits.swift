@@ -5,6 +5,7 @@ enum Limits {
     static let subjectBytesMax = 3500
 
     /// How many filters a node asks the engine for; beyond them they are cut to prefixes, and more comes than is wanted.
+    /// Bytes: `subjectBytesMax` each at most.
     static let interestFiltersMax = 10_000
 
     /// How often a node asks again who has not answered a fence, in milliseconds.
@@ -55,7 +56,7 @@ enum Limits {
     /// How long a record is tried, in milliseconds: half of the duplicate window that the streams are made with.
     static let outageMilliseconds: UInt64 = 60_000
 
-    /// How many changes of retained messages of one node are under way to the stream.
+    /// How many changes of retained messages of one node are under way to the stream. Bytes: `retainedWaitingBytesMax`.
     static let retainedUnderWayMax = 256
 
     /// Bytes of changes of retained messages that wait for the stream, or are under way; beyond them nothing more is retained.
@@ -72,9 +73,10 @@ enum Limits {
     static let leaseAnswerMilliseconds: UInt64 = 1000
 
     /// How many nodes a session's record names that may not know that they keep it no more; a record with more is refused.
+    /// Bytes: 24 each.
     static let keepersMax = 64
 
-    /// How many partitions the log has; a record with more is refused.
+    /// How many partitions the log has; a record with more is refused. Bytes: 8 each.
     static let partitionsMax = 64
 
     /// After how long a question about a session's record is asked again, in milliseconds.
@@ -109,7 +111,7 @@ enum Limits {
     /// Bytes of a part before it may end.
     static let documentPartBytesMin = 32 << 10
 
-    /// Parts of a document: a larger one is not shared.
+    /// Parts of a document: a larger one is not shared. Bytes: `documentPartBytesMax` each.
     static let documentPartsMax = 4096
 
     /// Changes that a document's entry tells of beside its own: of a change that was lost sight of for longer it is not known whether it was made.
@@ -144,7 +146,7 @@ enum Limits {
     /// How long a node is told of that is gone, in milliseconds.
     static let memberKeptMilliseconds: UInt64 = 60_000
 
-    /// How many nodes are told of; a node beyond them is not seen, and works all the same.
+    /// How many nodes are told of; a node beyond them is not seen, and works all the same. Bytes: `summaryBytesMax` each at most.
     static let membersMax = 1000
 
     /// Bytes of what a node asks another for an administrator, a cursor of 90 KB included; more are no question.

@@ -11,13 +11,15 @@ enum Limits {
     /// Bytes of a line: a value, its name, and blanks. A longer one is an error.
     static let lineBytesMax = valueBytesMax + 1024
 
-    /// Files that include_dir reads; more are an error.
+    /// Files that include_dir reads; more are an error. Bytes: `fileBytesMax` each at most.
     static let includedFilesMax = 1000
 
     /// Errors and warnings that are told. The first one that does not fit becomes a note that there are more.
+    /// Bytes: `lineBytesMax` each at most.
     static let diagnosticsMax = 200
 
     /// How many topic lines of bridges, each way for itself, are looked at for messages that go round; with more nothing is said of them.
+    /// Bytes: `lineBytesMax` each at most.
     static let bridgeLegsMax = 128
 
     /// Bytes of a wrong name that is compared with the right ones; a longer one gets no suggestion.

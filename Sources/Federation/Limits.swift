@@ -19,6 +19,7 @@ enum Limits {
     static let joinMillisecondsMax: UInt64 = 30_000
 
     /// Messages whose return is awaited from a broker that knows no bridges; the oldest is forgotten for the next.
+    /// Bytes: 48 each, messages are hashed.
     static let echoesMax = 16_384
 
     /// Milliseconds that the return of a message is awaited.
@@ -28,6 +29,7 @@ enum Limits {
     static let sentAliasesMax = 256
 
     /// How often a message may say that it came into a broker or left one, two for each, on its way over bridges that lead back.
+    /// Bytes: `max_packet_size`, it is a property of a message.
     static let pathStationsMax = 64
 
     /// How long a connection has to last to be one, in milliseconds: one that is lost sooner is an attempt that has failed.

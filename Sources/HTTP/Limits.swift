@@ -8,7 +8,7 @@ public enum Limits {
     /// Bytes of a request's head with its first line and its last empty one; a longer one is answered with 431.
     public static let headBytesMax = 16 << 10
 
-    /// Fields of a head, or of the trailer behind a chunked body; more are answered with 431.
+    /// Fields of a head, or of the trailer behind a chunked body; more are answered with 431. Bytes: `headBytesMax`.
     public static let fieldCountMax = 100
 
     /// Bytes of the line in front of a chunk, with its extensions, which nobody needs; a longer one is answered with 400.
@@ -24,7 +24,7 @@ public enum Limits {
 
     // An answer that we read.
 
-    /// Informational answers (1xx) in front of one; one more ends the connection.
+    /// Informational answers (1xx) in front of one; one more ends the connection. Bytes: `headBytesMax` each at most.
     public static let informationalAnswersMax = 8
 
     /// Bytes of one event of a stream that is read; a longer one ends the connection.

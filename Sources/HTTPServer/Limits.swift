@@ -7,10 +7,11 @@ public enum Limits {
     public static let connectionsMax = 64
 
     /// Connections of a listener beside its maximum, which are answered what is urgent alone, and then end. One more takes the place of the one
-    /// that waits longest for its request; where none waits it is closed as soon as it comes.
+    /// that waits longest for its request; where none waits it is closed as soon as it comes. Bytes: `heldBytesMax` for all connections.
     static let reserveMax = 8
 
     /// Requests of one connection that wait behind the one that is being answered; more stay in the kernel's memory.
+    /// Bytes: 16 KiB each for a head, and a body, which is bounded by who serves it.
     public static let pipelinedMax = 8
 
     /// Bytes of such requests; more stay in the kernel's memory.

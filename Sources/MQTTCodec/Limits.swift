@@ -5,12 +5,13 @@ enum Limits {
 
     /// User properties of a client's packet, or of a will; more of them are `WireError.tooManyUserProperties`. Each takes some 110 bytes of
     /// memory, and as little as 5 bytes of a packet. A PUBLISH may have any number: they are not taken apart.
+    /// Bytes: `userPropertyBytesMax`.
     static let userPropertiesMax = 256
 
     /// Bytes of those, names and values together; more of them are the same error.
     static let userPropertyBytesMax = 64 * 1024
 
     /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE, all of which are worked off in one go; more of them end the connection with Quota
-    /// exceeded.
+    /// exceeded. Bytes: `max_packet_size`.
     static let filtersPerPacketMax = 10_000
 }

@@ -3,9 +3,10 @@ enum Limits {
     // Dynamic security.
 
     /// Messages of commands that wait for the one that is performed; one more is not taken.
+    /// Bytes: 16 MiB a loop, `unansweredBytesMax` of BrokerCore.
     static let controlMessagesMax = 1000
 
-    /// Commands of one message on `$CONTROL/broker/v1`; those beyond them are refused.
+    /// Commands of one message on `$CONTROL/broker/v1`; those beyond them are refused. Bytes: `requestBodyBytesMax` each at most.
     static let brokerCommandsMax = 100
 
     /// Clients whose addresses are read at a time.
@@ -57,6 +58,7 @@ enum Limits {
     static let leaseAnswerMillisecondsMax: UInt64 = 1000
 
     /// Questions about sessions' records that are under way at the same time; more wait in line.
+    /// Bytes: 80 KiB each at most, as `sessionRecordFrameBytesMax`.
     static let sessionQuestionsMax = 256
 
     /// Milliseconds that JetStream has to answer such a question; then it is asked again.
@@ -132,6 +134,7 @@ enum Limits {
     static let nodeAnswerMillisecondsMax: UInt64 = 2000
 
     /// How many questions of nodes wait for an answer here; more are answered 503.
+    /// Bytes: 256 KiB each at most, `questionBytesMax` of Cluster.
     static let nodeQuestionsMax = 64
 
     /// How many places a client is told that is sent away; each client begins with another one.
@@ -232,7 +235,7 @@ enum Limits {
 
     // Logins.
 
-    /// Answers to failed logins that are held back; beyond them they go out at once.
+    /// Answers to failed logins that are held back; beyond them they go out at once. Bytes: 64 each.
     static let heldAnswersMax = 4096
 
     /// Passwords checked at the same time: the check of a good hash takes some 50 MiB.
@@ -257,7 +260,7 @@ enum Limits {
     /// Bytes of the file with the bridges that administrators have added; a larger one is not read.
     static let bridgeFileBytesMax = 64 << 20
 
-    /// Bridges that administrators may add; further ones are refused.
+    /// Bridges that administrators may add; further ones are refused. Bytes: `bridgeFileBytesMax`.
     static let addedBridgesMax = 256
 
     // HTTP.
@@ -306,10 +309,10 @@ enum Limits {
     /// How long a node of a cluster carries nothing until it is logged what it waits for, in milliseconds.
     static let clusterAwaitedMilliseconds: UInt64 = 5000
 
-    /// How many different reasons why a cluster carries nothing are logged until it carries messages again.
+    /// How many different reasons why a cluster carries nothing are logged until it carries messages again. Bytes: 1,000 each at most.
     static let clusterReasonsMax = 100
 
-    /// How many of the nodes that have not answered are named.
+    /// How many of the nodes that have not answered are named. Bytes: 255 each at most.
     static let namedNodesMax = 3
 
     /// How long a node shows what its servers have not understood, in milliseconds.

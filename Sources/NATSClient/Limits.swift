@@ -10,7 +10,7 @@ enum Limits {
     /// Bytes of a message, headers and all: a server that announces more is left. It is the most that `max_payload` can be set to.
     static let messageBytesMax = 64 << 20
 
-    /// Fields of a message's headers: more are refused.
+    /// Fields of a message's headers: more are refused. Bytes: `messageBytesMax`.
     static let headerFieldsMax = 256
 
     /// Bytes of a subject: longer ones are none. A server's control line has to hold the subject, a reply subject and the sizes.
@@ -23,9 +23,10 @@ enum Limits {
     static let keptBufferBytesMax = 1 << 20
 
     /// Servers that are known, those that were named among them: of those that a server tells about no more are taken.
+    /// Bytes: 1,000 each at most.
     static let serversMax = 64
 
-    /// Requests that wait for their answer; more are not taken.
+    /// Requests that wait for their answer; more are not taken. Bytes: `subjectBytesMax` each at most.
     static let requestsMax = 4_096
 
     /// Milliseconds from the first attempt to connect until the server has answered the first PING; then the next server has its turn.

@@ -14,7 +14,7 @@ enum Limits {
     /// Bytes written before the size of the store is looked at again; near its bound it is looked at for each commit.
     static let uncountedBytesMax = 64 << 10
 
-    /// Commits of one message each that may stand in a row without the store's state beside them.
+    /// Commits of one message each that may stand in a row without the store's state beside them. Bytes: 0, they are counted.
     static let tailCountMax = 63
 
     /// Rows inserted with one statement.

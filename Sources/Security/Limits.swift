@@ -39,7 +39,7 @@ enum Limits {
     /// Bytes of a line: a name of 65,535 bytes, and a hash. A longer one is an error.
     static let lineBytesMax = 80_000
 
-    /// Problems of a file that are told; the others are not.
+    /// Problems of a file that are told; the others are not. Bytes: `lineBytesMax` each at most.
     static let problemsMax = 50
 
     /// Bytes of a pre-shared key: what OpenSSL takes at most.

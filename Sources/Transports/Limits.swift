@@ -2,7 +2,7 @@
 enum Limits {
     // Connections that we make.
 
-    /// Threads that ask for the addresses of names; what is asked beyond waits.
+    /// Threads that ask for the addresses of names; what is asked beyond waits. Bytes: 1 MiB each at most.
     static let resolverThreadsMax = 4
 
     /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
