@@ -188,6 +188,11 @@ import Testing
                 + "protocol http_api."
         ),
         (
+            "protocol websockets\nmartlet_proxy_trusted 10.0.0.1 ::/0",
+            "Warning: m.conf:4: martlet_proxy_trusted: a network of 0 bits is everybody, so that any client can pretend to come from any "
+                + "address: name the proxies alone."
+        ),
+        (
             "enable_proxy_protocol 2",
             "Warning: m.conf:3: enable_proxy_protocol: whoever reaches this listener can pretend to come from any address, and with any "
                 + "certificate: name the proxies in martlet_proxy_trusted."

@@ -79,6 +79,12 @@ struct ListenerCheck {
 
     private func checkProxies(_ log: inout DiagnosticLog) {
         let listener = draft.configuration
+        if listener.trustedProxies.contains(where: { $0.bits == 0 }) {
+            warning(
+                "martlet_proxy_trusted",
+                "a network of 0 bits is everybody, so that any client can pretend to come from any address: name the proxies alone.",
+                &log)
+        }
         if listener.proxyProtocolVersion == nil {
             guard !listener.trustedProxies.isEmpty, listener.application == .mqtt else { return }
             warning(

@@ -9,10 +9,8 @@ struct ListenerPlan {
     private let application: ListenerProtocol
 
     /// Reads certificates and keys. Throws what is wrong with them.
-    ///
-    /// - Parameter hosts: what this machine is called besides localhost.
     init(
-        _ configuration: ListenerConfiguration, general: GeneralConfiguration, hosts: [String], keyLogFile: String?,
+        _ configuration: ListenerConfiguration, general: GeneralConfiguration, keyLogFile: String?,
         preSharedKey: (@Sendable (String) -> [UInt8]?)?
     ) throws(TLSFailure) {
         application = configuration.application
@@ -33,8 +31,7 @@ struct ListenerPlan {
         }
         if configuration.application == .webSockets {
             layers.webSocket = WebSocketSettings(
-                origins: configuration.webSocketOrigins, headerBytesMax: general.webSocketHeaderBytesMax,
-                ownNames: configuration.isForThisMachine ? hosts.map { $0.lowercased() } : nil)
+                origins: configuration.webSocketOrigins, headerBytesMax: general.webSocketHeaderBytesMax)
         }
         self.layers = layers
     }

@@ -28,6 +28,11 @@ struct OpenListeners {
         }
     }
 
+    /// Whether only this machine can connect, whatever the configuration calls the place.
+    private static func isLoopback(_ listeners: [Listener]) -> Bool {
+        !listeners.isEmpty && listeners.allSatisfy { $0.boundAddress.path == nil && $0.boundAddress.endpoint.isLoopback }
+    }
+
     private mutating func open(
         _ configuration: ListenerConfiguration, _ policy: Int, _ broker: BrokerConfiguration, _ keyLogFile: String?, _ log: Log
     ) throws(ServerError) {
@@ -38,8 +43,7 @@ struct OpenListeners {
         let opened: [[Listener]]
         do throws(TLSFailure) {
             plan = try ListenerPlan(
-                configuration, general: broker.general, hosts: broker.administration.hosts, keyLogFile: keyLogFile,
-                preSharedKey: { ring.key(for: $0) })
+                configuration, general: broker.general, keyLogFile: keyLogFile, preSharedKey: { ring.key(for: $0) })
         } catch {
             throw .transportSecurity(policy, error)
         }
@@ -52,6 +56,9 @@ struct OpenListeners {
             return
         }
         layers.append(plan.layers)
+        if configuration.isForThisMachine || Self.isLoopback(opened[0]) {
+            layers[policy].webSocket?.ownNames = broker.administration.hosts.map { $0.lowercased() }
+        }
         for listener in opened[0] {
             log.write(.information, plan.announcement(of: listener))
             addresses.append(listener.boundAddress.description)

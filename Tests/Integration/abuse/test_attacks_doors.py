@@ -73,12 +73,13 @@ def users(program, tmp_path):
 
 def test_websocket_rebinding(besiege):
     """A page of another site, and one whose own name points to this machine, does not come in by this machine's browser."""
-    here, named = reserve_port(), reserve_port()
+    here, named, spelt = reserve_port(), reserve_port(), reserve_port()
     siege = besiege(
-        f"listener {here} 127.0.0.1\nprotocol websockets\n"
+        f"listener {here} 127.0.0.1\nprotocol websockets\nlistener {spelt} LocalHost\nprotocol websockets\n"
         f"listener {named} 127.0.0.1\nprotocol websockets\nwebsockets_origin https://friend.example\nmartlet_http_host hub.home"
     )
-    assert status(here, "evil.example") == 421
+    siege.broker.wait_for_log("version .* running on")
+    assert status(here, "evil.example") == status(spelt, "evil.example") == 421
     assert status(here, f"evil.example:{here}", "Origin: http://evil.example") == 421
     for origin in ["https://evil.example", "null", "http://localhost.evil.example", "file://"]:
         assert status(here, f"127.0.0.1:{here}", f"Origin: {origin}") == 403, origin
