@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from harness.ports import reserve_port
+from harness.site import UnixConnection
 from harness.waiting import PATIENCE
 from harness.wire import CONNACK, CONNECT, frame, text
 
@@ -179,3 +180,18 @@ def test_one_guesser_behind_a_proxy_over_http(besiege, users):
         assert answer(connection, "right", "203.0.113.9, 198.51.100.2") == 200
     siege.broker.wait_for_log("Login failed from 203.0.113.9")
     assert siege.measure().longest <= LONGEST_MAX
+
+
+def test_whoever_a_proxy_of_roots_asks_for_is_not_root(start_broker, tmp_path):
+    """Root's process on a Unix socket may do everything without a login; a proxy that root runs asks for strangers."""
+    own, proxied = tmp_path / "own.sock", tmp_path / "proxied.sock"
+    broker = start_broker(
+        configuration=f"listener 0 {own}\nprotocol http_api\nlistener 0 {proxied}\nprotocol http_api\nmartlet_proxy_trusted 127.0.0.1"
+    )
+    broker.wait_for_log("version .* running on")
+    for path, fields, wanted in [(own, {}, 200), (proxied, {}, 401), (proxied, {"X-Forwarded-For": "203.0.113.9"}, 401)]:
+        connection = UnixConnection(str(path))
+        connection.request("GET", "/api/martlet/v1/config", headers=fields)
+        response = connection.getresponse()
+        assert response.status == wanted, (path, fields, response.read())
+        connection.close()
