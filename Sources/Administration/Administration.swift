@@ -73,7 +73,7 @@ public final class Administration {
     }
 
     /// The bytes of memory that is kept of what strangers have made happen.
-    public var heldBytes: Int { events.heldBytes }
+    public var heldBytes: Int { events.heldBytes + audit.heldBytes }
 
     // MARK: Requests
 

@@ -69,7 +69,7 @@ extension HTTPService {
     /// Ends those connections that have held a part of the memory since longest while all of them hold more than they may. The one that takes some
     /// now stays, for it has to be tried.
     func makeRoom(beside connection: HTTPConnection) {
-        var held = connections.reduce(0) { $0 + $1.heldByteCount }
+        var held = heldByteCount
         while held > Limits.heldBytesMax {
             let others = connections.filter { $0 !== connection && $0.heldByteCount > Limits.outputBytesMax }
             guard let longest = others.min(by: { $0.heldSince < $1.heldSince }) else { return }

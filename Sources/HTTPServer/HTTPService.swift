@@ -40,6 +40,9 @@ public final class HTTPService {
     /// How many connections there are.
     public var connectionCount: Int { connections.count }
 
+    /// The bytes of requests and answers that connections hold.
+    public var heldByteCount: Int { connections.reduce(0) { $0 + $1.heldByteCount } }
+
     /// How many connections a listener has.
     public func connectionCount(of listener: Int) -> Int { connections.count { $0.listener == listener } }
 

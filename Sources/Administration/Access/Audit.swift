@@ -11,6 +11,9 @@ struct Audit {
     private var sums = RefusalSums()
     private var lastNumber: UInt64 = 0
 
+    /// The bytes of the lines that are kept.
+    var heldBytes: Int { changes.byteCount + refusals.byteCount }
+
     /// Takes what an administrator has done. Returns its line.
     mutating func change(_ entry: AuditEntry) -> String {
         keep(entry.cut(to: Limits.auditTextBytesMax), in: \.changes)

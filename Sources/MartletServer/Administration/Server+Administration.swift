@@ -32,11 +32,11 @@ extension Server {
             administration.misdirection(of: $0.request, listener: $0.peer.listener)
         }
         self.administration = administration
-        control.repeatEvery(Self.tickMilliseconds) { [unowned self, unowned administration] in
+        control.repeatEvery(Self.tickMilliseconds) { [unowned self, unowned administration, unowned http] in
             administration.tick(Self.moment)
             // One loop counts it for all, where anybody asks how much memory is used up.
             guard configuration.limits.memoryBytesMax != nil else { return }
-            loops.first?.mailbox.post(.remembered(byteCount: administration.heldBytes))
+            loops.first?.mailbox.post(.remembered(byteCount: administration.heldBytes + http.heldBytes))
         }
         if reread == nil { showLink(administration) }
     }

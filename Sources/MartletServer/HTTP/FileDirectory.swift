@@ -17,7 +17,7 @@ final class FileDirectory {
     private let root: String
     /// Small files that were asked for, by their path.
     private var kept: [String: (state: State, file: StaticFile)] = [:]
-    private var keptBytes = 0
+    private(set) var keptBytes = 0
 
     init(path: String) {
         let whole = Self.resolved(path) ?? FullPath.of(path)

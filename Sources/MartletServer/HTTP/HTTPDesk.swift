@@ -25,6 +25,8 @@ final class HTTPDesk: HTTPHandler {
     var misdirection: ((HTTPExchange) -> HTTPResponse?)?
     private(set) lazy var service = HTTPService(
         on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, wallSeconds: WallClock.seconds)
+    /// The bytes of memory that requests, answers and files of theirs take.
+    var heldBytes: Int { service.heldByteCount + directories.values.reduce(0) { $0 + $1.keptBytes } }
     private let events: EventLoop
     private let startedAt = MonotonicClock.milliseconds()
     private var configuration: BrokerConfiguration
