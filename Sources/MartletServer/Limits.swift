@@ -222,6 +222,9 @@ enum Limits {
     /// How long such a client waits at most, in milliseconds, however far behind the others are.
     static let parkedMillisecondsMax: UInt64 = 20
 
+    /// Peers that have gone of which the core hears in a turn; it hears of the others in the next. Each is some 15 µs of work, with its will.
+    static let endsPerTurn = 64
+
     /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next one, after everybody else.
     static let handshakesPerTurn = 4
 

@@ -146,6 +146,11 @@ extension ShardLoop {
             if link.filtered?.hasMore == true { again.append(link) }
             return
         }
+        if hasOpenPackets, shard.hasOpenPacket(link.id) {
+            // Its socket stays ready, and the next turn comes at once.
+            if link.filtered?.hasMore == true { again.append(link) }
+            return
+        }
         if link.filtered != nil { share = max(share, Self.filteredBytesMin) }
         let roomMin = link.filtered == nil ? Self.roomBytesMin : Self.filteredRoomBytesMin
         if arrivals.room.count < min(share, roomMin) { workOff() }
@@ -162,9 +167,26 @@ extension ShardLoop {
         case .endOfStream, .failed:
             workOff()
             link.hasEnded = true
-            shard.closed(link.id)
+            if ending.isEmpty, endsLeft > 0 {
+                endsLeft -= 1
+                shard.closed(link.id)
+            } else {
+                // It would be ready again and again.
+                link.deregister(from: events)
+                ending.append(link)
+            }
         }
         if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
+    }
+
+    /// Tells the core of peers that have gone, some in each turn: when thousands go at once, others must not wait for all of their wills.
+    func tellEnds() {
+        endsLeft = Limits.endsPerTurn
+        guard !ending.isEmpty else { return }
+        let told = ending.prefix(endsLeft)
+        endsLeft -= told.count
+        for link in told { shard.closed(link.id) }
+        ending.removeFirst(told.count)
     }
 
     /// Gives the core what has been read.

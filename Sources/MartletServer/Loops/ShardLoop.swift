@@ -56,6 +56,11 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Links that have much to say, and wait until this is not so, or that time has come.
     var parked: [Link] = []
     var parkedUntil: UInt64 = 0
+    /// Links whose peers have gone, which the core does not know yet, and of how many it may still hear in this turn.
+    var ending: [Link] = []
+    var endsLeft = 0
+    /// Whether the core has packets that are not worked off yet: nothing more is read from the clients who sent them.
+    private(set) var hasOpenPackets = false
     /// Links in whose TLS handshake there is something to compute, in the order in which they came.
     var handshaking: [Link] = []
     /// How many steps of handshakes this turn may still make.
@@ -187,6 +192,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         if !bridges.isEmpty { advanceBridges(now: now) }
         cluster?.advance(now: now)
+        tellEnds()
         handshakesLeft = Limits.handshakesPerTurn
         isHeldUp = backlog.isHeldUp(index) || isLogBehind
         isAhead = backlog.isAhead(index)
@@ -213,6 +219,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             loops[receiver].mailbox.post(.mail(from: index, batch))
         }
         heldMemory.endTurn(of: shard)
+        hasOpenPackets = shard.hasOpenPackets
         let ended = events.clockMicroseconds
         shard.turnEnded(began: turnBeganAt, ended: ended)
         latencies.turnEnded(microseconds: ended &- turnBeganAt)
@@ -246,7 +253,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
-        if !again.isEmpty || !handshaking.isEmpty || runNews != nil { return now }
+        if !again.isEmpty || !handshaking.isEmpty || !ending.isEmpty || runNews != nil { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if let cluster { deadlines.append(cluster.nextDeadline) }
