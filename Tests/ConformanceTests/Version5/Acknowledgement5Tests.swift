@@ -170,6 +170,33 @@ import Testing
         #expect(many?.properties.reasonString?.description.hasSuffix("; 4 more") == true)
     }
 
+    /// Dynamic security whose default keeps everybody from ending subscriptions.
+    private final class Binding: RoleSource {
+        func rights(of userName: EncodedString?) -> RoleRights? {
+            var defaults = RoleRights.Defaults()
+            (defaults.subscribes, defaults.unsubscribes) = (true, false)
+            return RoleRights(roles: [], defaults: defaults)
+        }
+    }
+
+    @Test(.statement("MQTT-3.11.2-1", .v5), .statement("MQTT-3.1.2-29", .v5), arguments: [nil, true, false])
+    func `UNSUBACK says in words why a subscription stays, to those who want them and take a packet of that size`(asked: Bool?) {
+        let broker = SimulatedBroker(
+            settings: SimulatedBroker.testSettings {
+                $0.listeners[0].accessControl = AccessControl(roles: Binding(), lists: nil)
+            })
+        for (sizeMax, isTold) in [(UInt32(100), asked != false), (30, false)] {
+            let client = broker.connected("a") {
+                $0.requestProblemInformation = asked
+                $0.maximumPacketSize = sizeMax
+            }
+            client.subscribe("t")
+            let answer = client.unsubscribe("t")
+            #expect(answer?.reasonCodes == [.notAuthorized])
+            #expect(answer?.properties.reasonString == (isTold ? "not authorized to end this subscription" : nil))
+        }
+    }
+
     @Test func `a client before 5 point 0 gets no words`() {
         let broker = strict(shards: 1)
         for version in [ProtocolVersion.v31, .v311] {
