@@ -103,8 +103,6 @@ import Transports
         shell.desk.received(Self.flapping, at: shell.moment)
         #expect(shell.bans == ["clientid client ann", "clientid client martlet_flapping"])
         #expect(shell.desk.lift(target, by: "ann") { _ in } && shell.bans.isEmpty)
-        #expect(
-            shell.shell.setup.log.ring.last(10).contains { $0.text.hasSuffix("It is for user 'mallory' from 192.0.2.7 alone.") })
     }
 
     @Test func `what an administrator has said of an address stands, also if it ends sooner`() throws {
