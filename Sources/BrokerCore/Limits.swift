@@ -146,8 +146,9 @@ enum Limits {
     /// Bytes of an event besides those.
     static let presenceFrameBytes = 256
 
-    /// Events that are published in a turn; the others are in the next ones, in order. Each is some 5 µs of work beside that of its receivers.
-    static let presenceEventsPerTurn = 256
+    /// Bytes of events, as they are counted for a second, that are published in a turn; the others are in the next ones, in order. Of short names
+    /// some 200 events, a millisecond beside the work of their receivers.
+    static let presenceBytesPerTurn = 64 << 10
 
     /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one. Bytes: 12 each.
     static let droppingClientsMax = 1000

@@ -158,8 +158,9 @@ extension BrokerShard {
     @inline(never)
     func publishPresence() {
         endRun()
-        for _ in 0..<Limits.presenceEventsPerTurn {
-            guard let event = presence.takePending() else { return }
+        var left = Limits.presenceBytesPerTurn
+        while left > 0, let event = presence.takePending() {
+            left -= event.byteCount
             guard let topic = PresenceMessage.topic(of: event, settings), isRead(topic),
                 let payload = PresenceMessage.payload(of: event, settings)
             else { continue }

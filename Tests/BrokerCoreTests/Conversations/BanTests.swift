@@ -82,7 +82,7 @@ import Testing
             counts.append(clients.count { !$0.isConnected })
         }
         #expect(counts == [0, 128, 256, 300])
-        #expect(others.allSatisfy(\.isConnected))
+        #expect(others.allSatisfy { $0.isConnected })
     }
 
     @Test(arguments: [(1, 1), (4, 1), (1, 4)]) func `bans are kept by the store until they are lifted`(before: Int, after: Int)

@@ -263,6 +263,6 @@ struct PresenceTopicTests {
         let told = observer.messages.count { $0.topic.hasSuffix("subscribed") }
         #expect(told > toldMax / 2 && told <= toldMax + 1, "\(told)")
         #expect(observer.messages.last?.text.hasPrefix("{\"count\":\(9_000 - told),") == true)
-        #expect((1...Limits.presenceEventsPerTurn).contains(most), "\(most)")
+        #expect((1...Limits.presenceBytesPerTurn / (2 * Limits.presenceNameBytesMax)).contains(most), "\(most)")
     }
 }
