@@ -209,7 +209,9 @@ final class Journal {
     private func noteEntry(_ number: UInt64, _ offset: Int) {
         if entryPlaces.isEmpty { firstEntry = number }
         let distance = (number &- firstEntry) >> 8
-        guard number >= firstEntry, distance >= entryPlaces.count, distance - UInt64(entryPlaces.count) <= Limits.entryGapMax else {
+        guard number >= firstEntry, isOfShard(number), distance >= entryPlaces.count,
+            distance - UInt64(entryPlaces.count) <= Limits.entryGapMax
+        else {
             noteFarEntry(number, offset)
             return
         }
@@ -240,8 +242,12 @@ final class Journal {
     @inline(__always)
     private func entryIndex(_ number: UInt64) -> Int? {
         let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
-        return number >= firstEntry && index < entryPlaces.count ? index : nil
+        return number >= firstEntry && index < entryPlaces.count && isOfShard(number) ? index : nil
     }
+
+    /// Whether a number is of the same shard as those that are near each other: a recovery writes rows of several.
+    @inline(__always)
+    private func isOfShard(_ number: UInt64) -> Bool { (number ^ firstEntry) & 0xff == 0 }
 
     private func forgetPlaces() {
         (awaited, awaitedBefore, beganAt) = (0, 0, 0)

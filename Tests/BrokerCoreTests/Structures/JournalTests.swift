@@ -37,4 +37,21 @@ import Testing
         for serial in [9, 3, 7, 5] as [UInt64] { journal.delete(.entry, key: number(serial)) }
         #expect(journal.takeBatch() == nil)
     }
+
+    /// A start with fewer shards writes and deletes rows of several, whose numbers differ in the shard alone.
+    @Test func `an entry of one shard is not taken for one of another`() {
+        let journal = Journal(shard: 0)
+        let (first, second) = (number(41) | 2, number(42) | 1)
+        journal.insert(.entry, key: first, [1])
+        journal.insert(.entry, key: number(42) | 2, [2])
+        journal.delete(.entry, key: second)
+        #expect(journal.entryBody(first)?.load(as: UInt8.self) == 1)
+        #expect(journal.entryBody(number(42) | 2)?.load(as: UInt8.self) == 2 && journal.entryBody(second) == nil)
+        journal.insert(.entry, key: number(43) | 1, [3])
+        #expect(journal.entryBody(number(43) | 1)?.load(as: UInt8.self) == 3 && journal.entryBody(number(43) | 2) == nil)
+        var deleted: [UInt64] = []
+        let batch = journal.takeBatch()
+        batch?.forEach { if $0.operation == .delete { deleted.append($0.key) } }
+        #expect(deleted == [second] && rows(batch).count == 3)
+    }
 }
