@@ -151,7 +151,11 @@ extension BrokerShard {
                 release(item, released.answer, connection)
             }
         }
+        for entry in durability?.takeLeaving() ?? [] { redistribute(entry, from: 0, connectedOnly: false) }
         durability?.endMovedEntries()
+        for (number, group) in durability?.takeGoneEntries() ?? [] {
+            tellOthers(.released(receipt: RelayedReceipt.receipt(ofEntry: number), groups: [group]))
+        }
         confirmMail()
         pageOutQueues()
     }

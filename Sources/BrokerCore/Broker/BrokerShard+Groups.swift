@@ -12,9 +12,9 @@ extension BrokerShard {
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
             isConnected: session.connection != nil, access: session.access, isFull: session.isFull,
-            packetBytesMax: packetBytesMax(of: session))
+            packetBytesMax: packetBytesMax(of: session), isLasting: session.keepsMessages)
         if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
-        groups[group]?.join(member)
+        join(member, group)
         noteUnclaimed(group)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
@@ -57,7 +57,11 @@ extension BrokerShard {
             endedSessions.count(OpenPackets.steps(of: membership.name.filter))
             told += 1
         }
-        for entry in pending { redistribute(entry, from: session.key, connectedOnly: false) }
+        // With a broker that stops it stays on the disk, as in a crash, and goes to a member that lasts at the next start: other shards may not be
+        // there any more to take it.
+        for entry in pending where !isStopping || entry.storeNumber == 0 {
+            redistribute(entry, from: session.key, connectedOnly: false)
+        }
         for membership in memberships.prefix(told) { removeIfEmpty(membership.group) }
         return Array(memberships.dropFirst(told))
     }
@@ -84,6 +88,8 @@ extension BrokerShard {
             tellOthers(
                 .group(
                     membership.name, .presence(sessionKey: session.key, isConnected: isConnected, packetBytesMax: bytesMax)))
+            // The connection that comes may end the session when it goes.
+            if isConnected { tellLasting(of: session, membership) }
             tellGroup(membership.name)
         }
         guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
@@ -97,7 +103,7 @@ extension BrokerShard {
         for membership in session.groups {
             guard var member = groups[membership.group]?.member(session.key) else { continue }
             member.access = session.access
-            groups[membership.group]?.join(member)
+            join(member, membership.group)
             tellOthers(.group(membership.name, .joined(member)))
             tellGroup(membership.name)
         }
@@ -142,10 +148,12 @@ extension BrokerShard {
     }
 
     /// Delivers to the member that a group chose, here, on its shard, or by way of its node.
-    func deliver(_ publication: inout Publication, to member: GroupMember) {
+    ///
+    /// - Parameter stamp: names the group if the message has a receipt.
+    func deliver(_ publication: inout Publication, to member: GroupMember, stamp: UInt64 = 0) {
         guard !member.isElsewhere else { return passOn(&publication, to: member) }
         guard member.shard == index else {
-            forward(publication, to: member)
+            forward(publication, to: member, group: stamp)
             return
         }
         guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { return }
@@ -167,16 +175,22 @@ extension BrokerShard {
         let terms = SubscriptionTerms(bits: detail.terms)
         publication.hops = detail.hops
         let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey)
-        if let other = otherMember(thanChosen: session, publication, terms, of: detail.group) {
-            deliver(&publication, to: other)
-        } else if let session, mayReceive(session, publication.topic) {
-            deliver(&publication, to: session, terms, group: detail.group)
-        } else if let group = groups.find(serial: detail.group),
-            let member = chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)
-                ?? chooseMember(of: group, for: publication, except: detail.sessionKey)
-        {
-            deliver(&publication, to: member)
+        let larger = otherMember(thanChosen: session, publication, terms, of: detail.group)
+        if larger == nil, let session, mayReceive(session, publication.topic) {
+            return deliver(&publication, to: session, terms, group: detail.group)
         }
+        guard let member = larger ?? memberInPlace(of: detail, for: publication) else { return }
+        // The shard that has the member in the end is the one that remembers a QoS 2 message.
+        publication.receipt = member.isElsewhere ? 0 : detail.receipt
+        defer { publication.receipt = 0 }
+        deliver(&publication, to: member, stamp: detail.stamp)
+    }
+
+    /// Whom the group chooses in place of a member that has gone or may not read the message: one of this shard if there is one.
+    private func memberInPlace(of detail: MailDetail, for publication: borrowing Publication) -> GroupMember? {
+        guard let group = groups.find(serial: detail.group) else { return nil }
+        return chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)
+            ?? chooseMember(of: group, for: publication, except: detail.sessionKey)
     }
 
     /// What the other shards tell of their members.
@@ -185,7 +199,7 @@ extension BrokerShard {
         switch change {
         case .joined(let member):
             if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
-            groups[group]?.join(member)
+            join(member, group)
             noteUnclaimed(group)
         case .left(let key): removeMember(key, from: group)
         case .presence(let key, let isConnected, let bytesMax):
@@ -244,11 +258,19 @@ extension BrokerShard {
             if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
             return false
         }
+        let changesShard = member.shard != index && !member.isElsewhere
+        if changesShard, settings.storesAtOnce, durability?.mustStay(entry) ?? false {
+            durability?.keepUntilDurable(entry)
+            return true
+        }
         var publication = Publication(entry.message)
         publication.mustArrive = true
         (publication.mark, publication.name) = (entry.mark, entry.name)
-        if member.shard != index, !member.isElsewhere { tellSteps(to: member.shard) }
-        deliver(&publication, to: member)
+        if changesShard { tellSteps(to: member.shard) }
+        // The other shard remembers that it has it, until the row here is gone for good.
+        let stamp = changesShard && entry.storeNumber != 0 && entry.message.qos == .exactlyOnce ? groups[group]?.hash ?? 0 : 0
+        if stamp != 0 { publication.receipt = RelayedReceipt.receipt(ofEntry: entry.storeNumber) }
+        deliver(&publication, to: member, stamp: stamp)
         finish(&publication)
         if member.shard == index, !member.isElsewhere,
             let receiver = sessions.find(index: member.sessionIndex, key: member.sessionKey)
@@ -263,7 +285,7 @@ extension BrokerShard {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
         } else {
-            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: member.shard)
+            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: member.shard, of: stamp)
         }
         return true
     }

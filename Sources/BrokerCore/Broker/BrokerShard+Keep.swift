@@ -134,14 +134,16 @@ extension BrokerShard {
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
         // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
         // QoS 0, and a batch that is not taken would grow with every message.
-        if let journal, qos > .atMostOnce || (session.outbox.far != nil && !isStoreInTrouble(journal)), session.keepsMessages {
+        if let journal, qos > .atMostOnce || (session.outbox.far != nil && !isStoreInTrouble(journal)),
+            session.keepsMessages || group != 0 && isKept(forGroup: group, qos, publication.mark)
+        {
             entry.storeNumber = keep(entry, message, publication, of: session, journal)
         }
         return entry
     }
 
     /// Writes the row of an entry, and that of its message if it is to be shared.
-    private func keep(
+    func keep(
         _ entry: OutboxEntry, _ message: Message, _ publication: borrowing Publication, of session: Session, _ journal: Journal
     ) -> UInt64 {
         let number = journal.nextNumber()

@@ -67,7 +67,7 @@ extension BrokerShard {
         let group = knownGroup(name)
         let member = GroupMember(
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
-            isConnected: false, access: session.access)
+            isConnected: false, access: session.access, isLasting: session.keepsMessages)
         groups[group]?.join(member)
         session.groups.append(GroupMembership(name: name, group: group, storeNumber: number))
         statistics.sharedSubscriptions += 1

@@ -6,7 +6,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Puts a message at the end of a session's queue.
     func append(_ entry: OutboxEntry, to session: Session) {
-        guard session.outbox.far != nil || entry.storeNumber != 0 && isFrontFull(of: session) else {
+        guard session.outbox.far != nil || entry.storeNumber != 0 && session.keepsMessages && isFrontFull(of: session) else {
             session.outbox.append(entry)
             return
         }

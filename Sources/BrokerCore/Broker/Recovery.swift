@@ -10,6 +10,8 @@ public struct Recovery: ~Copyable {
         let shard: BrokerShard
         let session: Session
         let isConnected: Bool
+        /// Whether it was to end with its connection: nothing is given to it any more, and share groups have what they had given it.
+        var ends: Bool { session.expiryIntervalSeconds == 0 }
     }
 
     private let shards: [BrokerShard]
@@ -19,8 +21,10 @@ public struct Recovery: ~Copyable {
     /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
     private var bodies: [UInt64: [UInt8]] = [:]
     private var flows: [UInt64: StoredFlow] = [:]
-    /// Messages that were on their way from a share group's member that had ended to another one.
+    /// Messages that share groups had given to members whose sessions have ended, or end with the broker.
     private var orphans: [Orphan] = []
+    /// The rows of those of them that another shard has.
+    private var moved: Set<UInt64> = []
     /// Copies of shared messages for shards that their rows do not belong to.
     private var copies: [Copy: UInt64] = [:]
     private var sources: [StoredOrigin: RetainedSource] = [:]
@@ -36,7 +40,6 @@ public struct Recovery: ~Copyable {
 
     private struct Orphan {
         let number: UInt64
-        let wasSent: Bool
         let member: GroupMember
         /// For the member's shard.
         let message: Message
@@ -88,12 +91,12 @@ public struct Recovery: ~Copyable {
         return (summary, takeChanges())
     }
 
-    /// The QoS 2 messages that were sent stay with the session that is gone. [MQTT-4.8.2-5 v5]
-    private func passOnOrphans() {
+    private mutating func passOnOrphans() {
         for orphan in orphans {
             shards[0].journal?.delete(.entry, key: orphan.number)
-            if orphan.message.qos == .exactlyOnce, orphan.wasSent || flows[orphan.number] != nil { continue }
+            if moved.contains(orphan.number) { continue }
             shards[orphan.member.shard].restoreShared(orphan.message, for: orphan.member)
+            summary.dealtToGone += 1
         }
     }
 
@@ -164,13 +167,13 @@ public struct Recovery: ~Copyable {
             let floor = logFloor(of: row.clientIdentifier)
             session.logFloor = floor.map { session.logFloor?.later($0) ?? $0 } ?? session.logFloor
         }
-        summary.sessions += 1
+        if row.expiryIntervalSeconds > 0 { summary.sessions += 1 }
         return true
     }
 
     private mutating func takeSubscription(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let row = StoredSubscription(decoding: body) else { return false }
-        guard let place = sessions[row.session] else {
+        guard let place = sessions[row.session], !place.ends else {
             shards[0].journal?.delete(.subscription, key: key)
             return true
         }
@@ -230,13 +233,15 @@ public struct Recovery: ~Copyable {
                 payload = known
             }
         }
-        guard let place = sessions[header.session] else {
+        guard let place = sessions[header.session], !place.ends || header.group == 0 else {
             var reader = RecordReader(rest)
-            if !halves.contains(header.session), let topic = MessageParts(&reader)?.topic,
+            // What was sent with QoS 2 stays with the session that is gone. [MQTT-4.8.2-5 v5]
+            let stays = header.qos == .exactlyOnce && (header.packetIdentifier != 0 || flows[key] != nil)
+            if !stays, !halves.contains(header.session), let topic = MessageParts(&reader)?.topic,
                 let member = shards[0].member(ofGroup: header.group, for: topic),
                 let message = shards[member.shard].restoredMessage(rest)
             {
-                orphans.append(Orphan(number: key, wasSent: header.packetIdentifier != 0, member: member, message: message))
+                orphans.append(Orphan(number: key, member: member, message: message))
             } else {
                 shards[0].journal?.delete(.entry, key: key)
             }
@@ -348,16 +353,24 @@ public struct Recovery: ~Copyable {
     /// be lost, and must not pass for done.
     private mutating func takeRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let (receipt, digest) = RelayedReceipt.decode(body) else { return false }
+        if let number = receipt.entry { moved.insert(number) }
         guard sessions[receipt.session] != nil else {
             shards[0].journal?.delete(.relayed, key: key)
             return true
         }
         guard isRebalancing else {
-            let shard = shards[Int(key & 0xff) % shards.count]
-            shard.receipts.take(receipt, row: key, digest: digest)
-            // One of the shard's own clients is known already, with its digest.
-            if !(run?.hasEnded ?? true), !shard.receipts.isUncertain(receipt.receipt) {
-                shard.receipts.noteUncertain(receipt.receipt, digest: nil)
+            let own = shards[Int(key & 0xff) % shards.count]
+            own.receipts.take(receipt, row: key, digest: digest)
+            let hasEnded = run?.hasEnded ?? true
+            for shard in shards where shard === own || receipt.group != 0 && !hasEnded {
+                // A share group takes its part once, and the member that took it may have gone with the crash: sent again, the message is
+                // another member's.
+                if shard !== own { shard.receipts.take(receipt, digest: digest) }
+                // One of the shard's own clients is known already, with its digest.
+                guard shard === own || sessions[receipt.session]?.shard !== shard else { continue }
+                if !hasEnded, !shard.receipts.isUncertain(receipt.receipt) {
+                    shard.receipts.noteUncertain(receipt.receipt, digest: nil)
+                }
             }
             return true
         }
@@ -401,6 +414,8 @@ public struct RecoverySummary: Sendable, Equatable {
     /// Messages on their way to sessions.
     public internal(set) var messages = 0
     public internal(set) var retained = 0
+    /// Messages that share groups had dealt to members whose sessions have ended, which go to others.
+    public internal(set) var dealtToGone = 0
 
     public init() {}
 }

@@ -15,7 +15,14 @@ struct Durability {
     /// Acknowledgements, and what else must not happen before something is durable.
     private var held: HeldQueue
     /// Rows of messages that share groups have moved to other shards: they go when those have them.
-    private var moved: [(number: UInt64, hasFlow: Bool, reliance: Reliance)] = []
+    private var moved: [(number: UInt64, hasFlow: Bool, group: UInt64, reliance: Reliance)] = []
+    /// Messages of QoS 2 that go to other shards as soon as their rows here are durable. Before that a crash could leave them there under the names of
+    /// rows that never were, and they would come once more from who was not told that the broker has them.
+    private var leaving: [SharedEntry] = []
+    /// What was durable when they were looked through last.
+    private var leavingThrough: UInt64 = 0
+    /// Of those that have gone: what other shards may forget as soon as that is durable.
+    private var goneEntries: [(number: UInt64, group: UInt64, sequence: UInt64)] = []
     /// The rows of entries of sessions that have ended, with long queues: given up a part at a time.
     private var abandoned: [(number: UInt64, hasFlow: Bool)] = []
     /// The far parts of such queues.
@@ -179,15 +186,45 @@ struct Durability {
     // MARK: Rows that go later
 
     /// A message was mailed to another shard just now: its rows here may go when that one has it.
-    mutating func endEntry(_ number: UInt64, hasFlow: Bool, mailedTo shard: Int) {
-        moved.append((number, hasFlow, Reliance(shards: 1 << UInt64(shard), serial: mail.serial)))
+    ///
+    /// - Parameter group: whose it is, if that shard remembers that it has it; 0 if not.
+    mutating func endEntry(_ number: UInt64, hasFlow: Bool, mailedTo shard: Int, of group: UInt64 = 0) {
+        moved.append((number, hasFlow, group, Reliance(shards: 1 << UInt64(shard), serial: mail.serial)))
+    }
+
+    /// Whether a message of a share group may not go to another shard yet.
+    func mustStay(_ entry: SharedEntry) -> Bool {
+        entry.storeNumber > journal.persistedNumber && entry.message.qos == .exactlyOnce && journal.health == .good
+    }
+
+    /// Keeps a message that nobody has any more until it may.
+    mutating func keepUntilDurable(_ entry: SharedEntry) { leaving.append(entry) }
+
+    /// Those that may go now.
+    mutating func takeLeaving() -> [SharedEntry] {
+        guard !leaving.isEmpty, leavingThrough != journal.persistedNumber || journal.health != .good else { return [] }
+        leavingThrough = journal.persistedNumber
+        let all = leaving
+        leaving = all.filter { mustStay($0) }
+        return all.filter { !mustStay($0) }
     }
 
     mutating func endMovedEntries() {
         let count = moved.prefix { mail.firstAwaited($0.reliance) == nil }.count
         guard count > 0 else { return }
-        for (number, hasFlow, _) in moved.prefix(count) { journal.endEntry(number, hasFlow: hasFlow) }
+        for (number, hasFlow, group, _) in moved.prefix(count) {
+            journal.endEntry(number, hasFlow: hasFlow)
+            if group != 0 { goneEntries.append((number, group, journal.sequence)) }
+        }
         moved.removeFirst(count)
+    }
+
+    /// The rows of messages that other shards remember to have, and that would not come back any more after a crash.
+    mutating func takeGoneEntries() -> [(number: UInt64, group: UInt64)] {
+        guard let first = goneEntries.first, first.sequence <= journal.persisted else { return [] }
+        let count = goneEntries.prefix { $0.sequence <= journal.persisted }.count
+        defer { goneEntries.removeFirst(count) }
+        return goneEntries.prefix(count).map { ($0.number, $0.group) }
     }
 
     /// The rows of an entry of a session that has ended may go when there is time.

@@ -13,6 +13,8 @@ struct GroupMember: Sendable {
     var isFull = false
     /// The largest packet that its client takes, as its own shard last told: what is larger goes to another member.
     var packetBytesMax = UInt32.max
+    /// Whether its session, of this node, outlives a crash with its messages.
+    var isLasting = false
     /// Whether its client may read anything that the group's filter matches; the group finds out.
     var hasRight = true
     /// The node that has it, whose number of the group stands in place of the serial; 0 for this one.

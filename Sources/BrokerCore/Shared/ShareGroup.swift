@@ -25,6 +25,8 @@ struct ShareGroup {
     private var sizes: [(connected: Int, away: Int)] = []
     /// How many members' clients do not take packets of any size.
     private var boundedCount = 0
+    /// How many members that may read something outlive a crash.
+    private var lastingCount = 0
     /// How many members are counted of each other node.
     private var elsewhere: [UInt64: Int] = [:]
     /// A node that is gone, one of whose members stands for those who may come again.
@@ -178,6 +180,7 @@ struct ShareGroup {
         guard !member.isElsewhere else { return }
         while sizes.count <= member.shard { sizes.append((0, 0)) }
         if member.hasRight {
+            if member.isLasting { lastingCount += change }
             if member.isConnected { sizes[member.shard].connected += change } else { sizes[member.shard].away += change }
         }
         guard member.isConnected else { return }
@@ -215,6 +218,9 @@ struct ShareGroup {
         }
         return nil
     }
+
+    /// Whether a member of this node outlives a crash: then what another one has not acknowledged does too. O(1).
+    var hasLasting: Bool { lastingCount > 0 }
 
     /// How many members of a shard may read something that the group's filter matches. O(1).
     func size(on shard: Int) -> (connected: Int, away: Int) { shard < sizes.count ? sizes[shard] : (0, 0) }
@@ -276,6 +282,7 @@ struct ShareGroup {
     /// Whether the members stand as their standings say, each where it is looked for.
     func checkInvariants() {
         precondition(ends.last == members.count && positions.count == members.count)
+        precondition(lastingCount == members.count { $0.isLasting && $0.hasRight && !$0.isElsewhere })
         for standing in Standing.allCases {
             for position in range(of: standing) {
                 precondition(Standing(members[position]) == standing && positions[members[position].sessionKey] == position)

@@ -61,7 +61,11 @@ final class Journal {
     var lastNumber: UInt64 { serial << 8 | 0xff }
 
     /// Makes sure that no number up to this one is given again.
-    func skipNumbers(through serial: UInt64) { self.serial = max(self.serial, serial) }
+    func skipNumbers(through serial: UInt64) {
+        self.serial = max(self.serial, serial)
+        // Those that there are come from the store.
+        if sequence == 0 { persistedNumber = lastNumber }
+    }
 
     /// Adds a row; the caller fills the body in at once.
     func insert(_ table: StoreTable, key: UInt64, bodyCount: Int) -> UnsafeMutableRawPointer {

@@ -51,6 +51,16 @@ public struct RelayedReceipt: Hashable, Sendable {
 
     /// What the client's own shard calls it.
     var receipt: UInt64 { name & ~(1 << 63) }
+    /// What a message of QoS 2 is called, in place of that, which a share group moves from one shard to another: by the row that it leaves, which
+    /// goes later than the other shard has it. After a crash between the two it is there once. `number` is that of an entry.
+    static func receipt(ofEntry number: UInt64) -> UInt64 { 1 << 62 | (number >> 8) << 16 | (number & 0xff + 1) }
+
+    /// The number of that row; nil for a client's message.
+    var entry: UInt64? {
+        guard receipt & 1 << 62 != 0 else { return nil }
+        return ((receipt & (1 << 62 - 1)) >> 16) << 8 | (UInt64(packetIdentifier) - 1)
+    }
+
     /// The key of the client's session.
     public var session: UInt64 { receipt >> 16 }
     public var packetIdentifier: UInt16 { UInt16(truncatingIfNeeded: receipt) }

@@ -65,6 +65,28 @@ import Testing
         #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true] && other.texts == ["1"])
     }
 
+    /// It stands in the log, from which it is dealt again; a row of the store beside that would bring it twice.
+    @Test(arguments: [QoS.atLeastOnce, .exactlyOnce], [1, 3])
+    func `what a client had whose session has ended with the crash is another's, once`(qos: QoS, shards: Int) {
+        let cluster = MovingCluster(nodes: 3, shards: shards, deals: true)
+        let other = cluster.lasting("other", on: 0, "$share/g/s")
+        other.disconnect()
+        cluster.run()
+        let passing = cluster.nodes[0].client("passing")
+        cluster.connect(passing, to: 0, clean: true, expiry: 0, receiveMaximum: 1)
+        passing.subscribe("$share/g/s", qos: qos)
+        passing.acknowledgement = .manual
+        cluster.run()
+        publish(cluster, cluster.lasting("publisher", on: 2), 0..<4, qos)
+        #expect(passing.texts == ["0"])
+        cluster.crash(0, committing: 100)
+        passing.connectionIsGone()
+        cluster.run()
+        cluster.connect(other, to: 0)
+        // The log does not know what was sent to a session that does not last.
+        #expect(other.texts.sorted() == texts(0..<4))
+    }
+
     // MARK: A lease that has ended
 
     @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [1, 3])

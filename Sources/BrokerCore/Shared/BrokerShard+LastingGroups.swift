@@ -1,0 +1,56 @@
+import MQTTCodec
+
+/// What share groups with a member that outlives a crash have given to members that do not.
+///
+/// The publisher was told that the broker has the message, and a lasting member gets it when the other one goes without having acknowledged it: so it
+/// is kept as the group's own, in a row of `StoreTable.entry` that names a session of which there is no row. After a crash it goes to a member that
+/// is left; one of QoS 2 that was sent goes nowhere, as when its client had gone. [MQTT-4.8.2-5 v5]
+///
+///     dealt to a member whose session ends with its connection ─► a row ─► acknowledged, or given to another one: the row goes
+///                                                                   └────► a crash ─► Recovery.passOnOrphans ─► a lasting member
+extension BrokerShard {
+    /// Whether a message that a group has given to a session that ends with its connection is to outlive a crash.
+    ///
+    /// - Parameters:
+    ///   - group: its serial number.
+    ///   - mark: of what a cluster's log has: after a crash it is dealt again from there.
+    func isKept(forGroup group: UInt32, _ qos: QoS, _ mark: DealtMark?) -> Bool {
+        guard qos > .atMostOnce, mark == nil, let index = groups.find(serial: group) else { return false }
+        return groups[index]?.hasLasting ?? false
+    }
+
+    /// Adds a member to a group or replaces its terms. If it is the first one that lasts, what others have not acknowledged is kept from now on.
+    func join(_ member: GroupMember, _ group: UInt32) {
+        let hadLasting = groups[group]?.hasLasting ?? false
+        groups[group]?.join(member)
+        if member.isLasting, !hadLasting, let journal { keepDealt(group, journal) }
+    }
+
+    /// A session may last no longer than the connection that it has got.
+    func tellLasting(of session: Session, _ membership: GroupMembership) {
+        guard var member = groups[membership.group]?.member(session.key), member.isLasting != session.keepsMessages else { return }
+        member.isLasting = session.keepsMessages
+        join(member, membership.group)
+        tellOthers(.group(membership.name, .joined(member)))
+    }
+
+    /// Keeps what members of this shard have of a group and have not acknowledged. O(entries of those members).
+    private func keepDealt(_ group: UInt32, _ journal: Journal) {
+        guard let known = groups[group], known.hasLasting else { return }
+        for member in known.members where member.shard == index && !member.isElsewhere && !member.isLasting {
+            guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { continue }
+            for position in 0..<session.outbox.count { keepDealt(position, of: session, known.serial, journal) }
+        }
+    }
+
+    private func keepDealt(_ position: Int, of session: Session, _ group: UInt32, _ journal: Journal) {
+        let entry = session.outbox[position]
+        guard entry.group == group, entry.storeNumber == 0, entry.qos > .atMostOnce, entry.mark == nil, let held = entry.message
+        else { return }
+        // One of QoS 2 that was sent stays with its client, whatever becomes of that.
+        guard entry.state == .waiting && !entry.wasSent || entry.qos == .atLeastOnce else { return }
+        var publication = Publication(held.object)
+        session.outbox[position].storeNumber = keep(entry, held.object, publication, of: session, journal)
+        finish(&publication)
+    }
+}

@@ -1,0 +1,227 @@
+import MQTTCodec
+import MartletTestKit
+import Testing
+
+@testable import BrokerCore
+
+/// What a share group has dealt to a member whose session ends with its connection, when the power goes: a member that lasts gets it, as when the
+/// broker is stopped.
+@Suite struct ShareCrashTests {
+    /// How many shards there are before and after.
+    static let shardCounts = [(1, 1), (3, 3), (3, 1), (1, 3)]
+
+    /// A broker with a member that passes, and acknowledges nothing by itself.
+    private func group(shards: Int, passing: Int = 1, lasting: Int = 1) -> (SimulatedBroker, [TestClient], [TestClient]) {
+        let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+        let passers = (0..<passing).map { number in
+            let client = broker.client("passing \(number)")
+            client.acknowledgement = .manual
+            client.connect()
+            client.subscribe("$share/g/t/#", qos: .exactlyOnce)
+            return client
+        }
+        let keepers = (0..<lasting).map { number in
+            let client = broker.client("lasting \(number)")
+            client.connect(expiry: 1000)
+            client.subscribe("$share/g/t/#", qos: .exactlyOnce)
+            return client
+        }
+        return (broker, passers, keepers)
+    }
+
+    /// All that lasting members get when they are back.
+    private func texts(_ clients: [TestClient], behindCrashOf broker: SimulatedBroker, shards: Int? = nil) -> [String] {
+        let next = broker.crashed(shards: shards)
+        for client in clients {
+            client.broker = next
+            client.acknowledgement = .automatic
+            client.connect(clean: false, expiry: 1000)
+        }
+        #expect(next.store?.rows[.entry]?.isEmpty ?? true && next.store?.rows[.flow]?.isEmpty ?? true)
+        return clients.flatMap(\.texts)
+    }
+
+    @Test(.statement("MQTT-4.3.2-4", .v5), arguments: shardCounts, [1, 3])
+    func `what was dealt to passing members comes to lasting ones, sent or not`(shards: (before: Int, after: Int), members: Int) {
+        let (broker, passing, lasting) = group(shards: shards.before, passing: members, lasting: members)
+        let publisher = broker.connected("publisher")
+        for number in 0..<300 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        broker.advance(milliseconds: 100)
+        #expect(publisher.unfinished.isEmpty && passing.allSatisfy { $0.messages.count == 20 }, "the window of mosquitto's default")
+        let got = texts(lasting, behindCrashOf: broker, shards: shards.after)
+        #expect(Set(got) == Set((0..<300).map { "\($0)" }))
+        #expect(got.count == 300, "each comes once")
+    }
+
+    /// [MQTT-4.8.2-5 v5]
+    @Test(arguments: shardCounts)
+    func `QoS 2 messages that were not sent come to lasting members once, those that were do not`(shards: (before: Int, after: Int))
+    {
+        let (broker, passing, lasting) = group(shards: shards.before)
+        let publisher = broker.connected("publisher")
+        for number in 0..<100 { publisher.publish("t/\(number)", "\(number)", qos: .exactlyOnce) }
+        broker.advance(milliseconds: 100)
+        #expect(publisher.unfinished.isEmpty && passing[0].messages.count == 20)
+        // One of them has come as far as PUBREC.
+        if let first = passing[0].messages.first?.packetIdentifier { passing[0].acknowledge(.pubrec, first) }
+        let got = texts(lasting, behindCrashOf: broker, shards: shards.after)
+        #expect(got.count == Set(got).count)
+        #expect(Set(got + passing[0].texts) == Set((0..<100).map { "\($0)" }) && got.count == 80)
+    }
+
+    /// Not from a shard to another one, of which each may be the first that is done.
+    @Test(arguments: [QoS.atLeastOnce, .exactlyOnce], shardCounts)
+    func `a broker that stops leaves each message in one place`(qos: QoS, shards: (before: Int, after: Int)) {
+        let (broker, passing, lasting) = group(shards: shards.before, passing: 4)
+        lasting[0].disconnect()
+        let publisher = broker.connected("publisher")
+        for number in 0..<200 { publisher.publish("t/\(number)", "\(number)", qos: qos) }
+        broker.advance(milliseconds: 100)
+        let sent = Set(passing.flatMap(\.texts))
+        broker.store?.mode = .paused
+        broker.stop()
+        for _ in 0..<100 where !broker.isIdle { broker.commit() }
+        #expect(broker.isIdle)
+        broker.store?.mode = .prompt
+        let got = texts(lasting, behindCrashOf: broker, shards: shards.after)
+        #expect(Set(got) == Set((0..<200).map { "\($0)" }).subtracting(qos == .atLeastOnce ? [] : sent))
+        #expect(got.count == Set(got).count)
+    }
+
+    @Test func `with an interval, what has been written comes back`() {
+        let settings = SimulatedBroker.testSettings {
+            $0.storesAtOnce = false
+            $0.listeners[0].holdsAcknowledgements = false
+        }
+        let broker = SimulatedBroker(settings: settings, store: SimulatedStore())
+        let (lasting, passing) = (broker.client("lasting"), broker.client("passing"))
+        lasting.connect(expiry: 1000)
+        lasting.subscribe("$share/g/t/#", qos: .exactlyOnce)
+        lasting.disconnect()
+        passing.acknowledgement = .manual
+        passing.connect()
+        passing.subscribe("$share/g/t/#", qos: .exactlyOnce)
+        let publisher = broker.connected("publisher")
+        for number in 0..<50 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        #expect(publisher.unfinished.isEmpty && broker.store?.rows[.entry] == nil)
+        broker.cores[0].save()
+        broker.settle()
+        broker.commit()
+        for number in 50..<60 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        let next = broker.crashed()
+        lasting.broker = next
+        lasting.connect(clean: false, expiry: 1000)
+        #expect(Set(lasting.texts) == Set((0..<50).map { "\($0)" }))
+    }
+
+    /// What was sent to it with QoS 1 may come to another one, whatever the publisher's QoS was.
+    @Test func `QoS 2 messages that a member gets with QoS 1 are lasting ones' too, sent or not`() {
+        let broker = SimulatedBroker(store: SimulatedStore())
+        let (lasting, passing) = (broker.client("lasting"), broker.client("passing"))
+        lasting.connect(expiry: 1000)
+        lasting.subscribe("$share/g/t/#", qos: .exactlyOnce)
+        lasting.disconnect()
+        passing.acknowledgement = .manual
+        passing.connect()
+        passing.subscribe("$share/g/t/#", qos: .atLeastOnce)
+        let publisher = broker.connected("publisher")
+        for number in 0..<50 {
+            publisher.publish("t/\(number)", "\(number)", qos: .exactlyOnce)
+            // The batch waits for what its receiver may acknowledge, and PUBREC for the batch.
+            broker.advance(milliseconds: 50)
+        }
+        #expect(passing.messages.count == 20 && publisher.unfinished.isEmpty)
+        #expect(texts([lasting], behindCrashOf: broker).sorted() == (0..<50).map { "\($0)" }.sorted())
+    }
+
+    @Test func `what is acknowledged before the batch is given reaches no disk`() {
+        let (broker, passing, _) = group(shards: 1)
+        passing[0].acknowledgement = .automatic
+        let publisher = broker.connected("publisher")
+        for number in 0..<20 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        #expect(publisher.unfinished.isEmpty && broker.store?.rows[.entry] == nil)
+    }
+
+    @Test func `a group without a lasting member, and one whose last has gone, write nothing`() {
+        let (broker, passing, lasting) = group(shards: 1)
+        lasting[0].unsubscribe("$share/g/t/#")
+        let publisher = broker.connected("publisher")
+        for number in 0..<50 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        broker.advance(milliseconds: 100)
+        #expect(passing[0].messages.count == 20 && broker.store?.rows[.entry]?.isEmpty ?? true)
+    }
+
+    @Test(arguments: [1, 3]) func `a lasting member that comes later gets what was dealt before it came`(shards: Int) {
+        let (broker, passing, _) = group(shards: shards, passing: 2, lasting: 0)
+        let publisher = broker.connected("publisher")
+        for number in 0..<100 {
+            publisher.publish("t/\(number)", "\(number)", qos: number % 2 == 0 ? .atLeastOnce : .exactlyOnce)
+        }
+        let late = broker.client("late")
+        late.connect(expiry: 1000)
+        late.subscribe("$share/g/t/#", qos: .exactlyOnce)
+        late.disconnect()
+        broker.advance(milliseconds: 100)
+        let got = texts([late], behindCrashOf: broker)
+        #expect(Set(got + passing.flatMap(\.texts)) == Set((0..<100).map { "\($0)" }))
+        #expect(got.count == Set(got).count && got.count >= 60)
+    }
+
+    @Test(arguments: [1, 3]) func `a session that lasts no more is a passing member`(shards: Int) {
+        let (broker, _, lasting) = group(shards: shards, passing: 0, lasting: 2)
+        lasting[0].disconnect()
+        lasting[0].acknowledgement = .manual
+        lasting[0].connect(clean: false, expiry: 0)
+        lasting[1].disconnect()
+        let publisher = broker.connected("publisher")
+        for number in 0..<50 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        broker.advance(milliseconds: 100)
+        #expect(lasting[0].messages.count == 20)
+        #expect(Set(texts([lasting[1]], behindCrashOf: broker)) == Set((0..<50).map { "\($0)" }))
+    }
+
+    @Test(arguments: [1, 3]) func `what a passing member that leaves gives to another one is kept too`(shards: Int) {
+        let (broker, passing, lasting) = group(shards: shards, passing: 2)
+        lasting[0].disconnect()
+        let publisher = broker.connected("publisher")
+        for number in 0..<100 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
+        passing[0].lose()
+        passing[1].unsubscribe("$share/g/t/#")
+        broker.advance(milliseconds: 100)
+        #expect(Set(texts(lasting, behindCrashOf: broker)) == Set((0..<100).map { "\($0)" }))
+    }
+
+    /// The publisher was never told that the broker has the message, and sends it again.
+    @Test(.statement("MQTT-4.3.3-10", .v5), arguments: 0..<12, [3, 4])
+    func `a QoS 2 message that is sent again after the crash is dealt once`(committing: Int, shards: Int) {
+        let broker = SimulatedBroker(shards: shards, seed: UInt64(committing), store: SimulatedStore())
+        let lasting = broker.client("lasting")
+        lasting.connect(expiry: 1000)
+        lasting.subscribe("$share/g/t", qos: .exactlyOnce)
+        lasting.disconnect()
+        let publisher = broker.client("publisher")
+        publisher.connect(expiry: 1000)
+        for number in 0..<4 {
+            let passing = broker.client("passing \(number)")
+            passing.acknowledgement = .manual
+            // It is sent nothing: one message is on its way to it already.
+            passing.connect(properties: .having { $0.receiveMaximum = 1 })
+            passing.subscribe("$share/g/t", qos: .exactlyOnce)
+        }
+        let filler = broker.connected("filler")
+        for _ in 0..<4 { filler.publish("t", "filler", qos: .atLeastOnce) }
+        broker.store?.mode = .paused
+        for number in 0..<4 { publisher.publish("t", "\(number)", qos: .exactlyOnce, until: .sent) }
+        for _ in 0..<committing { broker.commit() }
+        let next = broker.crashed(committing: committing % 3)
+        next.store?.mode = .prompt
+        publisher.broker = next
+        publisher.resendsAtOnce = true
+        publisher.connect(clean: false, expiry: 1000)
+        publisher.resend()
+        #expect(publisher.unfinished.isEmpty)
+        lasting.broker = next
+        lasting.connect(clean: false, expiry: 1000)
+        #expect(lasting.texts.filter { $0 != "filler" }.sorted() == ["0", "1", "2", "3"])
+    }
+}
