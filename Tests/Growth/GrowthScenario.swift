@@ -6,6 +6,7 @@ enum GrowthScenario: String, CaseIterable {
     case equalFilters, equalFiltersOnThreeShards, filters, filtersOnThreeShards, filtersBehindAStall, unsubscribing
     case identifiers, shareGroups, shareGroupsOfQoS2, shareGroupMembers, absentMembers, fullQueue, sessions, retained, takeovers
     case userProperties, packetInPieces, acknowledgements, storedSubscriptions, dealtMessages, membersThatLeave
+    case deepFilters, endsOfSessions, presence
 
     func run(_ size: Int) {
         switch self {
@@ -30,7 +31,48 @@ enum GrowthScenario: String, CaseIterable {
         case .storedSubscriptions: Self.storedSubscriptions(size)
         case .dealtMessages: Self.dealtMessages(size)
         case .membersThatLeave: Self.membersThatLeave(size)
+        case .deepFilters: Self.deepFilters(size)
+        case .endsOfSessions: Self.endsOfSessions(size)
+        case .presence: Self.presence(size)
         }
+    }
+
+    private static func deep(_ count: Int) -> [String] {
+        (0..<count).map { "\($0)" + String(repeating: "/x", count: 100) }
+    }
+
+    /// One SUBSCRIBE and one UNSUBSCRIBE with many filters of many levels, which take many turns.
+    private static func deepFilters(_ size: Int) {
+        let broker = GrowthBroker(shards: 2)
+        let client = broker.connect("client")
+        client.publish("r", retain: true)
+        client.subscribe(deep(size))
+        client.unsubscribe(deep(size))
+        client.close()
+    }
+
+    /// The ends of sessions with many such filters, while others go on.
+    private static func endsOfSessions(_ size: Int) {
+        let broker = GrowthBroker()
+        let other = broker.connect("other")
+        for round in 0..<3 {
+            let client = broker.connect("client")
+            client.subscribe(deep(size))
+            if round == 0 { client.close() }
+            other.publish("1/x")
+        }
+    }
+
+    /// Events of a client with a long name, which somebody reads.
+    private static func presence(_ size: Int) {
+        let broker = GrowthBroker {
+            $0.presenceTopics = .all
+            $0.queuedMessagesMax = 0
+        }
+        let reader = broker.connect("reader")
+        reader.subscribe(["$SYS/brokers/#"])
+        let client = broker.connect(String(repeating: "n", count: 30_000))
+        client.subscribe((0..<size).map { "f/\($0)" })
     }
 
     /// One SUBSCRIBE with many filters, where some messages are retained.
