@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from harness.waiting import PATIENCE, wait_until
+from harness.waiting import PATIENCE
 
 pytestmark = pytest.mark.martlet("has another server")
 
