@@ -16,7 +16,9 @@ extension BrokerShard {
         packet.properties.reasonString = text
         // A refused message's identifier is free at once. [MQTT-4.3.3-9 v5]
         if view.qos == .exactlyOnce { tellReleased(view.packetIdentifier, of: session) }
-        // Acknowledgements keep the order of their messages. [MQTT-4.6.0-2 v5]
+        // What is refused waits for no disk, so that a full one can be told; but acknowledgements keep the order of their messages.
+        // [MQTT-4.6.0-2 v5]
+        if view.qos == .atLeastOnce, connection.heldCount == 0 { return send(refusal: packet, to: connection) }
         promise(.refusal(packet), to: connection)
     }
 

@@ -193,6 +193,16 @@ import Testing
         #expect(subscriber.texts == ["1", "6"])
     }
 
+    @Test(arguments: [1, 4]) func `who lasts is told of a full disk too, and waits for no room`(shards: Int) {
+        let broker = brokerWithAwaySubscriber(shards: shards)
+        let lasting = broker.client("lasting")
+        lasting.connect(expiry: 100)
+        let modern = broker.connected("modern")
+        broker.store?.mode = .full
+        #expect(modern.publish("t", "1", qos: .atLeastOnce) == nil)
+        #expect(lasting.publish("t", "2", qos: .atLeastOnce)?.reasonCode == .quotaExceeded)
+    }
+
     @Test(arguments: [1, 4]) func `the broker tells of the store, and of its state at once`(shards: Int) {
         let settings = SimulatedBroker.testSettings { $0.systemIntervalSeconds = 10 }
         let broker = SimulatedBroker(shards: shards, settings: settings, store: SimulatedStore())
