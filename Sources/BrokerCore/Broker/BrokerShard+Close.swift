@@ -106,7 +106,8 @@ extension BrokerShard {
         keepFlows(of: session)
         session.outbox.rewind()
         if mayRefusePublishers { noteFullness(of: session) }
-        setPresence(of: session, isConnected: false)
+        // A session that ends leaves its groups below, as many in a turn as there is time for.
+        if session.expiryIntervalSeconds > 0 { setPresence(of: session, isConnected: false) }
         if fate == .discarded { forgetWill(of: session) }
         if session.expiryIntervalSeconds == 0 {
             // The session ends with the connection, and a will that waits does so no longer. [MQTT-3.1.2-8 v5]
