@@ -56,7 +56,8 @@ import Transports
         ("Forwarded", "192.0.2.1"), ("Forwarded", "for=192.0.2.1;for=192.0.2.2"), ("Forwarded", "for=\"192.0.2.1"),
         // A quote that a client leaves open swallows what the proxy adds.
         ("Forwarded", "for=\"203.0.113.9, for=\"[2001:db9::1]\""), ("Forwarded", "for=\"203.0.113.9\\\", for=192.0.2.1"),
-        ("Forwarded", "for="),
+        ("Forwarded", "for=203.0.113.9;x=\", for=192.0.2.1"), ("Forwarded", "for=203.0.113.9;x=\", for=\"[2001:db9::1]\""),
+        ("Forwarded", "for=203.0.113.9;x=\"\", \", for=192.0.2.1"), ("Forwarded", "for="),
     ])
     func `what is no address is refused, and never a client`(field: String, value: String) throws {
         let refusal = try #require(throws: HTTPRefusal.self) { try client((field, value)) }

@@ -32,8 +32,13 @@ public enum ForwardedNode: Sendable, Equatable {
                 self = .malformed
                 return
             }
+            // Every pair is judged: a quote that is left open anywhere would swallow what the proxy has added behind it.
+            guard !pair[..<equals].contains("\""), let value = Self.value(pair[pair.index(after: equals)...]) else {
+                self = .malformed
+                return
+            }
             guard HTTPText.isSame(pair[..<equals], "for") else { continue }
-            guard !isNamed, let value = Self.value(pair[pair.index(after: equals)...]) else {
+            guard !isNamed else {
                 self = .malformed
                 return
             }
