@@ -18,17 +18,9 @@ extension AdministrationSettings {
         for (index, listener) in configuration.listeners.enumerated() where listener.application == .httpAPI {
             var settings = Listener()
             settings.parts = listener.httpOffers.reduce(into: Parts()) { $0.insert(Parts($1)) }
-            settings.isLoopback = Self.isLoopback(listener.endpoint)
+            settings.isLoopback = listener.isForThisMachine
             settings.anonymousRole = isUnconfigured && settings.isLoopback ? .viewer : nil
             listeners[index] = settings
-        }
-    }
-
-    private static func isLoopback(_ endpoint: ListenerEndpoint) -> Bool {
-        switch endpoint {
-        case .loopback: true
-        case .tcp(_, let host): host.map { $0.hasPrefix("127.") || $0 == "::1" || $0 == "localhost" } ?? false
-        case .unixSocket: false
         }
     }
 }
