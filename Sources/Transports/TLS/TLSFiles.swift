@@ -40,7 +40,9 @@ enum TLSFiles {
             throw TLSFailure(option: option, value: path, reason: error.reason)
         }
         guard head == markedBlock else { return }
-        let command = #"sed -i '1s/^\xEF\xBB\xBF//' \#(FullPath.of(path))"#
+        // A link, as of certificates that renew themselves, stays one.
+        let parts = FullPath.of(path).split(separator: "'", omittingEmptySubsequences: false)
+        let command = #"sed -i --follow-symlinks '1s/^\xEF\xBB\xBF//' '\#(parts.joined(separator: #"'\''"#))'"#
         throw TLSFailure(
             option: option, value: path,
             reason:
