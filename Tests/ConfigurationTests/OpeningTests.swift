@@ -35,6 +35,19 @@ import Testing
         #expect(errors(["a": "listener 0 /run/s\nallow_anonymous true\n", "b": "allow_anonymous true\n"]) == [])
     }
 
+    @Test func `users behind a file that lets everybody in are told that nobody is asked for them`() {
+        let others = ["d/a.conf": "allow_anonymous true\n", "d/b.conf": "listener 1883\npassword_file users\n"]
+        #expect(
+            read("include_dir d\n", others: others).diagnostics.map(\.description) == [
+                "Warning: d/b.conf:2: password_file: everybody may come in without a login on port 1883 (d/b.conf:1), for d/a.conf:1 lets "
+                    + "them in. To ask for one there, write listener_allow_anonymous false below the listener."
+            ])
+        let closed = [
+            "d/a.conf": "allow_anonymous true\n", "d/b.conf": "listener 1\nlistener_allow_anonymous false\npassword_file u\n",
+        ]
+        #expect(read("include_dir d\n", others: closed).diagnostics.isEmpty)
+    }
+
     @Test func `within one file the last line counts, with a warning`() {
         let result = read("listener 1\nallow_anonymous false\npassword_file p\nallow_anonymous true\n")
         #expect(result.texts == ["Warning: m.conf:4: allow_anonymous: given before on line 2; the last one counts."])

@@ -19,7 +19,7 @@ struct OpeningCheck {
     /// `allow_anonymous` holds for the listeners of every file.
     private func checkLogins(_ log: inout DiagnosticLog) {
         guard let conflict = conflict(among: lines.filter(Self.isOfAllListeners), rank: Self.rank) ?? unsaidConflict() else {
-            return
+            return warnOfOpenUsers(&log)
         }
         let opened = listeners.filter { $0.isOpened(by: conflict.opening) }.compactMap(\.place)
         let places = opened.isEmpty ? "every listener" : opened.joined(separator: ", ")
@@ -41,6 +41,20 @@ struct OpeningCheck {
             listeners.contains(where: { $0.isOpened(by: opening) && $0.stands(in: others) })
         else { return nil }
         return Conflict(opening: opening, closing: users)
+    }
+
+    /// A file may bring users for its listener behind another one that lets everybody in: nobody is asked for them there.
+    private func warnOfOpenUsers(_ log: inout DiagnosticLog) {
+        guard let opening = lines.last(where: Self.isOfAllListeners), Self.rank(opening) == 1,
+            let users = lines.last(where: { $0.file != opening.file && Self.givesUsers($0) })
+        else { return }
+        let own = lines.filter { $0.file == users.file }
+        let opened = listeners.filter { $0.isOpened(by: opening) && $0.stands(in: own) }.compactMap(\.place)
+        guard !opened.isEmpty else { return }
+        log.warning(
+            "everybody may come in without a login on \(opened.joined(separator: ", ")), for \(opening.place) lets them in. To ask for one there, "
+                + "write listener_allow_anonymous false below the listener.",
+            at: SourcePosition(file: users.file, line: users.line), option: users.name)
     }
 
     /// The default listener is the only one that several files can speak of.
