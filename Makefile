@@ -77,7 +77,7 @@ attacks: build tools-test ## Attack the broker in every way that SECURITY.md nam
 	$(python) -m pytest Tests/Integration/abuse $(PYTEST_ARGS)
 
 .PHONY: nightly
-nightly: build tools-test growth fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
+nightly: build tools-test growth build-time fuzz sanitize ## What `make test` does for seconds, for hours: sanitizers, 30 s of fuzzing each, 50 crashes of each kind, 50 faults of a cluster, 40 power cuts of its nodes, 5,000 clients of a drained node, 10,000 simulated seeds, five million messages (1.5 GB) for a client that is away, a million in an outbox, ten thousand clients, a dashboard of 100,000 sessions, a role of 100,000 clients, hours of clients that come and go
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|DealingStorm|DealtStorm|DeliveryStorm|GroupStorm|InterestTable|LogCursor|LogStorm|LostNode|MoveStorm|ReceiptStorm|RetainedStorm|SessionStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
@@ -103,6 +103,10 @@ growth: tools-build ## Count with callgrind how the broker's work grows with wha
 	@.ci/install growth
 	swift build --build-tests $(arrows)
 	.ci/growth
+
+.PHONY: build-time
+build-time: tools-build ## Measure what a build costs by target, fresh and after one changed line (twenty minutes; ARGS="--only release --fresh")
+	.ci/build-time $(ARGS)
 
 .PHONY: fuzz
 fuzz: tools-build ## Throw changed inputs at what reads them, 30 s at each (SECONDS=600 TARGETS="codec core")
