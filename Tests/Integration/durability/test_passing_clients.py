@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from harness.waiting import wait_until
-from harness.wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Will, Wire
+from harness.wire import DISCONNECT, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Will, Wire, frame
 
 pytestmark = pytest.mark.martlet("loses both")
 
@@ -153,7 +153,9 @@ def test_wills_of_connected_clients_are_published_after_the_start(start_broker, 
         published(clients[name], f"w/{name}", "online", 1, retain=True)
     gone = opened(broker, "gone", will=Will("w/gone", "offline", qos=1, retain=True))
     published(gone, "w/gone", "online", 1, retain=True)
-    gone.disconnect()
+    # The next connection of its name could be there before its DISCONNECT, and would take it over.
+    gone.send(frame(DISCONNECT, 0, b""))
+    gone.receive_end()
     published(opened(broker, "gone"), "w/other", "x", 1, retain=True)
     broker.kill()
     broker.restart()
