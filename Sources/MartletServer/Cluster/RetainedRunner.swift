@@ -25,7 +25,7 @@ final class RetainedRunner: RetainedSink {
     private var wantedSequence: UInt64? = 1
     private var configuration: StreamConfiguration?
     /// What the shards were told last.
-    private var isFull = false
+    private(set) var isFull = false
     private var bytesMax = 0
     /// Why the stream cannot be read or written; nil if it can.
     private(set) var trouble: String?
@@ -117,7 +117,9 @@ final class RetainedRunner: RetainedSink {
             stream = made
             if let configuration { made.attached(configuration, now: now) }
         }
-        // What waits already is tried on, so that it shows when there is room.
+        // What waits already is tried on, so that it shows when there is room. If nothing does, since others have stored it or it was refused
+        // for good, the next change shows it.
+        if lane.waitingCount == 0 { hasRoom() }
         guard (lane.isFull || lacksRoom) != isFull else { return }
         isFull.toggle()
         for other in loop.loops { other.post(.retainedIsFull(isFull), from: loop) }
@@ -127,7 +129,7 @@ final class RetainedRunner: RetainedSink {
         lane.received(record.payload, sequence: record.mark.sequence, self)
     }
 
-    private func heard(_ news: FollowedStream.News) {
+    func heard(_ news: FollowedStream.News) {
         switch news {
         case .found(_, let last):
             trouble = nil
