@@ -167,8 +167,8 @@ extension BrokerShard {
         if !takesAnySize || !policy.mountPoint.isEmpty { connection.frameKind = .own }
         connection.holdsPromises = policy.holdsAcknowledgements
         applyLimits(to: connection, policy)
-        if let session = connection.session, let will = session.will, !mayLeaveWill(session, will.topic) {
-            will.topic.bytes.withUnsafeBytes { tellDenied(publish: $0, of: session, connection) }
+        if let session = connection.session, let will = session.will, let words = objection(to: will, of: session) {
+            will.topic.bytes.withUnsafeBytes { tellDenied(publish: $0, of: session, connection, because: words) }
             session.will = nil
         }
     }

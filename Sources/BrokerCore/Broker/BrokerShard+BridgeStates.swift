@@ -26,22 +26,39 @@ extension BrokerShard {
         return isBridge ?? false ? nil : "only a bridge tells of itself there"
     }
 
-    /// Whether a will of the client may be published to a topic, as far as that is known when it comes in.
-    func mayLeaveWill(_ session: Session, _ topic: TopicName) -> Bool {
-        topic.bytes.first != UInt8(ascii: "$") || topic.bytes.withUnsafeBytes { objection(toReserved: $0, of: session) == nil }
+    /// Why a will of the client may not be published, in words, as far as that is known when it comes in; nil if it may.
+    func objection(to will: Will, of session: Session) -> String? {
+        guard will.topic.bytes.first == UInt8(ascii: "$") else { return nil }
+        return will.topic.bytes.withUnsafeBytes { topic in
+            if let words = objection(toReserved: topic, of: session) { return words }
+            let byteCount = topic.count + ForwardedProperties.encode(will.properties).count + will.payload.count
+            return isTooMuch(ofBridge: topic, byteCount: byteCount) ? Self.tooMuchWords : nil
+        }
     }
 
-    /// Whether what a bridge of another broker tells of itself is more than it may be; nil for every other topic.
-    func isTooMuch(ofBridge topic: UnsafeRawBufferPointer, _ view: PublishView) -> Bool {
-        Self.isBridgeState(topic)
-            && topic.count + view.properties.count + view.payload.count > Limits.bridgeStateBytesMax
+    /// Whether what a bridge of another broker tells of itself is more than it may be; false for every other topic.
+    ///
+    /// - Parameters:
+    ///   - topic: which it tells it to.
+    ///   - byteCount: of the topic, the properties and the payload.
+    func isTooMuch(ofBridge topic: UnsafeRawBufferPointer, byteCount: Int) -> Bool {
+        byteCount > Limits.bridgeStateBytesMax && Self.isBridgeState(topic)
     }
+
+    static let tooMuchWords = "a bridge tells more than \(Limits.bridgeStateBytesMax) bytes of itself"
 
     /// Whether another retained message of that kind has its place.
-    func hasPlace(forBridgeState topic: UnsafeRawBufferPointer) -> Bool {
-        guard Self.isBridgeState(topic), !isOfOwnBridge(topic), retained.find(topic) == nil else { return true }
-        return bridgeStates.takePlace(of: Limits.bridgeStatesMax / shardCount, now: now) {
-            retained.childCount(of: Self.bridgeRoot)
+    ///
+    /// - Parameters:
+    ///   - topic: whose message it is.
+    ///   - byteCount: of the topic, the properties and the payload. A will that comes out of a store has met no other bound.
+    func hasPlace(forBridgeState topic: UnsafeRawBufferPointer, byteCount: Int) -> Bool {
+        guard Self.isBridgeState(topic), !isOfOwnBridge(topic) else { return true }
+        if byteCount > Limits.bridgeStateBytesMax { return false }
+        guard retained.find(topic) == nil else { return true }
+        let countMax = Limits.bridgeStatesMax / shardCount
+        return bridgeStates.takePlace(of: countMax, now: now) {
+            retained.count(below: Self.bridgeRoot, upTo: countMax, nodesMax: Limits.bridgeStateLevelsMax / shardCount)
         }
     }
 
@@ -75,7 +92,8 @@ extension BrokerShard {
 
 /// How many retained messages bridges of other brokers have on a shard: as many as there were at most since it was last counted.
 struct BridgeStates {
-    private var keptCount = 0
+    /// Nobody knows at first: a store may have brought some.
+    private var keptCount = Int.max
     private var countedAt: UInt64?
 
     /// Whether there is a place for one more, of so many. Counts anew when all seem to be taken, at most once a second.

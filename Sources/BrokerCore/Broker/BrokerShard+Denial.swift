@@ -4,11 +4,17 @@ import MQTTCodec
 extension BrokerShard {
     /// A PUBLISH was denied.
     ///
-    /// - Parameter topic: as it is called inside the broker.
+    /// - Parameters:
+    ///   - topic: as it is called inside the broker.
+    ///   - session: whose it is.
+    ///   - connection: that of the session.
+    ///   - words: why, if that is known.
     @inline(never)
-    func tellDenied(publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection) {
+    func tellDenied(
+        publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection, because words: String? = nil
+    ) {
         statistics.denials.note(.publish)
-        let reserved = topic[0] == UInt8(ascii: "$") ? objection(toReserved: topic, of: session) : nil
+        let reserved = words ?? (topic[0] == UInt8(ascii: "$") ? objection(toReserved: topic, of: session) : nil)
         tellDenied("PUBLISH", LoggedText(topic).description, connection) {
             reserved ?? session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
         }

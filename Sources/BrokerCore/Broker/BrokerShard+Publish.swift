@@ -280,8 +280,8 @@ extension BrokerShard {
     ) -> (reason: ReasonCode, drop: DropReason, words: String)? {
         if topic[0] == UInt8(ascii: "$") {
             if let words = objection(toReserved: topic, of: session) { return (.notAuthorized, .notAuthorised, words) }
-            if isTooMuch(ofBridge: topic, view) {
-                return (.quotaExceeded, .noRoom, "a bridge tells more than \(Limits.bridgeStateBytesMax) bytes of itself")
+            if isTooMuch(ofBridge: topic, byteCount: topic.count + view.properties.count + view.payload.count) {
+                return (.quotaExceeded, .noRoom, Self.tooMuchWords)
             }
         }
         if let access = session.access, !access.mayPublish(topic: topic) {

@@ -54,7 +54,9 @@ extension BrokerShard {
         } else if isMemoryFull, publication.byteCount > retained.find(publication.topic)?.byteCount ?? 0 {
             drop(.noRoom, DroppedMessage(publication))
             return
-        } else if publication.topic.first == UInt8(ascii: "$"), !hasPlace(forBridgeState: publication.topic) {
+        } else if publication.topic.first == UInt8(ascii: "$"),
+            !hasPlace(forBridgeState: publication.topic, byteCount: publication.byteCount)
+        {
             drop(.noRoom, DroppedMessage(publication))
             return
         } else {

@@ -107,12 +107,26 @@ struct RetainedStore: ~Copyable {
         nodes[node].message?.object
     }
 
-    /// How many topic levels there are right below this one. O(that many).
-    func childCount(of topic: [UInt8]) -> Int {
-        let node = topic.withUnsafeBytes { findNode($0) }
-        guard node != Self.none else { return 0 }
-        var (count, child) = (0, nodes[node].firstChild)
-        while child != Self.none { (count, child) = (count + 1, nodes[child].nextSibling) }
+    /// How many messages there are below a topic, at any depth, up to `maximum`; that many as well if there are more than `nodesMax` levels. Takes
+    /// a step for each of these.
+    func count(below topic: [UInt8], upTo maximum: Int, nodesMax: Int) -> Int {
+        let top = topic.withUnsafeBytes { findNode($0) }
+        guard top != Self.none else { return 0 }
+        var (count, steps, node) = (0, 0, nodes[top].firstChild)
+        while node != Self.none {
+            if nodes[node].message != nil { count += 1 }
+            steps += 1
+            guard count < maximum, steps <= nodesMax else { return maximum }
+            if nodes[node].firstChild != Self.none {
+                node = nodes[node].firstChild
+                continue
+            }
+            while nodes[node].nextSibling == Self.none {
+                node = nodes[node].parent
+                if node == top { return count }
+            }
+            node = nodes[node].nextSibling
+        }
         return count
     }
 

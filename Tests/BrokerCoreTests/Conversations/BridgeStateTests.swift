@@ -121,6 +121,38 @@ import Testing
         #expect(states(broker).allSatisfy { $0.utf8.count < 100 })
     }
 
+    @Test(arguments: [1, 4]) func `names of bridges that have levels of their own count as the others do`(shards: Int) {
+        let broker = broker(shards: shards)
+        let bridge = bridge("b", broker)
+        for number in 0..<Limits.bridgeStatesMax * 2 {
+            bridge.publish("$SYS/broker/connection/a/\(number)/state", "1", retain: true)
+            if number % 100 == 0 { broker.advance(seconds: 2) }
+        }
+        #expect((Limits.bridgeStatesMax / 2...Limits.bridgeStatesMax).contains(states(broker).count))
+        // What goes makes room.
+        broker.advance(seconds: 2)
+        for number in 0..<Limits.bridgeStatesMax { bridge.publish("$SYS/broker/connection/a/\(number)/state", "", retain: true) }
+        for number in 0..<100 { bridge.publish("$SYS/broker/connection/late/\(number)/state", "1", retain: true) }
+        #expect(states(broker).contains { $0.hasPrefix("late") })
+    }
+
+    @Test func `a will that tells of a bridge is no larger than what it publishes`() {
+        let broker = broker()
+        let large = Array(repeating: UInt8(ascii: "0"), count: Limits.bridgeStateBytesMax)
+        let house = broker.client("house", version: .v311)
+        var will = will(Self.state)
+        will.payload = large
+        #expect(house.connect(will: will, isBridge: true)?.reasonCode == .success)
+        house.lose()
+        let named = broker.client("house")
+        will.payload = [UInt8(ascii: "0")]
+        will.properties.contentType = EncodedString(String(repeating: "x", count: Limits.bridgeStateBytesMax))
+        #expect(named.connect(will: will)?.reasonCode == .success)
+        named.lose()
+        #expect(states(broker).isEmpty)
+        #expect(broker.logLines.contains { $0.hasSuffix(": a bridge tells more than 1024 bytes of itself.") })
+    }
+
     @Test(arguments: [1, 4], [QoS.atMostOnce, .atLeastOnce, .exactlyOnce])
     func `behind a mount point nothing looks like a topic of the broker's, or has no name`(shards: Int, qos: QoS) {
         let broker = broker(shards: shards) {
