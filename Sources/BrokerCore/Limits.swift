@@ -441,6 +441,9 @@ enum Limits {
 
     // A cluster.
 
+    /// Clients that waited until their node had found the cluster, and go on in a turn; the others wait for the next. Each is some 15 µs.
+    static let newcomersPerTurn = 128
+
     /// Bytes of retained messages that a turn tells the cluster when a broker joins it with its own; the others wait for the next.
     static let sweptBytesPerTurn = 1 << 20
 

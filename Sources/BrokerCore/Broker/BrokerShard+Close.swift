@@ -72,7 +72,10 @@ extension BrokerShard {
     /// Forgets a connection and has its transport closed.
     func end(_ connection: Connection) {
         guard connections.find(connection.id) != nil else { return }
-        if connection.state == .authenticating { abandonAuthentication(of: connection) }
+        if connection.state == .authenticating {
+            abandonAuthentication(of: connection)
+            _ = cluster?.start?.remove(connection.id)
+        }
         connection.state = .closing
         let closeReason = connection.extras?.local?.closeReason ?? .unspecifiedError
         release(connection)

@@ -262,8 +262,14 @@ extension BrokerShard {
         return policy.userNameSource == .login && policy.checksPasswords && (packet.userName != nil || !policy.allowsAnonymous)
     }
 
-    func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
-        guard !awaitsCluster(connection), !turnsAway(connection, packet, userName: packet.userName) else { return }
+    /// Decides what becomes of a CONNECT that is valid.
+    private func decide(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
+        if !awaitsCluster(connection), !standsBehindOthers(connection) { decideAtOnce(connection, packet, policy) }
+    }
+
+    /// The same, when it waits for nobody.
+    func decideAtOnce(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
+        guard !turnsAway(connection, packet, userName: packet.userName) else { return }
         if let method = packet.properties.authenticationMethod {
             guard settings.authenticationMethods.contains(method) else {
                 // [MQTT-4.12.0-1 v5]

@@ -253,6 +253,7 @@ public final class BrokerShard {
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
         assert(run.isEmpty)
         if !openPackets.isEmpty { stepOpenPackets() }
+        if let cluster, !cluster.arrivals.isEmpty { stepArrivals(cluster) }
         if !endedSessions.isEmpty { stepEndedSessions() }
         beginAllowances()
         if presence.hasPending { publishPresence() }

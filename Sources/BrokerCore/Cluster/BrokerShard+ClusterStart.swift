@@ -3,7 +3,7 @@ import MQTTCodec
 /// Clients that come to a node that has just started and has not found its cluster yet: they wait for it a moment, instead of being refused by a
 /// port that is open.
 ///
-///     CONNECT ─► awaitsCluster ─► clusterIsAway(false) ─► the login, and so on
+///     CONNECT ─► awaitsCluster ─► clusterIsAway(false) ─► ClusterArrivals ─► the login, and so on
 ///                      └── too long ──────────────────► Server unavailable
 struct ClusterStart {
     /// When nobody waits any more, in milliseconds.
@@ -26,6 +26,29 @@ struct ClusterStart {
     var inOrder: [ConnectionID] { newcomers.sorted { $0.value < $1.value }.map(\.key) }
 }
 
+/// Those clients when the cluster has been found: some of them go on in each turn, so that nobody else waits for all.
+struct ClusterArrivals {
+    private var waiting: [ConnectionID] = []
+    /// How many at the front of `waiting` had their turn.
+    private var head = 0
+
+    var isEmpty: Bool { waiting.isEmpty }
+
+    mutating func append(_ connection: ConnectionID) { waiting.append(connection) }
+
+    /// The next of them, no more than so many.
+    mutating func take(_ count: Int) -> ArraySlice<ConnectionID> {
+        let taken = waiting[head...].prefix(count)
+        head = taken.endIndex
+        // Half of it at most is of those who had their turn.
+        if head > waiting.count / 2 {
+            waiting.removeFirst(head)
+            head = 0
+        }
+        return taken
+    }
+}
+
 extension BrokerShard {
     /// Whether a client waits until its node has found the cluster. Whoever has logged in already goes on behind that.
     func awaitsCluster(_ connection: Connection, login: VerifiedLogin? = nil) -> Bool {
@@ -39,9 +62,31 @@ extension BrokerShard {
         return true
     }
 
-    /// The cluster is reached for the first time: who waits for it goes on.
+    /// The cluster is reached for the first time: who waits for it goes on, in this turn and the next ones.
     func beginCluster(_ start: ClusterStart) {
         for id in start.inOrder {
+            guard let connection = connections.find(id), connection.state == .authenticating else { continue }
+            line(up: connection)
+        }
+    }
+
+    /// Whether a client that comes has to stand behind those who have waited: it may be one of them, come once more.
+    func standsBehindOthers(_ connection: Connection) -> Bool {
+        guard let cluster, !cluster.arrivals.isEmpty, !cluster.isAway, !connection.isLocal else { return false }
+        line(up: connection)
+        return true
+    }
+
+    private func line(up connection: Connection) {
+        // Its turn comes, however many there are.
+        wheel.disarm(connection.timer)
+        connection.timer = TimerWheel.none
+        cluster?.arrivals.append(connection.id)
+    }
+
+    /// The next of those who have waited go on.
+    func stepArrivals(_ cluster: ClusterPort) {
+        for id in cluster.arrivals.take(Limits.newcomersPerTurn) {
             guard let connection = connections.find(id), connection.state == .authenticating,
                 let packet = connection.extras?.pendingConnect
             else { continue }
@@ -49,7 +94,7 @@ extension BrokerShard {
             if let login = connection.extras?.login {
                 admit(connection, packet, userName: login.userName, authenticationData: login.authenticationData)
             } else {
-                decide(connection, packet, settings.listeners[connection.info.listener])
+                decideAtOnce(connection, packet, settings.listeners[connection.info.listener])
             }
             recount(connection)
         }

@@ -7,6 +7,8 @@ final class ClusterPort {
     var isStrange = true
     /// Who waits for the cluster; nil when it has been reached.
     var start: ClusterStart?
+    /// Who has waited for it, and is to go on now that it has been.
+    var arrivals = ClusterArrivals()
     /// The log's part; nil where nothing is logged.
     var log: ShardLog?
     /// Sessions that come and go; nil where each node keeps its own.
@@ -50,7 +52,7 @@ final class ClusterPort {
     /// Whether there is something for another turn: a letter that was read, or the end of a session, may have left some.
     var hasNews: Bool {
         !batch.isEmpty || changes != nil || log.map { $0.hasNews || !$0.dealt.returned.isEmpty } ?? false || moves?.hasNews ?? false
-            || unclaimed.isDue
+            || unclaimed.isDue || !arrivals.isEmpty
     }
 
     enum GroupReach: Equatable {

@@ -1,7 +1,8 @@
-import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
+
+@testable import BrokerCore
 
 /// A broker that is a node of a cluster, which the test plays.
 @Suite struct ClusterPortTests {
@@ -179,6 +180,30 @@ import Testing
         // That was its start. Whoever comes while it is away later is to try another node at once.
         for core in broker.cores { core.clusterIsAway(true) }
         #expect(broker.client("late").connect()?.reasonCode == .serverUnavailable)
+    }
+
+    @Test func `those who waited for the cluster are let in some in each turn, in their order, and who comes then behind them`() {
+        let broker = starting()
+        let early = (0..<300).map { broker.client("client \($0)") }
+        for client in early { client.connect() }
+        broker.cores[0].clusterIsAway(false)
+        // The last one comes once more, and has not told that its first connection is gone.
+        let again = broker.client("client 299")
+        again.beginConnect(ConnectPacket(version: .v5, clientIdentifier: "client 299"))
+        var counts: [Int] = []
+        repeat { counts.append(broker.cores[0].statistics.clientsConnected) } while broker.step()
+        #expect(counts.count >= 3 && zip(counts, counts.dropFirst()).allSatisfy { $1 - $0 <= 128 }, "\(counts)")
+        #expect(again.isConnected && again.connack?.reasonCode == .success && !early[299].isConnected)
+        #expect(early.dropLast().allSatisfy { $0.isConnected && $0.connack?.reasonCode == .success })
+        #expect(broker.statistics().clientsConnected == 300)
+    }
+
+    @Test func `who goes while the cluster is away is not remembered`() {
+        let broker = starting()
+        let early = (0..<3).map { broker.client("client \($0)") }
+        for client in early { client.connect() }
+        for client in early.prefix(2) { client.lose() }
+        #expect(broker.cores[0].cluster?.start?.inOrder.count == 1)
     }
 
     @Test func `who has waited too long is told to come elsewhere, and so is who comes behind that`() {
