@@ -92,8 +92,7 @@ extension BrokerShard {
 
 /// How many retained messages bridges of other brokers have on a shard: as many as there were at most since it was last counted.
 struct BridgeStates {
-    /// Nobody knows at first: a store may have brought some.
-    private var keptCount = Int.max
+    private var keptCount = 0
     private var countedAt: UInt64?
 
     /// Whether there is a place for one more, of so many. Counts anew when all seem to be taken, at most once a second.
