@@ -23,7 +23,7 @@ public struct Recovery: ~Copyable {
     private var flows: [UInt64: StoredFlow] = [:]
     /// Messages that share groups had given to members whose sessions have ended, or end with the broker.
     private var orphans: [Orphan] = []
-    /// The rows of those of them that another shard has.
+    /// The rows of entries whose messages another shard has: a share group has given them to a member there, and the rows here had not gone.
     private var moved: Set<UInt64> = []
     /// Copies of shared messages for shards that their rows do not belong to.
     private var copies: [Copy: UInt64] = [:]
@@ -94,7 +94,6 @@ public struct Recovery: ~Copyable {
     private mutating func passOnOrphans() {
         for orphan in orphans {
             shards[0].journal?.delete(.entry, key: orphan.number)
-            if moved.contains(orphan.number) { continue }
             shards[orphan.member.shard].restoreShared(orphan.message, for: orphan.member)
             summary.dealtToGone += 1
         }
@@ -218,7 +217,8 @@ public struct Recovery: ~Copyable {
         guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
             Properties.areSubscriptionIdentifiers(identifiers)
         else { return false }
-        if header.qos == .atMostOnce, header.packetIdentifier == EntryHeader.endsWithBroker {
+        // One of QoS 2 is there once, whether the session that had it is still there or not.
+        if moved.contains(key) || header.qos == .atMostOnce && header.packetIdentifier == EntryHeader.endsWithBroker {
             shards[0].journal?.delete(.entry, key: key)
             return true
         }

@@ -20,9 +20,10 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// A QoS 2 message that another shard's client sent and that was taken here too, by a number of its own; see `RelayedReceipt`.
     case relayed
 
-    /// Sessions come before what belongs to them, messages before the entries that share them, and how far an entry has come before it.
+    /// Sessions come before what belongs to them, messages before the entries that share them, and before an entry how far it has come and whether
+    /// another shard has it.
     public static let inOrderOfRecovery: [StoreTable] = [
-        .run, .session, .subscription, .received, .message, .flow, .entry, .retained, .relayed,
+        .run, .session, .subscription, .received, .message, .flow, .relayed, .entry, .retained,
     ]
 
     /// What the operator reads.

@@ -224,4 +224,65 @@ import Testing
         lasting.connect(clean: false, expiry: 1000)
         #expect(lasting.texts.filter { $0 != "filler" }.sorted() == ["0", "1", "2", "3"])
     }
+
+    // MARK: From a lasting member to another one
+
+    /// The first names of clients that live on a shard.
+    private func names(_ broker: SimulatedBroker, on shard: Int, _ count: Int) -> [EncodedString] {
+        Array((0..<50).map { EncodedString("member \($0)") }.filter { broker.shard(of: $0) == shard }.prefix(count))
+    }
+
+    /// Everybody may read and write everything, but the user `anna` only reads while `isAllowed` says so.
+    private func settings(isAllowed: Bool) -> BrokerSettings {
+        func rule(_ permission: AccessPermission) -> AccessRule? {
+            AccessFilter(Array("#".utf8), isPattern: false).map { AccessRule(permission, $0) }
+        }
+        return SimulatedBroker.testSettings {
+            let all = [rule(.read), rule(.write)].compactMap { $0 }
+            $0.listeners[0].accessControl = AccessControl(anonymous: all, users: ["anna": isAllowed ? all : []], patterns: [])
+        }
+    }
+
+    /// The other shard has them on the disk, and remembers whose they were; the rows of the member's own shard have not gone.
+    @Test(arguments: [2, 1, 3], [true, false])
+    func `QoS 2 messages that a lasting member passes on come once, however late its own shard is`(after: Int, ends: Bool) throws {
+        let store = SimulatedStore()
+        let broker = SimulatedBroker(shards: 2, settings: settings(isAllowed: true), store: store)
+        let leaving = broker.client(try #require(names(broker, on: 0, 1).first))
+        let heir = broker.client(try #require(names(broker, on: 1, 1).first))
+        leaving.acknowledgement = .manual
+        leaving.connect(expiry: 1000, userName: "anna", properties: .having { $0.receiveMaximum = 1 })
+        leaving.subscribe("$share/g/t", qos: .exactlyOnce)
+        let publisher = broker.connected("publisher")
+        publisher.publish("t", "first", qos: .atLeastOnce)
+        for number in 0..<30 { publisher.publish("t", "\(number)", qos: .exactlyOnce) }
+        #expect(publisher.unfinished.isEmpty && leaving.texts == ["first"])
+        let first = try #require(leaving.messages.first?.packetIdentifier)
+        heir.connect(expiry: 1000)
+        heir.subscribe("$share/g/t", qos: .exactlyOnce)
+        heir.disconnect()
+
+        store.lateShard = 0
+        if ends {
+            leaving.disconnect(expiry: 0)
+        } else {
+            for core in broker.cores { core.apply(settings(isAllowed: false)) }
+            broker.settle()
+            leaving.acknowledge(.puback, first)
+            broker.settle()
+        }
+        #expect(store.rows[.relayed]?.count == 30, "the other shard has them")
+        let next = broker.crashed(shards: after, settings: settings(isAllowed: true))
+        store.lateShard = nil
+        _ = leaving.takeMessages()
+        for client in [leaving, heir] {
+            client.broker = next
+            client.acknowledgement = .automatic
+            client.connect(clean: false, expiry: 1000, userName: client === leaving ? "anna" : nil)
+        }
+        next.advance(milliseconds: 100)
+        let came = (leaving.texts + heir.texts).filter { $0 != "first" }
+        #expect(came.sorted() == (0..<30).map { "\($0)" }.sorted())
+        for table in [StoreTable.entry, .flow, .relayed] { #expect(store.rows[table]?.isEmpty ?? true) }
+    }
 }
