@@ -129,6 +129,8 @@ public final class BrokerShard {
     var durability: Durability?
     /// The QoS 2 messages that several shards have a part of.
     var receipts = RelayedReceipts()
+    /// The share groups of which something is to be kept when the turn ends.
+    var newlyLasting = NewlyLastingGroups()
     /// The connections that were left without an answer because the store had no room.
     var unanswered: Set<ConnectionID> = []
     /// The connections of clients before 5.0 on which a message was left without an answer because a queue, or memory, had no room.
@@ -267,6 +269,7 @@ public final class BrokerShard {
         if !rights.isEmpty { stepRights() }
         clusterLog?.hasNews = false
         if let moves = cluster?.moves, moves.hasWork { stepMoves(moves) }
+        if !newlyLasting.isEmpty { keepDealt() }
         giveBatch()
         releaseHeld()
         if !orders.waiting.isEmpty { stepWaitingOrders() }
@@ -329,6 +332,8 @@ public final class BrokerShard {
     /// Stops taking connections' messages: v5 clients get DISCONNECT with Server shutting down, and all connections end when their
     /// output is drained or the linger time is up.
     public func stop() {
+        // What passing members leave stays on the disk then.
+        if !newlyLasting.isEmpty { keepDealt() }
         isStopping = true
         writeLogPlaces()
         for connection in Array(connections.all) {

@@ -19,11 +19,13 @@ extension BrokerShard {
         return groups[index]?.hasLasting ?? false
     }
 
-    /// Adds a member to a group or replaces its terms. If it is the first one that lasts, what others have not acknowledged is kept from now on.
+    /// Adds a member to a group or replaces its terms. If it is the first one that lasts, what others have not acknowledged is kept when the turn
+    /// ends, and what they are given from now on at once.
     func join(_ member: GroupMember, _ group: UInt32) {
         let hadLasting = groups[group]?.hasLasting ?? false
         groups[group]?.join(member)
-        if member.isLasting, !hadLasting, let journal { keepDealt(group, journal) }
+        guard member.isLasting, !hadLasting, journal != nil, let serial = groups[group]?.serial else { return }
+        newlyLasting.note(serial)
     }
 
     /// A session may last no longer than the connection that it has got.
@@ -34,18 +36,33 @@ extension BrokerShard {
         tellOthers(.group(membership.name, .joined(member)))
     }
 
-    /// Keeps what members of this shard have of a group and have not acknowledged. O(entries of those members).
-    private func keepDealt(_ group: UInt32, _ journal: Journal) {
-        guard let known = groups[group], known.hasLasting else { return }
-        for member in known.members where member.shard == index && !member.isElsewhere && !member.isLasting {
-            guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { continue }
-            for position in 0..<session.outbox.count { keepDealt(position, of: session, known.serial, journal) }
+    /// Keeps what members of this shard have not acknowledged of the groups that have got their first lasting member: before the turn's batch is
+    /// given to the store, so that no SUBACK leaves earlier. O(members of those groups + entries of those that pass), however many groups a session is
+    /// in.
+    func keepDealt() {
+        let serials = newlyLasting.take()
+        guard let journal else { return }
+        var (known, passing): (Set<UInt64>, [Session]) = ([], [])
+        for serial in serials.sorted() {
+            guard let group = groups.find(serial: serial).flatMap({ groups[$0] }), group.hasLasting else { continue }
+            newlyLasting.visitCount += group.members.count
+            for member in group.members where member.shard == index && !member.isElsewhere && !member.isLasting {
+                guard known.insert(member.sessionKey).inserted,
+                    let session = sessions.find(index: member.sessionIndex, key: member.sessionKey)
+                else { continue }
+                passing.append(session)
+            }
+        }
+        for session in passing {
+            newlyLasting.visitCount += session.outbox.count
+            for position in 0..<session.outbox.count { keepDealt(position, of: session, serials, journal) }
         }
     }
 
-    private func keepDealt(_ position: Int, of session: Session, _ group: UInt32, _ journal: Journal) {
+    private func keepDealt(_ position: Int, of session: Session, _ groups: Set<UInt32>, _ journal: Journal) {
         let entry = session.outbox[position]
-        guard entry.group == group, entry.storeNumber == 0, entry.qos > .atMostOnce, entry.mark == nil, let held = entry.message
+        guard entry.storeNumber == 0, entry.qos > .atMostOnce, entry.mark == nil, groups.contains(entry.group),
+            let held = entry.message
         else { return }
         // One of QoS 2 that was sent stays with its client, whatever becomes of that.
         guard entry.state == .waiting && !entry.wasSent || entry.qos == .atLeastOnce else { return }

@@ -285,4 +285,33 @@ import Testing
         #expect(came.sorted() == (0..<30).map { "\($0)" }.sorted())
         for table in [StoreTable.entry, .flow, .relayed] { #expect(store.rows[table]?.isEmpty ?? true) }
     }
+
+    // MARK: Growth
+
+    /// Each message of a passing member is looked at once, however many groups get their first lasting member at the same time.
+    @Test(arguments: [1, 3])
+    func `the work for a SUBSCRIBE of a lasting member grows with its groups and what they have dealt`(shards: Int) {
+        func visits(_ count: Int) -> Int {
+            let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
+            let filters = (0..<count).compactMap { TopicFilter(Array("$share/g/\($0)".utf8)) }
+            let subscriptions = filters.map { Subscription(filter: $0, options: SubscriptionOptions(maximumQoS: .atLeastOnce)) }
+            let passing = broker.client("passing")
+            passing.acknowledgement = .manual
+            passing.connect()
+            passing.subscribe(subscriptions)
+            let publisher = broker.connected("publisher")
+            for number in 0..<count {
+                publisher.publish(EncodedString("\(number)"), "\(number)", qos: .atLeastOnce, until: .sent)
+            }
+            broker.settle()
+            let lasting = broker.client("lasting")
+            lasting.connect(expiry: 1000)
+            #expect(lasting.subscribe(subscriptions)?.reasonCodes.count == count)
+            broker.advance(milliseconds: 100)
+            #expect(broker.store?.rows[.entry]?.count == count, "all of it is kept")
+            return broker.cores.reduce(0) { $0 + $1.newlyLasting.visitCount }
+        }
+        let (few, many) = (visits(100), visits(200))
+        #expect(few >= 100 && many * 10 <= few * 22, "\(few), \(many)")
+    }
 }
