@@ -154,7 +154,10 @@ extension BrokerShard {
         for entry in durability?.takeLeaving() ?? [] { redistribute(entry, from: 0, connectedOnly: false) }
         durability?.endMovedEntries()
         for (number, group) in durability?.takeGoneEntries() ?? [] {
-            tellOthers(.released(receipt: RelayedReceipt.receipt(ofEntry: number), groups: [group]))
+            let receipt = RelayedReceipt.receipt(ofEntry: number)
+            // It may have come back here, when the member on the other shard had gone.
+            receivedRelease(receipt, [group])
+            tellOthers(.released(receipt: receipt, groups: [group]))
         }
         confirmMail()
         pageOutQueues()

@@ -286,6 +286,31 @@ import Testing
         for table in [StoreTable.entry, .flow, .relayed] { #expect(store.rows[table]?.isEmpty ?? true) }
     }
 
+    /// The member on the other shard has gone when they come there, and one of the first shard's takes them after all.
+    @Test func `QoS 2 messages that come back to the shard that gave them away leave nothing there`() throws {
+        let broker = SimulatedBroker(shards: 2, store: SimulatedStore())
+        let own = names(broker, on: 0, 2).map { broker.client($0) }
+        let other = broker.client(try #require(names(broker, on: 1, 1).first))
+        let publisher = broker.connected("publisher")
+        for (number, client) in (own + [other]).enumerated() {
+            client.connect(expiry: 1000)
+            client.subscribe("$share/g/t", qos: .exactlyOnce)
+            client.disconnect()
+            guard number == 0 else { continue }
+            for number in 0..<10 { publisher.publish("t", "\(number)", qos: .exactlyOnce) }
+        }
+        // Neither knows what the other one does.
+        broker.cores[1].endLocalSession(of: other.identifier)
+        broker.cores[0].endLocalSession(of: own[0].identifier)
+        #expect(broker.cores[0].outgoingBytes > 0, "some of them go to the other shard")
+        broker.settle()
+        own[1].connect(clean: false, expiry: 1000)
+        broker.advance(milliseconds: 100)
+        #expect(own[1].texts.sorted() == (0..<10).map { "\($0)" })
+        #expect(broker.cores.allSatisfy { $0.receipts.isEmpty })
+        for table in [StoreTable.entry, .flow, .relayed] { #expect(broker.store?.rows[table]?.isEmpty ?? true) }
+    }
+
     // MARK: Growth
 
     /// Each message of a passing member is looked at once, however many groups get their first lasting member at the same time.
