@@ -92,17 +92,20 @@ extension BrokerShard {
 
 /// How many retained messages bridges of other brokers have on a shard: as many as there were at most since it was last counted.
 struct BridgeStates {
-    private var keptCount = 0
+    /// Nil until it was counted: a store may have brought some.
+    private var keptCount: Int?
     private var countedAt: UInt64?
 
     /// Whether there is a place for one more, of so many. Counts anew when all seem to be taken, at most once a second.
     mutating func takePlace(of countMax: Int, now: UInt64, _ count: () -> Int) -> Bool {
-        if keptCount >= countMax {
+        var kept = keptCount ?? count()
+        defer { keptCount = kept }
+        if kept >= countMax {
             guard countedAt.map({ now >= $0 + 1000 }) ?? true else { return false }
-            (keptCount, countedAt) = (count(), now)
+            (kept, countedAt) = (count(), now)
         }
-        guard keptCount < countMax else { return false }
-        keptCount += 1
+        guard kept < countMax else { return false }
+        kept += 1
         return true
     }
 }
