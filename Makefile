@@ -21,6 +21,8 @@ python-is-here := .build/python/installed
 # Tests of tasks that wait for each other, in a process of their own: all others at once would let them wait for minutes.
 waiting-tests := '^Martlet(Client|Testing)Tests\.'
 tsan := suppressions=$(CURDIR)/.ci/not-races
+# Debug information costs a seventh of the time and half of the size: `make deb` makes it.
+release := -c release --static-swift-stdlib -debug-info-format none
 arrows := --explicit-target-dependency-import-check error
 
 .PHONY: help
@@ -34,7 +36,7 @@ run: build ## Install what is missing, build and start the broker (ARGS="-p 1884
 
 .PHONY: build
 build: tools-build ## Build the release binary, .build/release/martlet
-	swift build -c release --static-swift-stdlib $(arrows) --product martlet
+	swift build $(release) $(arrows) --product martlet
 
 .PHONY: install
 install: ## Install what `make build` has built (PREFIX=/usr/local, DESTDIR= in front of it for packagers)
@@ -63,8 +65,8 @@ unit: tools-build ## Build and run the Swift tests
 
 .PHONY: integration
 integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
-	swift build -c release --static-swift-stdlib $(arrows) --product endurance
-	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
+	swift build $(release) $(arrows) --product endurance
+	swift build $(release) $(arrows) --product collectionclient
 	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples $(PYTEST_ARGS)
 
 # By itself, for it compiles, and other tests want the processors.
@@ -81,8 +83,8 @@ nightly: build tools-test growth build-time fuzz sanitize ## What `make test` do
 	swift build --build-tests $(arrows)
 	MARTLET_SEEDS=10000 swift test --skip-build --filter '(Crash|BridgeStorm|BusStorm|DealingStorm|DealtStorm|DeliveryStorm|GroupStorm|InterestTable|LogCursor|LogStorm|LostNode|MoveStorm|ReceiptStorm|RetainedStorm|SessionStorm)Tests'
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
-	swift build -c release --static-swift-stdlib $(arrows) --product endurance
-	swift build -c release --static-swift-stdlib $(arrows) --product collectionclient
+	swift build $(release) $(arrows) --product endurance
+	swift build $(release) $(arrows) --product collectionclient
 	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)

@@ -22,9 +22,6 @@ enum Limits {
     /// Bytes: `lineBytesMax` each at most.
     static let bridgeLegsMax = 128
 
-    /// Bytes of a wrong name that is compared with the right ones; a longer one gets no suggestion.
-    static let comparedNameBytesMax = 64
-
     // Values.
 
     /// The largest number of bytes or things that a line may ask for: 2^50, so that sums and products of a few of them stay in range.

@@ -1,4 +1,4 @@
-public import ArgumentParser
+import ArgumentParsing
 public import Bench
 import MQTTCodec
 import MartletServer
@@ -7,7 +7,6 @@ import MartletServer
 struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bench",
-        _superCommandName: "martlet",
         abstract: "Put a broker under load, this one or any other, and measure.",
         discussion: """
             Scenarios, each with what it measures:

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Bench
 
 /// The options of `martlet bench` that say what its connections go through.

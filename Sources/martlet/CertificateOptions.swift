@@ -1,18 +1,18 @@
-import ArgumentParser
+import ArgumentParsing
 import Transports
 
 /// Whose certificate is taken over TLS, and which one is shown.
 struct CertificateOptions: ParsableArguments {
-    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file())
+    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file)
     var cafile: String?
 
     @Flag(help: "Take any certificate of the broker's.")
     var insecure = false
 
-    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file())
+    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file)
     var cert: String?
 
-    @Option(help: "The key of --cert.", completion: .file())
+    @Option(help: "The key of --cert.", completion: .file)
     var key: String?
 
     /// Whether any of them was given.

@@ -1,73 +1,114 @@
-import ArgumentParser
-import Configuration
+import ArgumentParsing
 import Glibc
+import JSON
 import MartletServer
+import Platform
 
 /// One run of the command with its arguments: finds the subcommand that is meant, runs it, and ends the process with what comes of it.
 enum CommandRun {
     static func run(_ root: any ParsableCommand.Type, _ arguments: [String]) -> Never {
-        let chosen = subcommand(of: root, "martlet", arguments)
-        // What follows a subcommand's name is its alone: the library would take it for options of the broker where the letters are the
-        // same, such as -c and -p.
-        let command = chosen ?? root
-        let rest = chosen == nil ? arguments : Array(arguments.dropFirst())
-        if let chosen { _ = subcommand(of: chosen, "martlet \(name(of: chosen))", rest) }
-        if let client = chosen as? any ClientSubcommand.Type, rest.first?.hasPrefix("--experimental") != true {
-            ClientCommandStart.run(client, rest)
-            end(client, isRoot: false, with: CleanExit.helpRequest(client))
+        answerShell(root, arguments)
+        var path = CommandPath([root])
+        var words = arguments
+        if words.first == "help" {
+            words.removeFirst()
+            while let next = subcommand(of: path, &words) { path = path.down(to: next) }
+            end(path, with: CleanExit.help)
+        }
+        // What follows a subcommand's name is its alone, also where the broker has options of the same letters, such as -c and -p.
+        while let next = subcommand(of: path, &words) { path = path.down(to: next) }
+        if words == [description] { describe(path) }
+        if let client = path.command as? any ClientSubcommand.Type {
+            ClientCommandStart.run(client, words)
+            end(path, with: CleanExit.help)
         }
         do {
-            var parsed = try command.parseAsRoot(rest)
-            try parsed.run()
+            try start(path.command, words)
             exit(EXIT_SUCCESS)
         } catch {
-            end(command, isRoot: chosen == nil, with: error)
+            end(path, with: error)
         }
     }
+
+    /// Makes the program describe a command as JSON, of which the manual is made.
+    private static let description = "--help-json"
+    private static let completionScript = "--generate-completion-script"
 
     /// With what the broker ends when its options or its configuration are wrong, as mosquitto does.
     private static let wrongStart: Int32 = 3
 
-    /// The subcommand that the first argument names; nil when it is an option, or there are none. Ends the process for a name that is none.
-    private static func subcommand(
-        of command: any ParsableCommand.Type, _ whole: String, _ arguments: [String]
-    ) -> (any ParsableCommand.Type)? {
-        let subcommands = command.configuration.subcommands
-        guard let word = arguments.first, !word.hasPrefix("-"), word != "help", !subcommands.isEmpty else { return nil }
-        if let chosen = subcommands.first(where: { name(of: $0) == word }) { return chosen }
-        let names = subcommands.map(name(of:)) + ["help"]
-        var text = "Error: There is no command '\(whole) \(word)'."
+    private static func start(_ command: (some ParsableCommand).Type, _ words: [String]) throws {
+        let configuration = command.configuration
+        try command.parse(words, hasShortHelp: configuration.hasShortHelp, hasVersion: configuration.version != nil).run()
+    }
+
+    /// Takes the next word away, which names a subcommand, and leaves options that may stand before it behind it. nil when it is an
+    /// option, or there are no subcommands. Ends the process for a name that is none.
+    private static func subcommand(of path: CommandPath, _ words: inout [String]) -> (any ParsableCommand.Type)? {
+        let subcommands = path.configuration.subcommands
+        guard !subcommands.isEmpty else { return nil }
+        let leading = path.configuration.optionsBeforeSubcommand?.countOfLeadingOptions(words) ?? 0
+        guard leading < words.count, !words[leading].hasPrefix("-") else { return nil }
+        let word = words[leading]
+        guard let chosen = subcommands.first(where: { $0.configuration.commandName == word }) else { complain(path, of: word) }
+        words.remove(at: leading)
+        return chosen
+    }
+
+    private static func complain(_ path: CommandPath, of word: String) -> Never {
+        let names = path.configuration.subcommands.map { $0.configuration.commandName } + ["help"]
+        var text = "Error: There is no command '\(path.name) \(word)'."
         if let nearest = NearestName.nearest(to: word, among: names + Array(misnomers.keys)) {
-            text += " Did you mean '\(whole) \(misnomers[nearest] ?? nearest)'?"
-        } else if whole == "martlet", access(word, F_OK) == 0 {
+            text += " Did you mean '\(path.name) \(misnomers[nearest] ?? nearest)'?"
+        } else if path.commands.count == 1, access(word, F_OK) == 0 {
             text += " To start the broker with a configuration file, type: martlet -c \(word)"
         } else {
             text += " There are: \(names.joined(separator: ", "))."
         }
-        Console.complain("\(text)\nSee '\(whole) --help' for more information.")
-        exit(whole == "martlet" ? wrongStart : EX_USAGE)
+        Console.complain("\(text)\nSee '\(path.name) --help' for more information.")
+        exit(path.commands.count == 1 ? wrongStart : EX_USAGE)
     }
 
-    /// Says what the library has to say of an error, or of a wish for help, and ends.
-    private static func end(_ command: any ParsableCommand.Type, isRoot: Bool, with error: any Error) -> Never {
-        let code = command.exitCode(for: error)
-        var text = command.fullMessage(for: error)
-        // The library leaves out what stands before the subcommand.
-        if !isRoot {
-            text = text.split(separator: "\n", omittingEmptySubsequences: false).map(withWholeName).joined(separator: "\n")
+    /// Says what there is to say of an error, or of a wish for help, and ends.
+    private static func end(_ path: CommandPath, with error: any Error) -> Never {
+        switch error {
+        case CleanExit.help:
+            Console.say(path.help())
+            exit(EXIT_SUCCESS)
+        case CleanExit.version:
+            Console.say(path.configuration.version ?? "")
+            exit(EXIT_SUCCESS)
+        case let code as ExitCode:
+            exit(code.rawValue)
+        default:
+            Console.complain(path.complaint(error))
+            exit(path.commands.count == 1 || path.command is Serve.Type ? wrongStart : EX_USAGE)
         }
-        if !text.isEmpty { if code.isSuccess { Console.say(text) } else { Console.complain(text) } }
-        let isStart = isRoot || command is Serve.Type
-        exit(isStart && code == .validationFailure ? wrongStart : code.rawValue)
     }
 
-    private static func withWholeName(_ line: Substring) -> String {
-        let beginning = ["  See '", "See '"].first { line.hasPrefix($0) && !line.hasPrefix("\($0)martlet ") }
-        return beginning.map { "\($0)martlet \(line.dropFirst($0.count))" } ?? String(line)
+    private static func describe(_ path: CommandPath) -> Never {
+        var writer = JSONWriter()
+        writer.object { object in object.object("command") { path.describe(&$0) } }
+        Console.say(String(decoding: writer.bytes, as: UTF8.self))
+        exit(EXIT_SUCCESS)
     }
 
-    private static func name(of command: any ParsableCommand.Type) -> String {
-        command.configuration.commandName ?? String(describing: command).lowercased()
+    /// Writes a shell's script, or answers what such a script asks; returns when it is neither.
+    private static func answerShell(_ root: any ParsableCommand.Type, _ arguments: [String]) {
+        if arguments.first == completionScript {
+            let shell = arguments.count > 1 ? arguments[1] : ""
+            guard let script = ShellCompletions.script(for: shell, of: root) else {
+                Console.complain("Error: \(completionScript) takes one of: \(ShellCompletions.shells.joined(separator: ", ")).")
+                exit(EX_USAGE)
+            }
+            Console.put(script, to: 1)
+            exit(EXIT_SUCCESS)
+        }
+        if arguments.first == ShellCompletions.question, let mark = arguments.lastIndex(of: "--"), mark > 0 {
+            let prefix = mark + 1 < arguments.count ? arguments[mark + 1] : ""
+            for word in ShellCompletions.answer(root, Array(arguments[1..<mark]), prefix: prefix) { Console.say(word) }
+            exit(EXIT_SUCCESS)
+        }
     }
 
     /// What some call a command, and what it is called.

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 
 /// The options of a command that connects to a broker: what its connections go through.
 struct ConnectionOptions: ParsableArguments {

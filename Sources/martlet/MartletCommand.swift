@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import MartletServer
 
 /// The command `martlet`: with options only it runs the broker, as mosquitto does.

@@ -1,11 +1,10 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 
 /// `martlet options`: prints what a configuration file may say.
 struct OptionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "options",
-        _superCommandName: "martlet",
         abstract: "Print the options of the configuration file, or those whose names hold a text.",
         discussion: "For example: martlet options queue")
 

@@ -1,4 +1,4 @@
-public import ArgumentParser
+import ArgumentParsing
 import Glibc
 import MartletServer
 import Platform
@@ -8,7 +8,6 @@ public import Security
 struct PasswordCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "passwd",
-        _superCommandName: "martlet",
         abstract: "Edit a file of users and their hashed passwords.",
         usage: """
             martlet passwd [-H hash] [-I iterations] [-c] FILE USER
@@ -39,7 +38,7 @@ struct PasswordCommand: ParsableCommand {
     @Option(name: [.customShort("I")], help: "How often the work is repeated. (default: the hash's own)")
     var iterations: Int?
 
-    @Argument(help: "The file.", completion: .file())
+    @Argument(help: "The file.", completion: .file)
     var file: String
 
     @Argument(help: "The user's name.")

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Glibc
 
 /// Asks the person at the terminal for a password.

@@ -1,9 +1,8 @@
-import ArgumentParser
+import ArgumentParsing
 
 /// `martlet serve`: the same as `martlet` alone.
 struct Serve: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "serve", _superCommandName: "martlet", abstract: "Run the broker, as martlet alone does.")
+    static let configuration = CommandConfiguration(commandName: "serve", abstract: "Run the broker, as martlet alone does.")
 
     @OptionGroup var options: ServeOptions
 

@@ -1,14 +1,14 @@
-import ArgumentParser
+import ArgumentParsing
 
 /// What the command line can say about running the broker.
 struct ServeOptions: ParsableArguments {
     @Option(
         name: [.short, .customLong("config-file")], help: ArgumentHelp("The configuration file.", valueName: "file"),
-        completion: .file())
+        completion: .file)
     var configFile: String?
 
     @Option(
-        name: [.short, .long], parsing: .singleValue,
+        name: .shortAndLong,
         help: "A port from 1 to 65535 to listen on where the file opens none; may be given up to 10 times.")
     var port: [UInt16] = []
 
@@ -30,7 +30,7 @@ struct ServeOptions: ParsableArguments {
     @Option(
         name: .customLong("tls-keylog"),
         help: ArgumentHelp("Append the secrets of all TLS connections to a file, for debugging with Wireshark.", valueName: "file"),
-        completion: .file())
+        completion: .file)
     var tlsKeyLog: String?
 
     @Flag(help: "Start a damaged store with what is intact; a copy of the damaged files is kept.")

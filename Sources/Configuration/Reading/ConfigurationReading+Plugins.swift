@@ -1,3 +1,4 @@
+import Platform
 extension ConfigurationReading {
     /// Whom a `plugin` line serves that stands where the cursor is.
     mutating func pluginScope(_ line: ConfigurationLine, _ cursor: SectionCursor) -> PluginDraft.Scope? {

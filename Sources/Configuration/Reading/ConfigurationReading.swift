@@ -1,3 +1,4 @@
+import Platform
 /// One reading of a configuration: what was understood so far.
 ///
 ///     readMainFile ─► handle (each line) ─► set / open / include … ─► finish

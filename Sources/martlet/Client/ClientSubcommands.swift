@@ -1,11 +1,11 @@
-import ArgumentParser
+import ArgumentParsing
 import ClientCommands
 
 /// `martlet pub`: publishes a message, or many.
 struct PubCommand: ClientSubcommand {
     static let command = ClientCommand.pub
     static let configuration = CommandConfiguration(
-        commandName: "pub", _superCommandName: "martlet",
+        commandName: "pub",
         abstract: "Publish a message, a file, or the lines of standard input.",
         discussion: """
             Takes the options of mosquitto_pub, and reads defaults from its file, ~/.config/mosquitto_pub.
@@ -17,14 +17,14 @@ struct PubCommand: ClientSubcommand {
 
             \(exitCodes)
             """,
-        helpNames: .long)
+        hasShortHelp: false)
 }
 
 /// `martlet sub`: prints messages.
 struct SubCommand: ClientSubcommand {
     static let command = ClientCommand.sub
     static let configuration = CommandConfiguration(
-        commandName: "sub", _superCommandName: "martlet",
+        commandName: "sub",
         abstract: "Subscribe, and print the messages that come.",
         discussion: """
             Takes the options of mosquitto_sub, and reads defaults from its file, ~/.config/mosquitto_sub. A connection that is lost is made again \
@@ -39,14 +39,14 @@ struct SubCommand: ClientSubcommand {
 
             \(exitCodes)
             """,
-        helpNames: .long)
+        hasShortHelp: false)
 }
 
 /// `martlet request`: asks, and prints the answer.
 struct RequestCommand: ClientSubcommand {
     static let command = ClientCommand.request
     static let configuration = CommandConfiguration(
-        commandName: "request", _superCommandName: "martlet",
+        commandName: "request",
         abstract: "Send a request, and print the answer.",
         discussion: """
             Takes the options of mosquitto_rr, and reads defaults from its file, ~/.config/mosquitto_rr. The answer is awaited on the topic of -e; with \
@@ -58,14 +58,14 @@ struct RequestCommand: ClientSubcommand {
 
             \(exitCodes)
             """,
-        helpNames: .long)
+        hasShortHelp: false)
 }
 
 /// `martlet respond`: answers requests.
 struct RespondCommand: ClientSubcommand {
     static let command = ClientCommand.respond
     static let configuration = CommandConfiguration(
-        commandName: "respond", _superCommandName: "martlet",
+        commandName: "respond",
         abstract: "Answer requests, with one message or with what a command writes.",
         discussion: """
             Connects as martlet sub does. The command is run for each request; it finds the request's topic in MARTLET_TOPIC, the answer's in \
@@ -76,14 +76,14 @@ struct RespondCommand: ClientSubcommand {
 
             \(exitCodes)
             """,
-        helpNames: .long)
+        hasShortHelp: false)
 }
 
 /// `martlet mirror`: shows topics live.
 struct MirrorCommand: ClientSubcommand {
     static let command = ClientCommand.mirror
     static let configuration = CommandConfiguration(
-        commandName: "mirror", _superCommandName: "martlet",
+        commandName: "mirror",
         abstract: "Show topics and their latest messages as a tree that lives.",
         discussion: """
             Each topic with its latest message, an R if the broker keeps it, its age and its rate; what has just changed stands out. Where standard \
@@ -100,7 +100,7 @@ struct MirrorCommand: ClientSubcommand {
 
             \(exitCodes)
             """,
-        helpNames: .long)
+        hasShortHelp: false)
 }
 
 private let exitCodes = """

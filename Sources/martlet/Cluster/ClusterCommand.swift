@@ -1,10 +1,9 @@
-import ArgumentParser
+import ArgumentParsing
 
 /// `martlet cluster`: what concerns several brokers that are one.
 struct ClusterCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster",
-        _superCommandName: "martlet",
         abstract: "Try out a cluster: nodes and NATS servers on this machine.",
         subcommands: [ClusterDevCommand.self])
 }

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Glibc
 import Platform
 
@@ -35,7 +35,7 @@ struct ClusterDevCommand: ParsableCommand {
     var directory: String?
 
     @Option(
-        help: ArgumentHelp("The program nats-server. (default: the one on the PATH)", valueName: "path"), completion: .file())
+        help: ArgumentHelp("The program nats-server. (default: the one on the PATH)", valueName: "path"), completion: .file)
     var nats: String?
 
     @Flag(

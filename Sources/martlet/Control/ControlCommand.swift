@@ -1,11 +1,10 @@
-import ArgumentParser
+import ArgumentParsing
 import ControlCommands
 
 /// `martlet ctl`: sees and steers a broker that runs.
 struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ctl",
-        _superCommandName: "martlet",
         abstract: "See and steer a broker that runs: its clients, queues, retained messages, log.",
         discussion: """
             It asks the broker's HTTP API: over the Unix socket /run/martlet/http.sock if that is there, where root and the broker's own \
@@ -68,9 +67,9 @@ struct RowCount: ParsableArguments {
 
 /// Client Identifiers, and other names, for a shell.
 enum ClientCompletion {
-    static let kind = CompletionKind.custom { words, _, prefix in control(asIn: words)?.completions(of: prefix) ?? [] }
+    static let kind = CompletionKind.custom { words, prefix in control(asIn: words)?.completions(of: prefix) ?? [] }
     /// The names of bridges.
-    static let bridges = CompletionKind.custom { words, _, prefix in control(asIn: words)?.bridgeCompletions(of: prefix) ?? [] }
+    static let bridges = CompletionKind.custom { words, prefix in control(asIn: words)?.bridgeCompletions(of: prefix) ?? [] }
 
     /// Asks the broker that the words name; nobody waits long for it, and nothing is said when it does not answer.
     private static func control(asIn words: [String]) -> Control? {

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 import ControlCommands
 import Glibc
@@ -10,19 +10,19 @@ struct ControlOptions: ParsableArguments {
     @Option(
         name: [.short, .customLong("config-file")],
         help: ArgumentHelp("The broker's configuration: its listener with protocol http_api is asked.", valueName: "file"),
-        completion: .file())
+        completion: .file)
     var configFile: String?
 
     @Option(help: ArgumentHelp("Where the broker's API is: http://host:port or https://host:port.", valueName: "url"))
     var url: String?
 
-    @Option(help: ArgumentHelp("The Unix socket of the broker's API.", valueName: "path"), completion: .file())
+    @Option(help: ArgumentHelp("The Unix socket of the broker's API.", valueName: "path"), completion: .file)
     var socket: String?
 
     @Option(help: "A token, which other users of this machine can see here. (default: MARTLET_TOKEN of the environment)")
     var token: String?
 
-    @Option(help: ArgumentHelp("A file whose first line is a token.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("A file whose first line is a token.", valueName: "file"), completion: .file)
     var tokenFile: String?
 
     @OptionGroup var certificates: CertificateOptions

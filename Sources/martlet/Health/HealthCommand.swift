@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 import Glibc
 import MQTTCodec
@@ -9,7 +9,6 @@ import Transports
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
-        _superCommandName: "martlet",
         abstract: "Ask a broker whether it is well: connect, log in, ping; exits with 0 if it answers, else with 1.",
         discussion: """
             Without options it asks port 1883 of this machine; with -c the listener of the configuration that is the easiest to ask. A broker \
@@ -20,7 +19,7 @@ struct HealthCommand: ParsableCommand {
     @Option(
         name: [.short, .customLong("config-file")],
         help: ArgumentHelp("The broker's configuration: one of its listeners is asked.", valueName: "file"),
-        completion: .file())
+        completion: .file)
     var configFile: String?
 
     @Option(help: "The broker's host. (default: 127.0.0.1)")
@@ -29,7 +28,7 @@ struct HealthCommand: ParsableCommand {
     @Option(name: [.short, .long], help: "The broker's port. (default: 1883, with --tls 8883)")
     var port: UInt16?
 
-    @Option(help: ArgumentHelp("The broker's Unix socket, in place of host and port.", valueName: "path"), completion: .file())
+    @Option(help: ArgumentHelp("The broker's Unix socket, in place of host and port.", valueName: "path"), completion: .file)
     var socket: String?
 
     @OptionGroup var connection: ConnectionOptions
@@ -37,7 +36,7 @@ struct HealthCommand: ParsableCommand {
     @Option(name: [.short, .long], help: "User name.")
     var user: String?
 
-    @Option(help: ArgumentHelp("A file whose first line is the password.", valueName: "file"), completion: .file())
+    @Option(help: ArgumentHelp("A file whose first line is the password.", valueName: "file"), completion: .file)
     var passwordFile: String?
 
     @Option(help: "Seconds until the answer has to be there.")

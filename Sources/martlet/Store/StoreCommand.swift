@@ -1,10 +1,9 @@
-import ArgumentParser
+import ArgumentParsing
 
 /// `martlet store`: looks after the files that the broker keeps its state in.
 struct StoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store",
-        _superCommandName: "martlet",
         abstract: "Check, show, copy and import what the broker keeps.",
         discussion: """
             The store is the file martlet.db, with what stands beside it, in the directory that persistence_location names; with \

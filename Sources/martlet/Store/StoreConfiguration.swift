@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 
 /// The broker's configuration, as far as it says something about the store.
@@ -7,7 +7,7 @@ struct StoreConfiguration: ParsableArguments {
         name: [.short, .customLong("config-file")],
         help: ArgumentHelp(
             "The broker's configuration: its persistence_location is the directory, if none is named.", valueName: "file"),
-        completion: .file())
+        completion: .file)
     var configFile: String?
 
     /// Throws if there is neither a configuration nor a directory that the command line names.

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Persistence
 
 /// How a command ends that cannot do its work on a store.

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 import Persistence
 
@@ -16,7 +16,7 @@ struct StoreImportCommand: ParsableCommand {
         help: ArgumentHelp(
             "mosquitto's file, such as /var/lib/mosquitto/mosquitto.db, or mosquitto.sqlite3 of its persist-sqlite plug-in.",
             valueName: "mosquitto.db"),
-        completion: .file())
+        completion: .file)
     var file: String
 
     @OptionGroup var place: StorePlace

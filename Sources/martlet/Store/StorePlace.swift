@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Persistence
 
 /// Where a store is: in the directory that is named, or where the broker's configuration has it. A store that is not called martlet.db is

@@ -44,7 +44,7 @@ def commands(described: dict, *names: str):
 
 def test_every_command_and_its_options_are_described(program, pages):
     def described(*names: str) -> dict:
-        return json.loads(run(program, *names, "--experimental-dump-help").stdout)["command"]
+        return json.loads(run(program, *names, "--help-json").stdout)["command"]
 
     top = described()
     found = [((), {**top, "subcommands": []})]
