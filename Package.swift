@@ -2,13 +2,16 @@
 import PackageDescription
 
 /// The rules that every target keeps: the Swift 6 language mode, no warning left standing, and imports that say what they bring.
-let house: [SwiftSetting] = [
+let rules: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
+
+/// The product's. Regular expressions are not imported unasked: a search for a text in a text would bring a megabyte of them.
+let house: [SwiftSetting] = rules + [.unsafeFlags(["-Xfrontend", "-disable-implicit-string-processing-module-import"])]
 
 /// The targets on the way of a message. Dynamic exclusivity checks cost 23 ns at each access of a field that another module can
 /// see; debug and test builds keep them.
@@ -209,52 +212,52 @@ let package = Package(
             ]),
 
         // Tests, and the doubles that they share.
-        .target(name: "TestBasics", dependencies: ["SeededRandom"], path: "Tests/TestBasics", swiftSettings: house),
+        .target(name: "TestBasics", dependencies: ["SeededRandom"], path: "Tests/TestBasics", swiftSettings: rules),
         .target(
             name: "MartletTestKit", dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
-            path: "Tests/MartletTestKit", swiftSettings: house),
+            path: "Tests/MartletTestKit", swiftSettings: rules),
         .target(
             name: "NetworkTestKit", dependencies: ["Bytes", "EpollLoop", "Platform", "TestBasics", "Transports"],
-            path: "Tests/NetworkTestKit", swiftSettings: house),
+            path: "Tests/NetworkTestKit", swiftSettings: rules),
         .executableTarget(
-            name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: house,
+            name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: rules,
             linkerSettings: [.linkedLibrary("m")]),
         .executableTarget(
-            name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: house),
+            name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: rules),
         .executableTarget(
-            name: "endurance", dependencies: ["CSQLite", "MartletClient", "Platform"], path: "Tests/Endurance", swiftSettings: house
+            name: "endurance", dependencies: ["CSQLite", "MartletClient", "Platform"], path: "Tests/Endurance", swiftSettings: rules
         ),
-        .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house),
+        .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules),
         .testTarget(
             name: "BrokerCoreTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],
-            swiftSettings: house
+            swiftSettings: rules
         ),
         .testTarget(
             name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit", "TestBasics"],
-            exclude: ["Malformed/Cases", "Statements"], swiftSettings: house),
+            exclude: ["Malformed/Cases", "Statements"], swiftSettings: rules),
         .testTarget(
             name: "FederationTests",
             dependencies: [
                 "BrokerCore", "BrokerSimulation", "Federation", "MQTTCodec", "MartletTestKit", "SeededRandom", "TestBasics",
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "ClusterTests",
             dependencies: ["BrokerCore", "Cluster", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "SeededRandom", "TestBasics"],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
-            name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: house
+            name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules
         ),
         .testTarget(
             name: "ClientStoreTests", dependencies: ["ClientCore", "ClientStore", "MQTTCodec", "Platform", "SQLite", "TestBasics"],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "MartletClientTests",
             dependencies: [
                 "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient", "MartletClientJSON", "Platform",
                 "TestBasics", "Transports",
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "MartletClientServicesTests",
             dependencies: [
@@ -265,67 +268,67 @@ let package = Package(
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "MartletTestingTests",
             dependencies: [
                 "BrokerCore", "ClientCore", "MQTTCodec", "MartletClient", "MartletClientJSON", "MartletTesting", "TestBasics",
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "ClientCommandsTests", dependencies: ["ClientCommands", "MQTTCodec", "MartletClient", "Platform", "TestBasics"],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
-            name: "ControlCommandsTests", dependencies: ["ControlCommands", "HTTP", "Platform", "Transports"], swiftSettings: house),
+            name: "ControlCommandsTests", dependencies: ["ControlCommands", "HTTP", "Platform", "Transports"], swiftSettings: rules),
         .testTarget(
             name: "BenchTests",
             dependencies: [
                 "Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics",
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
-            swiftSettings: house),
-        .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: house),
+            swiftSettings: rules),
+        .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: rules),
         .testTarget(
             name: "HTTPServerTests", dependencies: ["EpollLoop", "HTTP", "HTTPServer", "NetworkTestKit", "Platform", "Transports"],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
                 "Administration", "BrokerCore", "BrokerSimulation", "Bytes", "HTTP", "JSON", "JSONReader", "MQTTCodec",
                 "MartletTestKit",
             ],
-            swiftSettings: house),
-        .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: house),
-        .testTarget(name: "JSONTests", dependencies: ["JSON", "JSONReader"], swiftSettings: house),
-        .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: house),
-        .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: house),
+            swiftSettings: rules),
+        .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: rules),
+        .testTarget(name: "JSONTests", dependencies: ["JSON", "JSONReader"], swiftSettings: rules),
+        .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: rules),
+        .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: rules),
         .testTarget(
             name: "TransportsTests", dependencies: ["Bytes", "COpenSSL", "EpollLoop", "MartletTestKit", "Platform", "Transports"],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "NATSClientTests",
             dependencies: [
                 "Cryptography", "EpollLoop", "JSON", "JSONReader", "NATSClient", "Platform", "SeededRandom", "Transports",
             ],
-            swiftSettings: house),
-        .testTarget(name: "ArgumentParsingTests", dependencies: ["ArgumentParsing"], swiftSettings: house),
-        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: house),
+            swiftSettings: rules),
+        .testTarget(name: "ArgumentParsingTests", dependencies: ["ArgumentParsing"], swiftSettings: rules),
+        .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: rules),
         .testTarget(
             name: "SecurityTests",
             dependencies: ["BrokerCore", "Bytes", "Cryptography", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "DynamicSecurityTests",
             dependencies: [
                 "BrokerCore", "DynamicSecurity", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform", "Security",
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "PersistenceTests",
             dependencies: [
                 "BrokerCore", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "SQLite", "TestBasics",
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
@@ -335,7 +338,7 @@ let package = Package(
                 "Persistence", "Platform", "TestBasics",
                 "Security", "Transports",
             ],
-            swiftSettings: house),
+            swiftSettings: rules),
     ]
 )
 

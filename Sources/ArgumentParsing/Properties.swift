@@ -3,27 +3,29 @@ protocol DeclaredArgument {
     func definitions(of property: String) -> [ArgumentDefinition]
 }
 
-private final class Box<Value> {
+/// What a wrapped property declares, and its value. A class: commands have dozens of such properties, and are copied.
+private final class Declaration<Value> {
     /// nil until a value without a default has been given; the parser has checked that before anybody reads it.
-    var value: Value?
+    private var storage: Value?
+    private var definition: ArgumentDefinition
+    private let names: NameSpecification?
 
-    init(_ value: Value?) { self.value = value }
-}
+    var value: Value {
+        guard let storage else { preconditionFailure("an argument is read before it was parsed") }
+        return storage
+    }
 
-/// What an option or a positional argument has in common: how a word becomes a value, or one more of a list.
-private struct Declaration<Value> {
-    let box: Box<Value>
-    /// All but its names.
-    var definition: ArgumentDefinition
-
-    init<Element: ExpressibleByArgument>(
-        _ kind: ArgumentDefinition.Kind, _ value: Value?, shown: Element?, of: Element.Type, parsing: ArgumentParsingStrategy,
-        help: ArgumentHelp?, completion: CompletionKind?, put: @escaping (Element, inout Value?) -> Void
+    /// One of whose words each is an element: `put` makes it the value, or one more of it.
+    convenience init<Element: ExpressibleByArgument>(
+        _ kind: ArgumentDefinition.Kind, _ names: NameSpecification?, _ value: Value?, shown: Element?, of: Element.Type,
+        isRepeating: Bool = false, parsing: ArgumentParsingStrategy, help: ArgumentHelp?, completion: CompletionKind?,
+        put: @escaping (Element, inout Value?) -> Void
     ) {
-        self.init(kind, value, parsing: parsing, help: help, completion: completion) { text, value in
+        self.init(kind, names, value, parsing: parsing, help: help, completion: completion) { text, value in
             guard let element = Element(argument: text) else { throw ArgumentProblem.Invalid(values: Element.allValueStrings) }
             put(element, &value)
         }
+        definition.isRepeating = isRepeating
         definition.values = Element.allValueStrings
         let text = shown?.defaultValueDescription ?? ""
         definition.defaultValue = text.isEmpty ? nil : text
@@ -31,19 +33,19 @@ private struct Declaration<Value> {
     }
 
     init(
-        _ kind: ArgumentDefinition.Kind, _ value: Value?, parsing: ArgumentParsingStrategy, help: ArgumentHelp?,
-        completion: CompletionKind?, take: @escaping (String, inout Value?) throws -> Void
+        _ kind: ArgumentDefinition.Kind, _ names: NameSpecification?, _ value: Value?, parsing: ArgumentParsingStrategy,
+        help: ArgumentHelp?, completion: CompletionKind?, take: @escaping (String, inout Value?) throws -> Void
     ) {
-        let box = Box(value)
-        self.box = box
+        storage = value
+        self.names = names
         definition = ArgumentDefinition(kind, names: [], valueName: "", help: help ?? "")
         definition.parsing = parsing
         definition.completion = completion ?? .none
         definition.isOptional = value != nil
-        definition.take = { text in try take(text ?? "", &box.value) }
+        definition.take = { [unowned self] text in try take(text ?? "", &storage) }
     }
 
-    func named(_ property: String, _ names: NameSpecification?) -> [ArgumentDefinition] {
+    func definitions(of property: String) -> [ArgumentDefinition] {
         var named = definition
         named.names = names?.names(of: property) ?? []
         if named.valueName.isEmpty { named.valueName = Self.valueName(of: named.names) ?? NameSpecification.dashed(property) }
@@ -55,30 +57,23 @@ private struct Declaration<Value> {
         for case .short(let letter) in names { return String(letter) }
         return nil
     }
-
-    var value: Value {
-        guard let value = box.value else { preconditionFailure("an argument is read before it was parsed") }
-        return value
-    }
 }
 
 /// `--name value`.
 @propertyWrapper
 package struct Option<Value>: DeclaredArgument {
     private let declaration: Declaration<Value>
-    private let names: NameSpecification
 
     package var wrappedValue: Value { declaration.value }
 
-    func definitions(of property: String) -> [ArgumentDefinition] { declaration.named(property, names) }
+    func definitions(of property: String) -> [ArgumentDefinition] { declaration.definitions(of: property) }
 
     package init(
         wrappedValue: Value, name: NameSpecification = .long, parsing: ArgumentParsingStrategy = .next, help: ArgumentHelp? = nil,
         completion: CompletionKind? = nil
     ) where Value: ExpressibleByArgument {
-        names = name
         declaration = Declaration(
-            .option, wrappedValue, shown: wrappedValue, of: Value.self, parsing: parsing, help: help, completion: completion
+            .option, name, wrappedValue, shown: wrappedValue, of: Value.self, parsing: parsing, help: help, completion: completion
         ) { $1 = $0 }
     }
 
@@ -87,9 +82,8 @@ package struct Option<Value>: DeclaredArgument {
         name: NameSpecification = .long, parsing: ArgumentParsingStrategy = .next, help: ArgumentHelp? = nil,
         completion: CompletionKind? = nil
     ) where Value == Element? {
-        names = name
         declaration = Declaration(
-            .option, .some(nil), shown: nil, of: Element.self, parsing: parsing, help: help, completion: completion
+            .option, name, .some(nil), shown: nil, of: Element.self, parsing: parsing, help: help, completion: completion
         ) { $1 = .some($0) }
     }
 
@@ -99,12 +93,10 @@ package struct Option<Value>: DeclaredArgument {
         help: ArgumentHelp? = nil,
         completion: CompletionKind? = nil
     ) where Value == [Element] {
-        names = name
-        var declaration = Declaration<Value>(
-            .option, wrappedValue, shown: nil, of: Element.self, parsing: parsing, help: help, completion: completion
+        declaration = Declaration(
+            .option, name, wrappedValue, shown: nil, of: Element.self, isRepeating: true, parsing: parsing, help: help,
+            completion: completion
         ) { $1 = ($1 ?? []) + [$0] }
-        declaration.definition.isRepeating = true
-        self.declaration = declaration
     }
 
     /// One whose text `transform` reads, which throws `ValidationError` when it cannot.
@@ -112,8 +104,7 @@ package struct Option<Value>: DeclaredArgument {
         wrappedValue: Value, name: NameSpecification = .long, help: ArgumentHelp? = nil, completion: CompletionKind? = nil,
         transform: @escaping (String) throws -> Value
     ) {
-        names = name
-        declaration = Declaration(.option, wrappedValue, parsing: .next, help: help, completion: completion) {
+        declaration = Declaration(.option, name, wrappedValue, parsing: .next, help: help, completion: completion) {
             $1 = try transform($0)
         }
     }
@@ -123,8 +114,7 @@ package struct Option<Value>: DeclaredArgument {
         name: NameSpecification = .long, help: ArgumentHelp? = nil, completion: CompletionKind? = nil,
         transform: @escaping (String) throws -> Element
     ) where Value == Element? {
-        names = name
-        declaration = Declaration(.option, .some(nil), parsing: .next, help: help, completion: completion) {
+        declaration = Declaration(.option, name, .some(nil), parsing: .next, help: help, completion: completion) {
             $1 = .some(try transform($0))
         }
     }
@@ -133,22 +123,14 @@ package struct Option<Value>: DeclaredArgument {
 /// `--name`.
 @propertyWrapper
 package struct Flag: DeclaredArgument {
-    private let box: Box<Bool>
-    private let names: NameSpecification
-    private let help: ArgumentHelp
+    private let declaration: Declaration<Bool>
 
-    package var wrappedValue: Bool { box.value ?? false }
+    package var wrappedValue: Bool { declaration.value }
+
+    func definitions(of property: String) -> [ArgumentDefinition] { declaration.definitions(of: property) }
 
     package init(wrappedValue: Bool, name: NameSpecification = .long, help: ArgumentHelp? = nil) {
-        box = Box(wrappedValue)
-        names = name
-        self.help = help ?? ""
-    }
-
-    func definitions(of property: String) -> [ArgumentDefinition] {
-        var definition = ArgumentDefinition(.flag, names: names.names(of: property), valueName: property, help: help)
-        definition.take = { [box] _ in box.value = true }
-        return [definition]
+        declaration = Declaration(.flag, name, wrappedValue, parsing: .next, help: help, completion: nil) { $1 = true }
     }
 }
 
@@ -159,19 +141,19 @@ package struct Argument<Value>: DeclaredArgument {
 
     package var wrappedValue: Value { declaration.value }
 
-    func definitions(of property: String) -> [ArgumentDefinition] { declaration.named(property, nil) }
+    func definitions(of property: String) -> [ArgumentDefinition] { declaration.definitions(of: property) }
 
     package init(wrappedValue: Value, help: ArgumentHelp? = nil, completion: CompletionKind? = nil)
     where Value: ExpressibleByArgument {
         declaration = Declaration(
-            .positional, wrappedValue, shown: wrappedValue, of: Value.self, parsing: .next, help: help, completion: completion
+            .positional, nil, wrappedValue, shown: wrappedValue, of: Value.self, parsing: .next, help: help, completion: completion
         ) { $1 = $0 }
     }
 
     /// One that has to be given.
     package init(help: ArgumentHelp? = nil, completion: CompletionKind? = nil) where Value: ExpressibleByArgument {
         declaration = Declaration(
-            .positional, nil, shown: nil, of: Value.self, parsing: .next, help: help, completion: completion
+            .positional, nil, nil, shown: nil, of: Value.self, parsing: .next, help: help, completion: completion
         ) { $1 = $0 }
     }
 
@@ -180,7 +162,7 @@ package struct Argument<Value>: DeclaredArgument {
         help: ArgumentHelp? = nil, completion: CompletionKind? = nil
     ) where Value == Element? {
         declaration = Declaration(
-            .positional, .some(nil), shown: nil, of: Element.self, parsing: .next, help: help, completion: completion
+            .positional, nil, .some(nil), shown: nil, of: Element.self, parsing: .next, help: help, completion: completion
         ) { $1 = .some($0) }
     }
 
@@ -189,22 +171,20 @@ package struct Argument<Value>: DeclaredArgument {
         wrappedValue: [Element], parsing: ArgumentParsingStrategy = .next, help: ArgumentHelp? = nil,
         completion: CompletionKind? = nil
     ) where Value == [Element] {
-        var declaration = Declaration<Value>(
-            .positional, wrappedValue, shown: nil, of: Element.self, parsing: parsing, help: help, completion: completion
+        declaration = Declaration(
+            .positional, nil, wrappedValue, shown: nil, of: Element.self, isRepeating: true, parsing: parsing, help: help,
+            completion: completion
         ) { $1 = ($1 ?? []) + [$0] }
-        declaration.definition.isRepeating = true
-        self.declaration = declaration
     }
 
     /// At least one.
     package init<Element: ExpressibleByArgument>(
         help: ArgumentHelp? = nil, completion: CompletionKind? = nil
     ) where Value == [Element] {
-        var declaration = Declaration<Value>(
-            .positional, nil, shown: nil, of: Element.self, parsing: .next, help: help, completion: completion
+        declaration = Declaration(
+            .positional, nil, nil, shown: nil, of: Element.self, isRepeating: true, parsing: .next, help: help,
+            completion: completion
         ) { $1 = ($1 ?? []) + [$0] }
-        declaration.definition.isRepeating = true
-        self.declaration = declaration
     }
 }
 

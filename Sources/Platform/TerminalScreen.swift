@@ -11,7 +11,7 @@ public struct TerminalScreen: Equatable, Sendable {
     public init?(_ descriptor: Int32) {
         guard isatty(descriptor) == 1, Self.variable("TERM") != "dumb" else { return nil }
         let locale = [Self.variable("LC_ALL"), Self.variable("LC_CTYPE"), Self.variable("LANG")].first { !$0.isEmpty } ?? ""
-        isUnicode = locale.lowercased().contains("utf-8") || locale.lowercased().contains("utf8")
+        isUnicode = locale.lowercased().holds("utf-8") || locale.lowercased().holds("utf8")
         isColored = Self.variable("NO_COLOR").isEmpty
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParsing
 import Configuration
+import Platform
 
 /// `martlet options`: prints what a configuration file may say.
 struct OptionsCommand: ParsableCommand {
@@ -15,7 +16,7 @@ struct OptionsCommand: ParsableCommand {
     var part: String?
 
     func run() throws {
-        let found = ConfigurationOption.all.filter { option in part.map { option.name.contains($0.lowercased()) } ?? true }
+        let found = ConfigurationOption.all.filter { option in part.map { option.name.holds($0.lowercased()) } ?? true }
         guard !found.isEmpty else {
             Console.complain("Error: no option's name holds \"\(part ?? "")\".")
             throw ExitCode(1)

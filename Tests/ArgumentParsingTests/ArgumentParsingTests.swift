@@ -26,7 +26,7 @@ private struct Recipe: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("Degrees.", valueName: "degrees"))
     var temperature = 180
 
-    @Option(name: .shortAndLong, help: "How hot.")
+    @Option(name: [.customShort("H"), .long], help: "How hot.")
     var heat: Heat?
 
     @Option(name: .customLong("for"), help: "How long.", transform: Self.minutes)
@@ -163,7 +163,7 @@ private func complaint(_ words: String...) -> String? {
                 OPTIONS:
                   -t, --temperature <degrees>
                                           Degrees. (default: 180)
-                  -h, --heat <heat>       How hot. (values: low, high)
+                  -H, --heat <heat>       How hot. (values: low, high)
                   --for <for>             How long.
                   -s <s>
                   -v, --verbose

@@ -1,3 +1,5 @@
+import Platform
+
 internal import HTTP
 
 /// What a request has to keep whoever sends it: pages of other sites must not use a browser's rights.
@@ -30,7 +32,7 @@ enum RequestRules {
         }
         // Not a browser.
         guard let origin else { return }
-        guard let scheme = origin.firstRange(of: "://"),
+        guard let scheme = origin.firstPlace(of: "://"),
             origin[scheme.upperBound...].lowercased() == request.host
         else {
             throw refusal

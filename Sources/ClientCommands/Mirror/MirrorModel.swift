@@ -152,8 +152,8 @@ extension MirrorModel {
     private func isShown(_ node: TopicTree.Node, _ path: String) -> Bool {
         if filter.isEmpty { return true }
         let wanted = filter.lowercased()
-        if path.lowercased().contains(wanted) { return true }
-        if let leaf = node.leaf, PayloadText.line(leaf.payload, columns: 200).lowercased().contains(wanted) { return true }
+        if path.lowercased().holds(wanted) { return true }
+        if let leaf = node.leaf, PayloadText.line(leaf.payload, columns: 200).lowercased().holds(wanted) { return true }
         return node.children.contains { isShown($0, path + "/" + $0.name) }
     }
 

@@ -1,3 +1,5 @@
+import Platform
+
 internal import HTTP
 internal import JSON
 internal import JSONReader
@@ -73,7 +75,7 @@ extension Control {
     public func followTrace(_ id: String) throws(ControlError) {
         try service.follow(ControlRequest(["traces", id, "stream"])) { event in
             if event.event == "end" {
-                if !output.isJSON, event.data.contains("\"full\"") { output.say("The trace's file is full.") }
+                if !output.isJSON, event.data.holds("\"full\"") { output.say("The trace's file is full.") }
                 return false
             }
             if output.isJSON { output.put(event.data.utf8) } else { sayTraceLine(event.data.utf8) }

@@ -1,3 +1,5 @@
+import Platform
+
 internal import JSON
 
 /// A command on dynamic security as one types it: mosquitto_ctrl's verbs, and the arguments that each takes.
@@ -50,7 +52,7 @@ public struct SecurityVerb: Sendable, Equatable {
                 description: "\(word) is no verb of dynamic security; there are \(Self.table.map(\.verb).joined(separator: ", ")).")
         }
         var given = Array(words.dropFirst())
-        if let password, given.count == 1, row.arguments.dropFirst().first?.contains("password") == true { given.append(password) }
+        if let password, given.count == 1, row.arguments.dropFirst().first?.holds("password") == true { given.append(password) }
         let needed = row.arguments.filter { $0.first != "[" }.count
         guard (needed...row.arguments.count).contains(given.count) else {
             let usage = Self.help.first { $0.split(separator: " ").first.map(String.init) == row.verb } ?? row.verb

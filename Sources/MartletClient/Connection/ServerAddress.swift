@@ -1,3 +1,4 @@
+import Platform
 public import Transports
 
 /// Where a server is, and what carries the connection.
@@ -44,10 +45,8 @@ public struct ServerAddress: Sendable {
             return .unix(path: path)
         }
         var (rest, scheme) = (text, "mqtt")
-        if let range = text.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false) as [Substring]?,
-            range.count == 2
-        {
-            (scheme, rest) = (range[0].lowercased(), String(range[1]))
+        if let mark = text.firstPlace(of: "://") {
+            (scheme, rest) = (text[..<mark.lowerBound].lowercased(), String(text[mark.upperBound...]))
         }
         guard let (usesTLS, isWebSocket, usualPort) = schemes[scheme] else {
             return .invalid(text: text, reason: "it begins with mqtt://, mqtts://, ws://, wss:// or unix:")

@@ -108,7 +108,7 @@ struct ConnectionAttempts {
     private static func address(_ name: String, like server: ServerAddress) -> ServerAddress? {
         guard case .network(_, _, let usesTLS, let path) = server.kind else { return nil }
         let scheme = path == nil ? (usesTLS ? "mqtts" : "mqtt") : (usesTLS ? "wss" : "ws")
-        let text = name.contains("://") ? name : "\(scheme)://\(name)\(path ?? "")"
+        let text = name.holds("://") ? name : "\(scheme)://\(name)\(path ?? "")"
         guard let address = try? ServerAddress(text) else { return nil }
         // Nobody sends a password in the clear because a server says so.
         if usesTLS, case .network(_, _, usesTLS: false, _) = address.kind { return nil }

@@ -162,7 +162,7 @@ extension Server {
 
     /// Whether what an option says is for nobody's eyes.
     private static func isSecret(_ name: String) -> Bool {
-        name == "bridge_psk" || name == "martlet_cluster_token" || (name.contains("password") && !name.hasSuffix("_file"))
-            || name.contains("secret")
+        name == "bridge_psk" || name == "martlet_cluster_token" || (name.holds("password") && !name.hasSuffix("_file"))
+            || name.holds("secret")
     }
 }

@@ -1,5 +1,6 @@
 internal import Bytes
 public import JSON
+import Platform
 internal import JSONReader
 
 /// Why JetStream has not done what it was asked.
@@ -31,7 +32,7 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
         switch errorCode {
         case 10_002, 10_023, 10_028, 10_047: true
         // Of this one the text says which: a store may also be about to close.
-        case 10_077: text.hasPrefix("maximum ") || text.contains("no space left")
+        case 10_077: text.hasPrefix("maximum ") || text.holds("no space left")
         default: false
         }
     }

@@ -1,3 +1,5 @@
+import Platform
+
 internal import MQTTCodec
 
 /// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # or hold no colon say nothing.
@@ -47,7 +49,7 @@ public struct PasswordFile: Sendable {
             do throws(PasswordHash.Complaint) {
                 hashes[user] = try PasswordHash(text)
             } catch {
-                let words = error.words.replacing("passwd -U FILE", with: "passwd -U \(file)")
+                let words = error.words.replacing(every: "passwd -U FILE", by: "passwd -U \(file)")
                 let remedy = words == error.words ? " Set it anew: martlet passwd \(file) \(user)." : ""
                 lines.report("the hash of the password of \(user) \(words)\(remedy)", line: line.number)
             }

@@ -19,7 +19,7 @@ enum TLSFiles {
         let mismatch = "the key does not match the certificate in \(certificateFile.map { FullPath.of($0) } ?? "certfile")"
         guard SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1 else {
             let reason = OpenSSLErrors.take(or: "it holds no key")
-            throw TLSFailure(option: "keyfile", value: path, reason: reason.contains("mismatch") ? mismatch : reason)
+            throw TLSFailure(option: "keyfile", value: path, reason: reason.holds("mismatch") ? mismatch : reason)
         }
         guard SSL_CTX_check_private_key(context) == 1 else {
             OpenSSLErrors.clear()

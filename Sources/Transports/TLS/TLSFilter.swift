@@ -1,5 +1,6 @@
 internal import Bytes
 internal import COpenSSL
+internal import Platform
 
 /// One side of TLS.
 ///
@@ -131,7 +132,7 @@ final class TLSFilter: StreamFilter {
         let words = OpenSSLErrors.take(or: "the connection broke with code \(code)")
         if let plain = plainWords { return FilterRefusal(.tls, plain) }
         guard !isOpen, verification != X509_V_OK, let detail = X509_verify_cert_error_string(Int(verification)) else {
-            let isOfLogin = !isOpen && ["certificate", "psk"].contains { words.contains($0) } && !words.contains("alert")
+            let isOfLogin = !isOpen && ["certificate", "psk"].contains { words.holds($0) } && !words.holds("alert")
             return FilterRefusal(.tls, words, isOfLogin: isOfLogin)
         }
         return FilterRefusal(.tls, "\(words): \(String(cString: detail))", isOfLogin: true)

@@ -203,7 +203,7 @@ struct DevCluster {
     }
 
     private static func quoted(_ word: String) -> String {
-        word.allSatisfy { $0.isLetter || $0.isNumber || "/._-+".contains($0) } ? word : "'\(word.replacing("'", with: "'\\''"))'"
+        word.allSatisfy { $0.isLetter || $0.isNumber || "/._-+".contains($0) } ? word : "'\(word.replacing(every: "'", by: "'\\''"))'"
     }
 
     private static let longMilliseconds = 3_600_000
