@@ -1,6 +1,5 @@
-import Platform
-
 internal import HTTP
+import Platform
 
 /// What a request has to keep whoever sends it: pages of other sites must not use a browser's rights.
 enum RequestRules {

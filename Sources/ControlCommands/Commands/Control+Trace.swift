@@ -1,8 +1,7 @@
-import Platform
-
 internal import HTTP
 internal import JSON
 internal import JSONReader
+import Platform
 
 /// What is traced, and what of the payloads.
 public struct TraceChoice: Sendable {

@@ -1,6 +1,5 @@
-import Platform
-
 internal import JSON
+import Platform
 
 /// A command on dynamic security as one types it: mosquitto_ctrl's verbs, and the arguments that each takes.
 public struct SecurityVerb: Sendable, Equatable {

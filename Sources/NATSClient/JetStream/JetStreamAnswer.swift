@@ -1,7 +1,7 @@
 internal import Bytes
 public import JSON
-import Platform
 internal import JSONReader
+import Platform
 
 /// Why JetStream has not done what it was asked.
 public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertible {

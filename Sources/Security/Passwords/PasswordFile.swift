@@ -1,6 +1,5 @@
-import Platform
-
 internal import MQTTCodec
+import Platform
 
 /// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # or hold no colon say nothing.
 ///

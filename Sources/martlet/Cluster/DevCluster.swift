@@ -203,7 +203,8 @@ struct DevCluster {
     }
 
     private static func quoted(_ word: String) -> String {
-        word.allSatisfy { $0.isLetter || $0.isNumber || "/._-+".contains($0) } ? word : "'\(word.replacing(every: "'", by: "'\\''"))'"
+        let isPlain = word.allSatisfy { $0.isLetter || $0.isNumber || "/._-+".contains($0) }
+        return isPlain ? word : "'\(word.replacing(every: "'", by: "'\\''"))'"
     }
 
     private static let longMilliseconds = 3_600_000

@@ -18,6 +18,10 @@ def identifier(binary: Path) -> str:
     return re.search(r"Build ID: (\w+)", notes)[1]
 
 
+def sections(binary: Path) -> str:
+    return subprocess.run(["readelf", "--sections", "--wide", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
 def install(program, destination: Path, **environment: str):
     subprocess.run(
         [REPOSITORY / "config/packaging/install"], check=True,
@@ -42,15 +46,34 @@ def test_everything_is_in_its_place(installed):
         assert file in files
 
 
-def test_the_debug_information_is_apart_and_found_by_its_build_id(installed, program):
-    binary = installed / "opt/martlet/bin/martlet"
+@pytest.fixture
+def debuggable(program, tmp_path) -> Path:
+    """A program with debug information and a build-id that does what the broker does: `make build` makes none, packages have it."""
+    source = tmp_path / "program.c"
+    source.write_text(f'#include <unistd.h>\nint main(int count, char **words) {{ return execv("{program.path}", words); }}\n')
+    binary = tmp_path / "program"
+    subprocess.run(["cc", "-g", "-Wl,--build-id=sha1", "-o", binary, source], check=True)
+    return binary
+
+
+def test_debug_information_is_apart_and_found_by_its_build_id(debuggable, tmp_path):
+    subprocess.run(
+        [REPOSITORY / "config/packaging/install"], check=True,
+        env={**os.environ, "BINARY": str(debuggable), "DESTDIR": str(tmp_path / "root"), "PREFIX": "/opt/martlet"},
+    )  # fmt: skip
+    binary = tmp_path / "root/opt/martlet/bin/martlet"
     name = identifier(binary)
-    assert name == identifier(Path(program.path))
-    apart = installed / f"opt/martlet/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug"
-    sections = subprocess.run(["readelf", "--sections", "--wide", apart], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert ".debug_info" in sections
-    sections = subprocess.run(["readelf", "--sections", "--wide", binary], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert ".debug_info" not in sections and ".symtab" not in sections
+    assert name == identifier(debuggable)
+    apart = tmp_path / f"root/opt/martlet/lib/debug/.build-id/{name[:2]}/{name[2:]}.debug"
+    assert ".debug_info" in sections(apart)
+    assert ".debug_info" not in sections(binary) and ".symtab" not in sections(binary)
+
+
+def test_a_binary_without_debug_information_is_stripped_alone(installed, program):
+    binary = installed / "opt/martlet/bin/martlet"
+    assert identifier(binary) == identifier(Path(program.path))
+    assert ".symtab" not in sections(binary)
+    assert (installed / "opt/martlet/lib/debug").exists() == (".debug_info" in sections(Path(program.path)))
 
 
 def test_the_paths_in_the_files_are_those_of_the_installation(installed):
@@ -101,13 +124,20 @@ def test_what_it_says_to_type_makes_the_user_and_gives_it_the_directory(program,
     assert (place.st_gid, place.st_mode & 0o7777) == (int(user[3]), 0o2755)
 
 
+def test_debug_information_has_a_tarball_of_its_own(debuggable, tmp_path):
+    subprocess.run([REPOSITORY / "config/packaging/tarball", debuggable, "1.0.0", tmp_path / "out"], check=True, stdout=subprocess.DEVNULL)
+    (name,) = [path for path in (tmp_path / "out").iterdir() if "-debug" in path.name]
+    with tarfile.open(name) as archive:
+        assert any(member.name.endswith(".debug") for member in archive)
+
+
 def test_the_same_binary_makes_the_same_tarball(program, tmp_path):
     for run in "ab":
         subprocess.run(
             [REPOSITORY / "config/packaging/tarball", program.path, "1.0.0", tmp_path / run], check=True, stdout=subprocess.DEVNULL
         )
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert len(names) == 2
+    assert len(names) == (2 if ".debug_info" in sections(Path(program.path)) else 1)
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False)[0] == names
     name = next(name for name in names if "debug" not in name)
     with tarfile.open(tmp_path / "a" / name) as archive:
