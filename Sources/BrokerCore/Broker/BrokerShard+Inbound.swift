@@ -25,7 +25,7 @@ extension BrokerShard {
         } else {
             completeCutPacket(with: bytes, connection)
         }
-        if connection.state != .connected || connection.inbound.capacity != connection.countedCapacity { recount(connection) }
+        if connection.state != .connected || connection.inbound.capacity != Int(connection.countedCapacity) { recount(connection) }
     }
 
     /// Works off the packets in `bytes`; keeps a cut one at the end.

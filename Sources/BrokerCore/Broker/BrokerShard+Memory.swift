@@ -52,8 +52,8 @@ extension BrokerShard {
         let isMore = held > connection.countedBytes
         tally.inbound += held - connection.countedBytes
         tally.ofNewcomers += ofNewcomer - connection.newcomerBytes
-        (connection.countedBytes, connection.newcomerBytes) = (held, ofNewcomer)
-        connection.countedCapacity = connection.inbound.capacity
+        (connection.countedBytes, connection.isCountedAsNewcomer) = (held, connection.isNewcomer)
+        connection.countedCapacity = UInt32(truncatingIfNeeded: connection.inbound.capacity)
         guard isMore else { return }
         if connection.state == .connected, connection.inbound.capacity > Limits.cutPacketBytesWhenFullMax, isMemoryFull {
             refuse(connection, .quotaExceeded, because: "memory is short, and a packet is large.")
@@ -119,11 +119,12 @@ extension Will {
 extension Session {
     /// The bytes of memory that it takes, without the messages of its queue and its subscriptions.
     var heldBytes: Int {
-        Self.ownBytes + clientIdentifier.bytes.count + (userName?.bytes.count ?? 0) + (will?.heldBytes ?? 0)
+        Self.ownBytes + (extras == nil ? 0 : Self.extrasBytes) + clientIdentifier.bytes.count + (userName?.bytes.count ?? 0) + (will?.heldBytes ?? 0)
             + groups.count * Self.membershipBytes
             + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
     }
 
-    private static let ownBytes = 768
+    private static let ownBytes = 416
+    private static let extrasBytes = 384
     private static let membershipBytes = 256
 }

@@ -246,7 +246,7 @@ extension BrokerShard {
         by view: PublishView, on connection: Connection
     ) -> (reason: ReasonCode, explanation: String)? {
         guard view.qos > .atMostOnce || view.retain, let advertisedLimits = connection.currentAdvertisedLimits else { return nil }
-        let inFlight = connection.version == .v5 ? connection.receivedInFlight : 0
+        let inFlight = connection.version == .v5 ? Int(connection.receivedInFlight) : 0
         return advertisedLimits.with {
             $0.takesAny(whenInFlight: inFlight) ? nil : violation(by: view, of: $0, inFlight: inFlight)
         }

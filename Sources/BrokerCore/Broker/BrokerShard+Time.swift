@@ -27,10 +27,10 @@ extension BrokerShard {
     func armKeepAlive(_ connection: Connection, seconds: UInt16) {
         wheel.disarm(connection.timer)
         connection.timer = TimerWheel.none
-        connection.keepAliveMilliseconds = UInt64(seconds) * 1500
+        connection.keepAliveMilliseconds = UInt32(seconds) * 1500
         connection.lastReceivedAt = now
         guard seconds > 0 else { return }
-        arm(connection, at: now + connection.keepAliveMilliseconds)
+        arm(connection, at: now + UInt64(connection.keepAliveMilliseconds))
     }
 
     /// Its timer fires then, and not when it was to before.
@@ -78,7 +78,7 @@ extension BrokerShard {
             tellRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
             end(connection)
         case .connected:
-            let deadline = connection.lastReceivedAt + connection.keepAliveMilliseconds
+            let deadline = connection.lastReceivedAt + UInt64(connection.keepAliveMilliseconds)
             // Activity since the timer was armed only wrote down its time; the timer follows it now.
             if deadline > now {
                 arm(connection, at: deadline)
@@ -86,7 +86,7 @@ extension BrokerShard {
             }
             // Nothing is read from it meanwhile.
             if connection.hasOpenPacket {
-                arm(connection, at: now + connection.keepAliveMilliseconds)
+                arm(connection, at: now + UInt64(connection.keepAliveMilliseconds))
                 return false
             }
             logConnection(.notice, of: connection, reason: "keep alive") {

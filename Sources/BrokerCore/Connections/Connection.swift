@@ -45,10 +45,16 @@ final class Connection {
     var isAwaitingStore = false
     /// Whether acknowledgements wait until what they stand for is durable.
     var holdsPromises = true
+    /// Whether its client asked for a new session.
+    var isCleanStart = false
+    /// Whether what it holds was counted as a newcomer's.
+    var isCountedAsNewcomer = false
     /// How many packets to it are held until then.
     var heldCount: UInt32 = 0
     /// How many of those are messages.
     var heldPublishCount: UInt32 = 0
+    /// Milliseconds without a packet after which the client is taken for gone; 0 for never.
+    var keepAliveMilliseconds: UInt32 = 0
     /// Whether reason strings and user properties may go with any packet. [MQTT-3.1.2-29 v5]
     var requestsProblemInformation = true
     var isBridge = false
@@ -69,23 +75,17 @@ final class Connection {
     var inbound = InboundBuffer()
     /// The bytes that the shard has counted for what came of it and is kept, and the room in `inbound` at that time.
     var countedBytes = 0
-    var countedCapacity = 0
-    /// The same, while it is not logged in.
-    var newcomerBytes = 0
-    /// Milliseconds without a packet after which the client is taken for gone; 0 for never.
-    var keepAliveMilliseconds: UInt64 = 0
-    var lastReceivedAt: UInt64
+    var countedCapacity: UInt32 = 0
     var timer = TimerWheel.none
+    var lastReceivedAt: UInt64
     /// The largest packet that the client takes, in bytes; at most the largest that there can be. [MQTT-3.1.2-24 v5]
     private(set) var maximumPacketSize = UInt32(BrokerSettings.packetBytesLargest)
     /// QoS 2 messages received on it and not released: bounded by our Receive Maximum, which counts from each connection anew.
     /// [MQTT-3.3.4-7 v5] [MQTT-4.9.0-1 v5]
-    var receivedInFlight = 0
+    var receivedInFlight: UInt32 = 0
     /// What CONNACK told it of the limits.
     var advertisedLimits: AdvertisedLimits?
     var userName: EncodedString?
-    /// Whether its client asked for a new session.
-    var isCleanStart = false
     /// When its client was let in, in milliseconds.
     var connectedAt: UInt64 = 0
     /// Rises with each connection of a client.
@@ -100,6 +100,9 @@ final class Connection {
         self.info = info
         lastReceivedAt = now
     }
+
+    /// What of `countedBytes` it held while its client was not let in.
+    var newcomerBytes: Int { isCountedAsNewcomer ? countedBytes : 0 }
 
     /// Whether its client is not let in yet.
     var isNewcomer: Bool { state == .awaitingConnect || state == .authenticating }

@@ -5,7 +5,11 @@ public struct ConnectionInfo: Sendable {
     /// The peer's port, 0 where there is none.
     public var port: UInt16
     /// Which of `BrokerSettings.listeners` accepted it.
-    public var listener: Int
+    public var listener: Int {
+        get { Int(listenerNumber) }
+        set { listenerNumber = UInt32(newValue) }
+    }
+    private var listenerNumber: UInt32
     /// What the layers below have found out; nil for nothing, as with most of many clients, whose connections are to be small.
     private var proof: Proof?
 
@@ -52,6 +56,6 @@ public struct ConnectionInfo: Sendable {
     public init(address: String, port: UInt16 = 0, listener: Int = 0) {
         self.address = address
         self.port = port
-        self.listener = listener
+        listenerNumber = UInt32(listener)
     }
 }

@@ -3,10 +3,20 @@
 /// Grows with the bytes that arrive, never with the length that a packet promises: 4 GiB announced cost nothing. Holds no memory
 /// while no packet is cut.
 struct InboundBuffer {
-    private(set) var count = 0
-    /// The bytes of memory that it takes.
-    private(set) var capacity = 0
+    private var used: UInt32 = 0
+    private var room: UInt32 = 0
     private var block: UnsafeMutableRawPointer?
+
+    /// No packet, and no buffer for one, is larger than 32 bits can say.
+    private(set) var count: Int {
+        get { Int(used) }
+        set { used = UInt32(newValue) }
+    }
+    /// The bytes of memory that it takes.
+    private(set) var capacity: Int {
+        get { Int(room) }
+        set { room = UInt32(newValue) }
+    }
 
     var isEmpty: Bool { count == 0 }
 

@@ -27,42 +27,28 @@ final class Session {
     var version: ProtocolVersion = .v311
     /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit. [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
-    var will: Will?
-    /// What the cluster calls the will, if its sessions move; nil for one that is this node's alone.
-    var willName: SavedWill.Name?
     /// What its client may read and write; nil for everything.
     var access: AccessPolicy?
     /// Who its client was and which way it came when it was here last: what `access` follows from. No listener if that one is no more, or
     /// no client was here yet.
     var userName: EncodedString?
-    var listener: Int?
-    /// What its client's topics begin with inside the broker. Together with the user name it is whose the session is.
-    var mountPoint: [UInt8] = []
+    var listener: Int? {
+        get { listenerNumber == .max ? nil : Int(listenerNumber) }
+        set { listenerNumber = newValue.map { UInt32($0) } ?? .max }
+    }
+    private var listenerNumber = UInt32.max
     /// Whether its client is the broker's own.
     var isBrokersOwn = false
     /// Whether it is the first user's who asks for it, because the store did not tell whose it is.
     var isUnclaimed = false
     /// Whether messages may wait that were queued when its client had other rights.
     var isQueueDoubtful = false
-    /// The same, for messages that are retained; made when the first one comes.
-    var retainedSource: RetainedSource?
-    /// How many retained messages other shards may send ahead of what it has taken, all scans together.
-    var retainedAhead = 0
-    /// When the will of a client that is away is due; `UInt64.max` for none.
-    var willDueAt: UInt64 = .max
     /// When the session of a client that is away ends.
     var endsAt: UInt64 = .max
     /// When the session began and its last connection ended, in milliseconds; 0 if that was before the broker's start.
     var createdAt: UInt64 = 0
     var disconnectedAt: UInt64 = 0
     var timer = TimerWheel.none
-    var groups = GroupMemberships()
-    /// The retained messages that its client has not had; nil for none.
-    var owed: OwedRetained?
-    /// What the client has lost, in both directions, since its session is here.
-    var drops = DropCounts()
-    /// How many of them the log has told of.
-    var dropsTold: UInt64 = 0
     /// The log has said that this connection loses messages.
     var isToldToDrop = false
     /// Whether the store has a row of it.
@@ -73,8 +59,6 @@ final class Session {
     var isFull = false
     /// Whether its queue has a bound of its own.
     var hasOwnQueueBound = false
-    /// The topics that it is for; nil for all.
-    var topicPart: TopicPart?
     /// Whether another client may come when it ends; not while its own client takes its place.
     var leavesPlace = true
     /// Whether messages of its queue are being read from the store.
@@ -83,8 +67,6 @@ final class Session {
     var isSifted = false
     /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a connection, or was to.
     var readsLog = false
-    /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no more than that.
-    var logFloor: LogPlaces?
     /// Whether it lacks some of the log behind that, and gets nothing else before.
     var isReplaying = false
     /// Whether it is on its way from another node, or to one.
@@ -93,20 +75,21 @@ final class Session {
     var isClaimed = false { didSet { if isClaimed { isLeft = false } } }
     /// Whether an earlier run of this node has left it, and it may be another's by now.
     var isLeft = false
-    /// By which claim it has kept it; 0 for none.
-    var epoch: UInt64 = 0
-    /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.
-    var stepFloor = FlowStep.Place.start
     /// Whether it is being taken up from what the cluster has stored of it and from the log, which this node has not all of yet.
     var isTakenUp = false
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false
+    /// By which claim it has kept it; 0 for none.
+    var epoch: UInt64 = 0
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
     var keepsMessages: Bool { isStored && expiryIntervalSeconds > 0 }
 
     /// The bytes that the shard has counted for it, and the room in its queue at that time.
     var countedBytes = 0
     var countedCapacity = 0
+
+    /// What few sessions need; `SessionExtras.swift` says what that is.
+    var extras: SessionExtras?
 
     /// Scratch of the match cache: where this session's route stands in the line being built.
     var routeBuildNumber: UInt32 = 0

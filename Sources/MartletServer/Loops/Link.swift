@@ -17,7 +17,8 @@ final class Link: EventHandler {
     var isIdentified: Bool
     let id: ConnectionID
     /// The listener that accepted it.
-    let listener: Int
+    var listener: Int { Int(listenerNumber) }
+    private let listenerNumber: UInt32
     /// When it was attached, in microseconds of the turn's clock.
     let attachedAt: UInt64
     /// Not retained: the loop owns its links.
@@ -36,7 +37,7 @@ final class Link: EventHandler {
         self.channel = channel
         filtered = channel as? FilteredChannel
         self.id = id
-        self.listener = listener
+        listenerNumber = UInt32(listener)
         self.isIdentified = isIdentified
         attachedAt = loop.turnBeganAt
         self.loop = Unmanaged.passUnretained(loop)

@@ -1,0 +1,60 @@
+import Glibc
+import MQTTCodec
+import Testing
+
+@testable import BrokerCore
+
+/// What a client costs that is connected and does nothing: there may be a hundred thousand of them.
+@Suite struct FootprintTests {
+    @Test func `a session and a connection without anything special take 320 bytes each at most`() {
+        let connection = Connection(
+            id: ConnectionID(slot: 0, generation: 0), info: ConnectionInfo(address: "192.0.2.1", port: 50_000, listener: 1), now: 0)
+        let session = Session(index: 0, generation: 0, key: 1, clientIdentifier: "client", publisherKey: 1)
+        #expect(allocated(session) <= 320)
+        #expect(allocated(connection) <= 320)
+    }
+
+    @Test func `a session has extras from when there is something to keep in them`() {
+        let session = Session(index: 0, generation: 0, key: 1, clientIdentifier: "client", publisherKey: 1)
+        // What each connection and its end say of every session.
+        (session.will, session.willName, session.willDueAt, session.mountPoint) = (nil, nil, .max, [])
+        (session.retainedSource, session.owed, session.topicPart, session.logFloor) = (nil, nil, nil, nil)
+        (session.dropsTold, session.retainedAhead, session.stepFloor) = (0, 0, .start)
+        #expect(session.groups.isEmpty && session.drops.total == 0)
+        #expect(session.extras == nil)
+        session.drops[.queueFull] += 1
+        #expect(session.extras != nil && session.drops[.queueFull] == 1)
+    }
+
+    @Test func `what a session has in its extras is what was put there, and goes again`() {
+        let session = Session(index: 0, generation: 0, key: 1, clientIdentifier: "client", publisherKey: 1)
+        session.will = Will(topic: "t", payload: [1], qos: .atMostOnce, retain: false)
+        (session.willDueAt, session.mountPoint, session.retainedAhead, session.dropsTold) = (5, [1], 2, 3)
+        session.stepFloor = FlowStep.Place(epoch: 1, number: 2)
+        session.topicPart = TopicPart(index: 1, count: 2, publisher: "p")
+        session.groups.append(GroupMembership(name: GroupName(shareName: [1], filter: [2]), group: 7))
+        #expect(session.will?.payload == [1] && session.willDueAt == 5 && session.mountPoint == [1])
+        #expect(session.retainedAhead == 2 && session.dropsTold == 3 && session.topicPart?.count == 2)
+        #expect(session.stepFloor == FlowStep.Place(epoch: 1, number: 2) && session.groups.first?.group == 7)
+        session.will?.topic = "u"
+        #expect(session.will?.topic == "u")
+        (session.will, session.willDueAt, session.mountPoint, session.topicPart) = (nil, .max, [], nil)
+        session.groups.removeAll()
+        #expect(session.will == nil && session.willDueAt == .max && session.mountPoint.isEmpty && session.topicPart == nil)
+        #expect(session.groups.isEmpty)
+    }
+
+    @Test func `the listener of a session may be none`() {
+        let session = Session(index: 0, generation: 0, key: 1, clientIdentifier: "client", publisherKey: 1)
+        #expect(session.listener == nil)
+        session.listener = 3
+        #expect(session.listener == 3)
+        session.listener = nil
+        #expect(session.listener == nil)
+    }
+
+    /// The bytes that the allocator has given, with its own.
+    private func allocated(_ object: AnyObject) -> Int {
+        malloc_usable_size(Unmanaged.passUnretained(object).toOpaque()) + MemoryLayout<Int>.size
+    }
+}
