@@ -199,7 +199,7 @@ enum Limits {
     /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
     static let controlGroupFileBytesMax = 256 << 10
 
-    /// Lines of the log that are kept for administrators; the oldest goes for the next one. Bytes: `keptLogBytesMax`.
+    /// Lines of the log that are kept for administrators; of those before them the oldest 31 KiB go together. Bytes: `keptLogBytesMax`.
     static let keptLogLinesMax = 4096
 
     /// Bytes of memory that they take; the oldest go for the next one.

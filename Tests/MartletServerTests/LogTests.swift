@@ -29,6 +29,24 @@ import Testing
         #expect(directory.text(of: "log") == "one\ntwo\nthree\n")
     }
 
+    @Test func `a line in a file looks as the layout says, whatever is asked for`() throws {
+        let formats: [(inout LoggingConfiguration) -> Void] = [
+            { _ in }, { $0.hasTimestamp = false }, { $0.timestampFormat = "%s!" }, { $0.format = .json },
+        ]
+        for change in formats {
+            let directory = try TemporaryDirectory()
+            var configuration = LoggingConfiguration()
+            configuration.destinations = [.file(path: directory.file("log"))]
+            change(&configuration)
+            let layout = LogLayout(configuration)
+            let sink = try FileLog(path: directory.file("log"), layout: layout)
+            let lines = [0, 9, 10, 1_700_000_000].map { LogLine(.notice, "é \($0)", seconds: $0) }
+            for line in lines { sink.write(line) }
+            sink.flush()
+            #expect(directory.text(of: "log") == lines.map { layout.render($0) + "\n" }.joined())
+        }
+    }
+
     @Test func `lines of several threads come whole and in each thread's order`() throws {
         let directory = try TemporaryDirectory()
         let log = try Log(configuration(directory.file("log")))

@@ -10,7 +10,7 @@ final class DescriptorLog: LogSink {
     }
 
     func write(_ line: LogLine) {
-        buffer.append(layout.render(line))
+        buffer.append(line, as: layout)
         if buffer.isFull { flush() }
     }
 

@@ -18,7 +18,7 @@ final class FileLog: LogSink {
     deinit { descriptor.close() }
 
     func write(_ line: LogLine) {
-        buffer.append(layout.render(line))
+        buffer.append(line, as: layout)
         if buffer.isFull { flush() }
     }
 

@@ -4,9 +4,29 @@ import Glibc
 struct LineBuffer {
     private var bytes: [UInt8] = []
 
-    mutating func append(_ line: String) {
-        bytes.append(contentsOf: line.utf8)
+    mutating func append(_ line: LogLine, as layout: LogLayout) {
+        if layout.isCustomary {
+            append(number: UInt64(max(0, line.seconds)))
+            append(": ")
+            append(line.text)
+        } else {
+            append(layout.render(line))
+        }
         bytes.append(UInt8(ascii: "\n"))
+    }
+
+    private mutating func append(_ text: String) {
+        var text = text
+        text.withUTF8 { bytes.append(contentsOf: $0) }
+    }
+
+    private mutating func append(number: UInt64) {
+        var divisor: UInt64 = 1
+        while number / divisor >= 10 { divisor *= 10 }
+        while divisor > 0 {
+            bytes.append(UInt8(ascii: "0") + UInt8(number / divisor % 10))
+            divisor /= 10
+        }
     }
 
     var isFull: Bool { bytes.count >= Limits.logLineBytesMax }

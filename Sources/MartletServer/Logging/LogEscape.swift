@@ -3,7 +3,7 @@ enum LogEscape {
     /// The text with `\u000a` and the like in place of control characters, of what else ends a line, and of what turns the direction of writing.
     /// A tab at the front is ours.
     static func escaped(_ text: String) -> String {
-        guard text.utf8.contains(where: mayBegin) else { return text }
+        guard !isPlain(text), text.utf8.contains(where: mayBegin) else { return text }
         var escaped = ""
         for (position, scalar) in text.unicodeScalars.enumerated() {
             if isHarmful(scalar), position > 0 || scalar != "\t" {
@@ -14,6 +14,16 @@ enum LogEscape {
             }
         }
         return escaped
+    }
+
+    /// Whether it is printable ASCII alone, as most lines are. It looks at all bytes without a branch, so that many are looked at at once.
+    private static func isPlain(_ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { bytes in
+            var other: UInt8 = 0
+            for byte in bytes { other |= (byte < 0x20 ? 1 : 0) | (byte > 0x7E ? 1 : 0) }
+            return other == 0
+        }
     }
 
     /// Whether a byte may be the first one of a scalar that is harmful; most lines have none.

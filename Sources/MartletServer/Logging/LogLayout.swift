@@ -21,6 +21,9 @@ struct LogLayout: Sendable {
         format = configuration.format
     }
 
+    /// Whether lines look as mosquitto's do where nothing is said: `LineBuffer` writes them itself then.
+    var isCustomary: Bool { format == .text && hasTimestamp && timestampFormat == nil && !isWatched }
+
     /// The line without an end of line.
     func render(_ line: LogLine) -> String {
         switch format {

@@ -4,7 +4,7 @@ import Platform
 /// The last lines of the log, for administrators. Filled on the log's own thread, read on any.
 final class LogRing: LogSink, Sendable {
     private struct Lines {
-        var lines = RecentEntries<LogLine>(countMax: Limits.keptLogLinesMax, bytesMax: Limits.keptLogBytesMax)
+        var lines = KeptLogLines()
         var receiver: (@Sendable (LogLine) -> Void)?
     }
 
@@ -12,7 +12,7 @@ final class LogRing: LogSink, Sendable {
 
     func write(_ line: LogLine) {
         let receiver = content.withLock { content -> (@Sendable (LogLine) -> Void)? in
-            content.lines.add(line, textBytes: line.byteCount)
+            content.lines.add(line)
             return content.receiver
         }
         receiver?(line)
