@@ -276,10 +276,27 @@ extension BrokerShard {
     }
 
     private func greeting(_ connection: Connection, _ packet: ConnectPacket) -> String {
-        let address = "\(connection.info.address):\(connection.info.port)"
-        let user = connection.userName.map { ", u'\($0)'" } ?? ""
-        return "New client connected from \(address) as \(packet.clientIdentifier) "
-            + "(p\(packet.version == .v5 ? 5 : packet.version == .v311 ? 2 : 1), c\(packet.cleanStart ? 1 : 0), "
-            + "k\(packet.keepAliveSeconds)\(user))."
+        let (address, user) = (connection.info.address, connection.userName)
+        let names = LineWriter.room(for: packet.clientIdentifier) + LineWriter.room(for: user)
+        return .line(room: 128 + address.utf8.count + names) { line in
+            line.write("New client connected from ")
+            line.write(address)
+            line.write(":")
+            line.write(connection.info.port)
+            line.write(" as ")
+            line.write(packet.clientIdentifier)
+            line.write(" (p")
+            line.write(digit: packet.version == .v5 ? 5 : packet.version == .v311 ? 2 : 1)
+            line.write(", c")
+            line.write(digit: packet.cleanStart ? 1 : 0)
+            line.write(", k")
+            line.write(packet.keepAliveSeconds)
+            if let user {
+                line.write(", u'")
+                line.write(user)
+                line.write("'")
+            }
+            line.write(").")
+        }
     }
 }

@@ -143,11 +143,11 @@ extension BrokerShard {
 extension Connection {
     /// What the log calls the connection.
     var name: String {
-        (session?.clientIdentifier).map { "\($0)" } ?? pendingIdentifier ?? "<unknown>"
+        (session?.clientIdentifier).map { LoggedText($0.bytes).description } ?? pendingIdentifier ?? "<unknown>"
     }
 
     private var pendingIdentifier: String? {
         guard let identifier = extras?.pendingConnect?.clientIdentifier, !identifier.isEmpty else { return nil }
-        return "\(identifier)"
+        return LoggedText(identifier.bytes).description
     }
 }

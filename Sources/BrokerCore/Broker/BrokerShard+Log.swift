@@ -75,5 +75,5 @@ extension Connection {
     var origin: String { info.port == 0 ? "from \(info.address)" : "from \(info.address) port \(info.port)" }
 
     /// The user that it is, or wants to be, as the log shows it.
-    var loggedUserName: String? { (userName ?? extras?.pendingConnect?.userName).map { "\($0)" } }
+    var loggedUserName: String? { (userName ?? extras?.pendingConnect?.userName).map { LoggedText($0.bytes).description } }
 }

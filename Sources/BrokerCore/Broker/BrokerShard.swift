@@ -209,7 +209,15 @@ public final class BrokerShard {
         let connection = connections.make(info, now: now)
         statistics.socketsOpened += 1
         logConnection(.notice) {
-            "New connection from \(info.address):\(info.port) on port \(self.settings.listeners[info.listener].port)."
+            .line(room: 64 + info.address.utf8.count) { line in
+                line.write("New connection from ")
+                line.write(info.address)
+                line.write(":")
+                line.write(info.port)
+                line.write(" on port ")
+                line.write(self.settings.listeners[info.listener].port)
+                line.write(".")
+            }
         }
         connection.timer = wheel.arm(
             TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
@@ -239,7 +247,14 @@ public final class BrokerShard {
     public func closed(_ id: ConnectionID) {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
-            logConnection(.notice, of: connection) { "Client \(connection.name) closed its connection." }
+            logConnection(.notice, of: connection) {
+                let name = connection.session?.clientIdentifier ?? EncodedString()
+                return .line(room: 64 + LineWriter.room(for: name)) { line in
+                    line.write("Client ")
+                    line.write(name)
+                    line.write(" closed its connection.")
+                }
+            }
             tellDeparture(of: connection, nil, "the client closed its connection", will: .due)
             detach(connection, will: .due)
         }
