@@ -37,8 +37,7 @@ extension BrokerShard {
         // Who the client is comes first, where its identifier follows from that.
         let isNamed = !policy.usesUserNameAsClientIdentifier || !asksForLogin(packet, policy)
         if isNamed {
-            guard let named = named(packet, connection, policy) else { return }
-            packet = named
+            guard named(&packet, connection, policy) else { return }
         }
         connection.state = .authenticating
         if isNamed, placement.shard(of: packet.clientIdentifier) != index {
@@ -48,30 +47,29 @@ extension BrokerShard {
         }
     }
 
-    /// The CONNECT with the identifier that its client has from now on; nil if that is not accepted, and the connection refused.
-    private func named(_ received: ConnectPacket, _ connection: Connection, _ policy: ListenerPolicy) -> ConnectPacket? {
-        var packet = received
+    /// Gives the CONNECT the identifier that its client has from now on; false if that is not accepted, and the connection refused.
+    private func named(_ packet: inout ConnectPacket, _ connection: Connection, _ policy: ListenerPolicy) -> Bool {
+        let extras = connection.makeExtras()
         if policy.usesUserNameAsClientIdentifier {
             guard let userName = packet.userName else {
                 refuseConnect(
                     connection, .badUserNameOrPassword, "this listener takes the user name as Client Identifier.",
                     failure: .noUserName)
-                return nil
+                return false
             }
             packet.clientIdentifier = userName
+            extras.pendingConnect = packet
         }
-        let extras = connection.makeExtras()
-        extras.pendingConnect = packet
         if let refusal = identifierObjection(to: packet, policy) {
             refuseConnect(connection, refusal.reason, refusal.explanation)
-            return nil
+            return false
         }
         if packet.clientIdentifier.isEmpty {
             packet.clientIdentifier = assignedIdentifier(prefix: policy.assignedIdentifierPrefix)
             extras.hasAssignedIdentifier = true
             extras.pendingConnect = packet
         }
-        return packet
+        return true
     }
 
     /// Takes over a connection whose CONNECT another shard has read.
@@ -336,8 +334,7 @@ extension BrokerShard {
         }
         note(.accepted, connection)
         if policy.usesUserNameAsClientIdentifier {
-            guard let named = named(packet, connection, policy) else { return }
-            packet = named
+            guard named(&packet, connection, policy) else { return }
         }
         guard placement.shard(of: packet.clientIdentifier) != index else {
             admit(connection, packet, userName: packet.userName, authenticationData: authenticationData)

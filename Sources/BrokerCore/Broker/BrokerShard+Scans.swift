@@ -18,6 +18,7 @@ extension BrokerShard {
             for query in queries { owed.begin(query.filter) }
         }
         guard shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return scans.noteEnd(of: first) }
+        if queries.count == 1, finds(nothingFor: first) { return scans.noteEnd(of: first) }
         let place = scans.makePlace(for: first)
         for var query in queries {
             query.startStamp = retained.stamp
@@ -27,6 +28,12 @@ extension BrokerShard {
         var steps = Limits.scanStepsAtOnce
         askWanted(place, &steps)
         scans.removeIfEmpty(at: place)
+    }
+
+    /// Whether a query for one topic is answered at once, for there is nothing, and its session waits for nothing else.
+    private func finds(nothingFor query: RetainedQuery) -> Bool {
+        guard query.mark == nil, scans.place(of: query.sessionKey) == nil, Self.isExact(query) else { return false }
+        return query.filter.withUnsafeBytes { placement.shard(of: $0) == index && retained.find($0) == nil }
     }
 
     /// The queries of a session whose turn it is, as far as it has room for the answers, and the steps go, of which a filter takes its levels.

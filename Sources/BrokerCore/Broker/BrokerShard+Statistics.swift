@@ -116,14 +116,14 @@ extension BrokerShard {
 
     /// Who decides on a client.
     private func loginBackend(of connection: Connection) -> String {
-        let (packet, policy) = (connection.extras?.pendingConnect, settings.listeners[connection.info.listener])
-        if let method = connection.extras?.authenticationMethod ?? packet?.properties.authenticationMethod {
+        let (extras, policy) = (connection.extras, settings.listeners[connection.info.listener])
+        if let method = extras?.authenticationMethod ?? extras?.pendingConnect?.properties.authenticationMethod {
             return settings.authenticationMethods.contains(method) ? "\(method)" : "unknown_method"
         }
         if policy.userNameSource != .login {
             return connection.info.preSharedKeyIdentity == nil ? "certificate" : "pre_shared_key"
         }
-        let hasName = (packet?.userName ?? connection.userName) != nil
+        let hasName = (extras?.pendingConnect?.userName ?? connection.userName) != nil
         return policy.checksPasswords && (hasName || !policy.allowsAnonymous) ? policy.passwordBackend : "anonymous"
     }
 
