@@ -59,18 +59,20 @@ struct Outbox {
     /// [MQTT-2.2.1-4 v5] [MQTT-2.3.1-3 v3.1.1]
     mutating func markSent() -> UInt16 {
         let position = sentEnd
-        let byteCount = Int(self[position].byteCount)
-        if self[position].packetIdentifier == 0 {
-            self[position].packetIdentifier = unusedPacketIdentifier()
-        } else if isSequential, position > 0, !follows(self[position].packetIdentifier, position) {
+        // By its address: the subscript would have all of `self` retained.
+        let entry = ring.unsafelyUnwrapped + ((head &+ position) & mask)
+        let byteCount = Int(entry.pointee.byteCount)
+        if entry.pointee.packetIdentifier == 0 {
+            entry.pointee.packetIdentifier = unusedPacketIdentifier()
+        } else if isSequential, position > 0, !follows(entry.pointee.packetIdentifier, position) {
             isSequential = false
         }
-        if self[position].state == .waiting { self[position].state = .sent }
+        if entry.pointee.state == .waiting { entry.pointee.state = .sent }
         sentEnd &+= 1
         inFlight &+= 1
         waitingBytes &-= byteCount
         inFlightBytes &+= byteCount
-        return self[position].packetIdentifier
+        return entry.pointee.packetIdentifier
     }
 
     /// Adds an entry that is sent at once, when nothing waits before it; returns its packet identifier.

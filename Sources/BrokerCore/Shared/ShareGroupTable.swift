@@ -26,8 +26,9 @@ struct ShareGroupTable {
     func find(clusterHash: UInt64) -> UInt32? { byClusterHash[clusterHash] }
 
     subscript(index: UInt32) -> ShareGroup? {
-        _read { yield groups[Int(index)] }
-        _modify { yield &groups[Int(index)] }
+        // Else each message of a group allocates what a coroutine needs, twice.
+        @inline(__always) _read { yield groups[Int(index)] }
+        @inline(__always) _modify { yield &groups[Int(index)] }
     }
 
     /// - Parameters:
