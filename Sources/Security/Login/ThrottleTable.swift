@@ -13,15 +13,12 @@ protocol ThrottleEntry {
 /// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it forget but not
 /// grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.
 struct ThrottleTable<Entry: ThrottleEntry> {
-    private var keys: [UInt64]
-    private var entries: [Entry]
+    /// None before the first one is kept, as most brokers throttle nobody.
+    private var keys: [UInt64] = []
+    private var entries: [Entry] = []
     private let seed: UInt64
 
-    init() {
-        keys = Array(repeating: 0, count: Limits.throttledSets * Limits.throttledNetworksPerSet)
-        entries = Array(repeating: Entry(), count: Limits.throttledSets * Limits.throttledNetworksPerSet)
-        seed = RandomBytes.seed()
-    }
+    init() { seed = RandomBytes.seed() }
 
     /// - Parameter position: of `find` or `place`.
     subscript(position: Int) -> Entry {
@@ -40,17 +37,23 @@ struct ThrottleTable<Entry: ThrottleEntry> {
     }
 
     /// Where a key stands, nil for nowhere.
-    func find(_ key: UInt64) -> Int? { set(of: key).first { keys[$0] == key } }
+    func find(_ key: UInt64) -> Int? { keys.isEmpty ? nil : set(of: key).first { keys[$0] == key } }
 
     /// Where a key stands, after having made a place for it if there was none.
     mutating func place(of key: UInt64) -> Int {
         if let known = find(key) { return known }
+        if keys.isEmpty { makePlaces() }
         let set = set(of: key)
         let free = set.first { keys[$0] == 0 }
         let place = free ?? set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
         keys[place] = key
         entries[place] = Entry()
         return place
+    }
+
+    private mutating func makePlaces() {
+        keys = Array(repeating: 0, count: Limits.throttledSets * Limits.throttledNetworksPerSet)
+        entries = Array(repeating: Entry(), count: Limits.throttledSets * Limits.throttledNetworksPerSet)
     }
 
     private func set(of key: UInt64) -> Range<Int> {
