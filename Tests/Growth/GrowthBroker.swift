@@ -36,7 +36,9 @@ final class GrowthBroker {
     }
 
     /// Connects a client on the shard that it belongs to.
-    func connect(_ name: String, expiry: UInt32 = 0, isClean: Bool = true, receiveMaximum: UInt16? = nil) -> GrowthClient {
+    func connect(
+        _ name: String, expiry: UInt32 = 0, isClean: Bool = true, receiveMaximum: UInt16? = nil, will: Will? = nil
+    ) -> GrowthClient {
         let identifier = EncodedString(name) ?? ""
         let shard = shards[0].placement.shard(of: identifier)
         let id = shards[shard].connected(ConnectionInfo(address: "192.0.2.1"))
@@ -44,6 +46,7 @@ final class GrowthBroker {
         var packet = ConnectPacket(version: .v5, cleanStart: isClean, keepAliveSeconds: 0, clientIdentifier: identifier)
         if expiry > 0 { packet.properties.sessionExpiryInterval = expiry }
         packet.properties.receiveMaximum = receiveMaximum
+        packet.will = will
         client.send(.connect(packet))
         return client
     }

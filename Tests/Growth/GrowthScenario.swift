@@ -6,7 +6,7 @@ enum GrowthScenario: String, CaseIterable {
     case equalFilters, equalFiltersOnThreeShards, filters, filtersOnThreeShards, filtersBehindAStall, unsubscribing
     case identifiers, shareGroups, shareGroupsOfQoS2, shareGroupMembers, absentMembers, fullQueue, sessions, retained, takeovers
     case userProperties, packetInPieces, acknowledgements, storedSubscriptions, dealtMessages, membersThatLeave
-    case deepFilters, endsOfSessions, presence
+    case deepFilters, endsOfSessions, presence, vanishingClients
 
     func run(_ size: Int) {
         switch self {
@@ -34,6 +34,7 @@ enum GrowthScenario: String, CaseIterable {
         case .deepFilters: Self.deepFilters(size)
         case .endsOfSessions: Self.endsOfSessions(size)
         case .presence: Self.presence(size)
+        case .vanishingClients: Self.vanishingClients(size)
         }
     }
 
@@ -73,6 +74,19 @@ enum GrowthScenario: String, CaseIterable {
         reader.subscribe(["$SYS/brokers/#"])
         let client = broker.connect(String(repeating: "n", count: 30_000))
         client.subscribe((0..<size).map { "f/\($0)" })
+    }
+
+    /// Clients with a subscription and a will that come and are lost, each with its lines in the log.
+    private static func vanishingClients(_ size: Int) {
+        let broker = GrowthBroker { $0.logTopics = .standard }
+        broker.connect("publisher").publish("r", retain: true)
+        let heir = broker.connect("heir")
+        heir.subscribe(["will/#"])
+        let clients = (0..<size).map { number in
+            broker.connect("c\(number)", will: Will(topic: "will/x", payload: [1], qos: .atMostOnce, retain: false))
+        }
+        for (number, client) in clients.enumerated() { client.subscribe(["c/\(number)"]) }
+        for client in clients { client.close() }
     }
 
     /// One SUBSCRIBE with many filters, where some messages are retained.
