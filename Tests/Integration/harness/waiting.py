@@ -8,12 +8,16 @@ PATIENCE = 10.0
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = PATIENCE):
-    """Returns the condition's first true value; polls only where nothing can be waited on."""
-    deadline = time.monotonic() + seconds
+    """Returns the condition's first true value; polls only where nothing can be waited on.
+
+    It asks the less often the longer it takes, a tenth of the time at most too late: a question may be a request that a broker answers.
+    """
+    begun = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > seconds:
             raise AssertionError(f"{what}: not within {seconds:g} s")
-        time.sleep(0.01)
+        time.sleep(min(0.1, max(0.01, waited / 10)))
