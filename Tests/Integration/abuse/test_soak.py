@@ -17,7 +17,7 @@ from abuse.crew import Attack, Crew, resident_bytes
 from abuse.life import fill_caches, take_away
 
 #: How long it goes on, with a store and without; `make nightly` takes half an hour each.
-SECONDS = float(os.environ.get("MARTLET_SOAK_SECONDS", "10"))
+SECONDS = float(os.environ.get("MARTLET_SOAK_SECONDS", "5"))
 #: Clients that come in a second.
 RATE = 400
 #: It is taken stock of so often.

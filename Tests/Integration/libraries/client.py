@@ -63,6 +63,9 @@ class Connected:
 class LibraryClient(ABC):
     """One client of one library, for one protocol version (3, 4 or 5)."""
 
+    #: How many there are at once where that is what is tested.
+    crowd = 50
+
     def __init__(self, port: int, version: int, session: Session):
         self.port = port
         self.version = version

@@ -7,6 +7,8 @@ from libraries.scenarios import Scenarios, Version5Scenarios
 
 
 class MQTTJSClient(ChildClient):
+    crowd = 10  # a node for each, which takes a fifth of a second of the processor to start
+
     @classmethod
     def command(cls):
         return ["node", str(Path(__file__).with_name("mqttjs_client.js"))]
