@@ -29,6 +29,9 @@ linked := $(if $(shell ldconfig --version 2>/dev/null | awk 'NR == 1 && $$NF >= 
 # The broker of packages.
 packed := .build-packages
 arrows := --explicit-target-dependency-import-check error
+# What Python has compiled of the tests stays apart from the sources, and is there for the next worker and the next time.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.build/python/cache
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Show this list
