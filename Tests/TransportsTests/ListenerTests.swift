@@ -56,7 +56,11 @@ import Transports
         listener.stop()
     }
 
-    @Test func `both families get the same port when the kernel chooses it`() throws {
+    @Test(
+        .enabled("there is IPv6 here") {
+            (try? ListenAddress(host: "::1", port: 0).open(loops: 1)) != nil
+        }) func `both families get the same port when the kernel chooses it`() throws
+    {
         let listeners = try ListenAddress(host: .loopback, port: 0).open(loops: 2)
         for group in listeners { #expect(group.map(\.boundAddress.endpoint.host) == ["127.0.0.1", "::1"]) }
         #expect(Set(listeners.joined().map(\.boundPort)).count == 1)

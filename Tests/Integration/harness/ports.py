@@ -27,6 +27,16 @@ def reserve_port() -> int:
     raise OSError(f"no port from {PORTS.start} to {PORTS.stop} is free")
 
 
+def has_ipv6() -> bool:
+    """Whether one can listen on IPv6's loopback address here."""
+    try:
+        with socket.socket(socket.AF_INET6) as listener:
+            listener.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
 def is_free(port: int) -> bool:
     """Whether a listener of either family may bind the port, as the broker does it: with SO_REUSEADDR."""
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):

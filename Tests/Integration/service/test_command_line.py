@@ -16,8 +16,8 @@ from harness.waiting import wait_until
 def listening_addresses(port: int) -> set[str]:
     """The addresses on which anything on this machine listens on a port."""
     addresses = set()
-    for path, length in [("/proc/net/tcp", 4), ("/proc/net/tcp6", 16)]:
-        for line in open(path).read().splitlines()[1:]:
+    for path, length in [(Path("/proc/net/tcp"), 4), (Path("/proc/net/tcp6"), 16)]:
+        for line in path.read_text().splitlines()[1:] if path.exists() else []:
             local, state = line.split()[1], line.split()[3]
             address, number = local.split(":")
             if state == "0A" and int(number, 16) == port:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from harness.lines import LineProcess
-from harness.ports import reserve_port
+from harness.ports import has_ipv6, reserve_port
 from harness.program import run
 from harness.waiting import PATIENCE, wait_until
 
@@ -153,6 +153,7 @@ class TestSocketActivation:
         process.process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
 
+    @pytest.mark.skipif(not has_ipv6(), reason="there is no IPv6 here")
     def test_one_socket_for_both_families_is_enough(self, program, tmp_path, tools_for):
         with socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listening:
             port = listening.getsockname()[1]
