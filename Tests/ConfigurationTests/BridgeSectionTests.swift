@@ -57,13 +57,13 @@ import Testing
     }
 
     @Test func `what is wrong with a value is said as of a file, without a place`() throws {
-        let diagnostics = try section(["address": ["h:0"], "keepalive_interval": ["3 x"], "remote_password": ["p"]]).read()
+        let diagnostics = try section(["address": ["h:0"], "keepalive_interval": ["70000 x"], "remote_password": ["p"]]).read()
             .diagnostics
         #expect(
             diagnostics.map(\.description) == [
                 #"Error: address: found "h:0", expected HOST or HOST:PORT."#,
                 #"Warning: keepalive_interval: the rest of the line, "x", is ignored."#,
-                #"Error: keepalive_interval: found "3", expected a number from 5 to 65535."#,
+                #"Error: keepalive_interval: found "70000", expected a number from 5 to 65535."#,
                 "Error: connection: the bridge has no address.", "Warning: connection: the bridge has no topic.",
                 "Error: connection: remote_password needs remote_username beside it.",
             ])

@@ -47,7 +47,10 @@ import Testing
     @Test(arguments: ConfigurationOption.all.filter { range($0) != nil && !isIgnored($0) })
     func `a number keeps to its range`(_ option: ConfigurationOption) throws {
         let (least, most) = try #require(Self.range(option))
-        for value in ["\(least - 1)", "\(most + 1)", "many", "1.5", "0x10"] {
+        // As in mosquitto, what is too low for a bridge is raised.
+        let isRaised = ["keepalive_interval", "threshold", "idle_timeout"].contains(option.name)
+        if isRaised { #expect(errors(option, "\(least - 1)") == []) }
+        for value in (isRaised ? [] : ["\(least - 1)"]) + ["\(most + 1)", "many", "1.5", "0x10"] {
             let found = errors(option, value)
             #expect(found.count == 1 && found[0].contains("\(option.name): found \"\(value)\", expected "), "\(found)")
             #expect(found.first?.contains("\(least)") ?? false, "\(found)")
@@ -74,7 +77,7 @@ import Testing
     }
 
     private static func isIgnored(_ option: ConfigurationOption) -> Bool {
-        ["retry_interval", "websockets_log_level", "tls_engine", "tls_engine_kpass_sha1", "tls_keyform"].contains(option.name)
+        if case .withoutEffect = option.status { true } else { false }
     }
 
     /// Of a shape such as `0 to 65535`.

@@ -5,10 +5,10 @@ extension ConfigurationOption {
         _ name: String, _ path: any WritableKeyPath<Root, Value> & Sendable, _ syntax: ValueSyntax<Value>, _ summary: String,
         reload isReloadable: Bool = false, status: OptionStatus = .supported
     ) {
-        let setter = OptionSetter<Root>(isOneWord: syntax.isOneWord) { text, root, _ in
+        let setter = OptionSetter<Root>(extent: syntax.extent) { text, root, _ in
             guard let value = syntax.parse(text) else { return .expected(syntax.expected) }
             root[keyPath: path] = value
-            return nil
+            return syntax.remark(text).map { .remark($0) }
         }
         self.init(
             name: name, section: Root.section, shape: syntax.shape, defaultText: syntax.render(Root.initial[keyPath: path]),
@@ -48,13 +48,13 @@ extension ConfigurationOption {
     /// A row that several lines may name, or whose value is not one property.
     init<Root: OptionRoot>(
         _ name: String, shape: String, default defaultText: String? = nil, _ summary: String, reload isReloadable: Bool = false,
-        isRepeatable: Bool = true,
+        isRepeatable: Bool = true, extent: ValueExtent = .line,
         set: @escaping @Sendable (_ text: String, _ root: inout Root, _ isFirst: Bool) -> Expectation?
     ) {
         self.init(
             name: name, section: Root.section, shape: shape, defaultText: defaultText, summary: summary,
             isReloadable: isReloadable, isRepeatable: isRepeatable, status: .supported,
-            action: Root.action(OptionSetter<Root>(isOneWord: false, set: set)))
+            action: Root.action(OptionSetter<Root>(extent: extent, set: set)))
     }
 
     /// A row that shapes the configuration.

@@ -4,7 +4,7 @@ extension ConfigurationOption {
         .init(
             "martlet_http_user", shape: "NAME viewer|admin",
             "What a user may do over HTTP, once the listener's login lets them in; give one line for each. A rule that lets a user read or write the topic $CONTROL/martlet/v1 makes them a viewer or an admin too.",
-            reload: true, set: addUser),
+            reload: true, extent: .words, set: addUser),
         .init(
             "martlet_http_token_file", optional: \BrokerConfiguration.administration.tokenFile, .text("PATH"),
             "The tokens of programs. The broker writes it.", reload: true),

@@ -20,10 +20,10 @@ extension ConfigurationOption {
             "start_type", \BridgeConfiguration.start, .choice,
             "When it connects: always, when messages wait, or once."),
         .init(
-            "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(1...Limits.countMax),
+            "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(atLeast: 1...Limits.countMax),
             "The number of waiting messages that starts a lazy bridge."),
         .init(
-            "idle_timeout", \BridgeConfiguration.idleTimeoutSeconds, .integer(1...Int.largestTime),
+            "idle_timeout", \BridgeConfiguration.idleTimeoutSeconds, .integer(atLeast: 1...Int.largestTime),
             "Seconds without messages after which a lazy bridge stops."),
         .init(
             "restart_timeout", \BridgeConfiguration.restart, .restart,
@@ -67,7 +67,7 @@ extension ConfigurationOption {
         .init(
             "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "Its password in this broker."),
         .init(
-            "keepalive_interval", \BridgeConfiguration.keepAliveSeconds, .integer(5...65535), "The keep alive in seconds."),
+            "keepalive_interval", \BridgeConfiguration.keepAliveSeconds, .integer(atLeast: 5...65535), "The keep alive in seconds."),
         .init(
             "try_private", \BridgeConfiguration.announcesBridge, .boolean, "The other broker is told that this is a bridge."),
         .init(
@@ -148,7 +148,8 @@ extension ConfigurationOption {
     ]
 
     private static let address = ConfigurationOption(
-        "address", shape: "HOST[:PORT]...", "The other broker, and after it those to fail over to.", set: addAddresses)
+        "address", shape: "HOST[:PORT]...", "The other broker, and after it those to fail over to.", extent: .words,
+        set: addAddresses)
 
     @Sendable private static func addAddresses(
         _ text: String, _ bridge: inout BridgeConfiguration, _ isFirst: Bool
@@ -168,9 +169,9 @@ extension ConfigurationOption {
         _ text: String, _ bridge: inout BridgeConfiguration, _ isFirst: Bool
     ) -> Expectation? {
         switch BridgeTopic.parse(text) {
-        case .success(let topic):
-            bridge.topics.append(topic)
-            return nil
+        case .success(let line):
+            bridge.topics.append(line.topic)
+            return line.remark.map { .remark($0) }
         case .failure(let refusal):
             return .sentence(refusal.message)
         }

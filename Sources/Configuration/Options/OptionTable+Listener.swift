@@ -127,7 +127,7 @@ extension ConfigurationOption {
             do so in their header, and other peers are turned away; without a line everybody is believed. Else, for WebSockets and HTTP, they
             do so in X-Forwarded-For, X-Real-IP or Forwarded; without a line nobody is believed.
             """,
-            set: addTrustedProxies)
+            extent: .words, set: addTrustedProxies)
         row.differs = ListenerDraft.difference { $0.configuration.trustedProxies.map(\.description).joined(separator: " ") }
         return row
     }()

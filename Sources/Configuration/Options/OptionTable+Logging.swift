@@ -7,7 +7,7 @@ extension ConfigurationOption {
         .init(
             "log_type", shape: logTypeNames.map(\.key).joined(separator: "|"),
             "The kinds of lines that are logged; give one line for each kind. Without any: error, warning, notice, information.",
-            reload: true, set: setLogType),
+            reload: true, extent: .word, set: setLogType),
         .init(
             "log_facility", optional: \BrokerConfiguration.logging.syslogLocalFacility, .integer(0...7),
             "The N of syslog's facility LOCALN; without it, DAEMON.", reload: true),
@@ -36,7 +36,8 @@ extension ConfigurationOption {
         case "topic": destination = .topic
         case "none": return nil
         case "file":
-            let path = text.dropFirst("file".count).trimmed
+            let rest = text.dropFirst("file".count).trimmed
+            let path = ValueNotation.withoutQuotes(rest) ?? rest
             guard !path.isEmpty else {
                 return .sentence("Empty log_dest file value in configuration; expected log_dest file PATH.")
             }
@@ -47,6 +48,9 @@ extension ConfigurationOption {
             return .expected("stdout, stderr, syslog, topic, file PATH or none")
         }
         if !configuration.logging.destinations.contains(destination) { configuration.logging.destinations.append(destination) }
+        if case .file(let path) = destination, !text.hasSuffix(path) {
+            return .remark("the quotes are taken off; mosquitto would take them for a part of the path.")
+        }
         return nil
     }
 

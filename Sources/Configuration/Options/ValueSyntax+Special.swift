@@ -30,7 +30,7 @@ extension ValueSyntax where Value == SlowClients {
     static var slowClients: ValueSyntax {
         ValueSyntax(
             shape: "log|disconnect SECONDS", expected: "log or disconnect, and 1 to 86400 seconds, such as log 30s",
-            isOneWord: false,
+            extent: .words,
             parse: { text in
                 let words = text.words
                 guard words.count == 2, ["log", "disconnect"].contains(words[0]),
@@ -49,7 +49,7 @@ extension ValueSyntax where Value == OffenceLimit {
             shape: "COUNT/SECONDS SECONDS",
             expected: "how often in how long, 1 to 100000 times in 1 to 86400 seconds, and for how long, 1 to 31536000 seconds, "
                 + "such as 10/60s 300s",
-            isOneWord: false,
+            extent: .words,
             parse: { text in
                 let words = text.words
                 guard words.count == 2, let slash = words[0].firstIndex(of: "/"),
@@ -117,7 +117,7 @@ extension ValueSyntax where Value == Durability {
     /// `commit`, `none`, or `interval SECONDS`.
     static var durability: ValueSyntax {
         ValueSyntax(
-            shape: "commit|interval SECONDS|none", expected: "commit, none, or interval and 1 to 86400 seconds", isOneWord: false,
+            shape: "commit|interval SECONDS|none", expected: "commit, none, or interval and 1 to 86400 seconds", extent: .words,
             parse: { text in
                 let words = text.words
                 switch (words.first, words.count) {
@@ -143,7 +143,7 @@ extension ValueSyntax where Value == Set<UInt8> {
     /// Some of 3, 4 and 5 with commas between them.
     static var protocolVersions: ValueSyntax {
         ValueSyntax(
-            shape: "3,4,5", expected: "some of 3, 4 and 5 with commas between them", isOneWord: false,
+            shape: "3,4,5", expected: "some of 3, 4 and 5 with commas between them", extent: .words,
             parse: { text in
                 var versions: Set<UInt8> = []
                 // As in mosquitto, commas may have nothing between them.
@@ -163,7 +163,7 @@ extension ValueSyntax where Value == Set<HTTPOffer> {
         let names = HTTPOffer.allCases.map(\.rawValue)
         return ValueSyntax(
             shape: names.joined(separator: ","), expected: "some of \(names.joined(separator: ", ")) with commas between them",
-            isOneWord: false,
+            extent: .words,
             parse: { text in
                 var offers: Set<HTTPOffer> = []
                 for part in text.split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" }) {
@@ -179,17 +179,17 @@ extension ValueSyntax where Value == Set<HTTPOffer> {
 }
 
 extension ValueSyntax where Value == BridgeRestart {
-    /// `BASE [CAP [STABLE]]` in seconds.
+    /// `BASE [CAP [STABLE]]` in seconds. A base of 0 is taken for 1, as mosquitto does.
     static var restart: ValueSyntax {
-        ValueSyntax(
+        var syntax = ValueSyntax(
             shape: "BASE [CAP [STABLE]]", expected: "one to three numbers of seconds, the second not below the first",
-            isOneWord: false,
+            extent: .words,
             parse: { text in
                 let words = text.words
-                let numbers = words.compactMap { Int($0) }
-                guard (1...3).contains(words.count), numbers.count == words.count,
-                    numbers.allSatisfy({ (1...86400).contains($0) })
-                else { return nil }
+                var numbers = words.compactMap { Int($0) }
+                guard (1...3).contains(words.count), numbers.count == words.count else { return nil }
+                if numbers[0] == 0 { numbers[0] = 1 }
+                guard numbers.allSatisfy({ (1...86400).contains($0) }) else { return nil }
                 let cap = numbers.count > 1 ? numbers[1] : nil
                 if let cap, cap < numbers[0] { return nil }
                 return BridgeRestart(
@@ -199,6 +199,8 @@ extension ValueSyntax where Value == BridgeRestart {
                 [restart.baseSeconds, restart.capSeconds, restart.stableSeconds].compactMap { $0 }.map { "\($0)" }
                     .joined(separator: " ")
             })
+        syntax.remark = { text in Int(text.words.first ?? "") == 0 ? "0 is too low; 1 is used." : nil }
+        return syntax
     }
 }
 
@@ -206,7 +208,7 @@ extension ValueSyntax where Value == TCPKeepAlive {
     /// `IDLE INTERVAL COUNT`.
     static var tcpKeepAlive: ValueSyntax {
         ValueSyntax(
-            shape: "IDLE INTERVAL COUNT", expected: "three numbers: idle seconds, interval seconds and count", isOneWord: false,
+            shape: "IDLE INTERVAL COUNT", expected: "three numbers: idle seconds, interval seconds and count", extent: .words,
             parse: { text in
                 let words = text.words
                 let numbers = words.compactMap { Int($0) }

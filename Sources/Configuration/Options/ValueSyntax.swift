@@ -6,8 +6,9 @@ struct ValueSyntax<Value: Sendable>: Sendable {
     let shape: String
     /// What is expected, to follow "expected" in a message.
     let expected: String
-    /// Only the first word of the line counts, as with mosquitto's numbers and booleans.
-    var isOneWord = true
+    var extent = ValueExtent.word
+    /// What there is to say of a text that is taken for another value than it names, as a sentence; nil for all others.
+    var remark: @Sendable (String) -> String? = { _ in nil }
     /// The value, or nil when the text is not one.
     let parse: @Sendable (String) -> Value?
     /// The text of a value, or nil for one that stands for "not given".
@@ -37,6 +38,22 @@ extension ValueSyntax where Value: FixedWidthInteger {
             shape: "\(range.lowerBound) to \(range.upperBound)", expected: expectation(range),
             parse: { text in Value(text).flatMap { range.contains($0) ? $0 : nil } },
             render: { "\($0)" })
+    }
+
+    /// The same, and what is below it is taken for its least number, as mosquitto does.
+    static func integer(atLeast range: ClosedRange<Value>) -> ValueSyntax {
+        var syntax = ValueSyntax(
+            shape: "\(range.lowerBound) to \(range.upperBound)", expected: expectation(range),
+            parse: { text in
+                guard let number = Value(text), number <= range.upperBound else { return nil }
+                return max(number, range.lowerBound)
+            },
+            render: { "\($0)" })
+        syntax.remark = { text in
+            guard let number = Value(text), number < range.lowerBound else { return nil }
+            return "\(number) is too low; \(range.lowerBound) is used."
+        }
+        return syntax
     }
 
     private static func expectation(_ range: ClosedRange<Value>) -> String {
@@ -76,7 +93,7 @@ extension ValueSyntax where Value == Int? {
 extension ValueSyntax where Value == String {
     /// The rest of the line.
     static func text(_ shape: String) -> ValueSyntax {
-        ValueSyntax(shape: shape, expected: "a text", isOneWord: false, parse: { $0 }, render: { $0 })
+        ValueSyntax(shape: shape, expected: "a text", extent: .line, parse: { $0 }, render: { $0 })
     }
 }
 
@@ -107,14 +124,14 @@ extension ValueSyntax {
     /// The same texts for a property that may be nil, which no text stands for.
     var optional: ValueSyntax<Value?> {
         ValueSyntax<Value?>(
-            shape: shape, expected: expected, isOneWord: isOneWord, parse: { [parse] text in parse(text).map { .some($0) } },
+            shape: shape, expected: expected, extent: extent, remark: remark, parse: { [parse] text in parse(text).map { .some($0) } },
             render: { [render] value in value.flatMap(render) })
     }
 
     /// The same texts as far as `condition` holds for their value.
     func with(expected: String, _ condition: @escaping @Sendable (Value) -> Bool) -> ValueSyntax {
         ValueSyntax(
-            shape: shape, expected: expected, isOneWord: isOneWord,
+            shape: shape, expected: expected, extent: extent, remark: remark,
             parse: { [parse] text in parse(text).flatMap { condition($0) ? $0 : nil } }, render: render)
     }
 }
@@ -136,4 +153,6 @@ enum Expectation: Sendable, Equatable {
     case expected(String)
     /// A sentence of its own.
     case sentence(String)
+    /// It was taken all the same, and this is to be said of it: a sentence.
+    case remark(String)
 }

@@ -21,8 +21,9 @@ extension ConfigurationReading {
         let known = BuiltInPlugin(path: path)
         if known == nil {
             let names = BuiltInPlugin.allCases.filter(\.isAvailable).map(\.rawValue).joined(separator: ", ")
+            let advice = ForeignPlugin(path: path).map { " \($0.advice)" } ?? ""
             log.error(
-                "found \(path.quoted), expected one of the plug-ins that are built in: \(names).", at: line.position,
+                "found \(path.quoted), expected one of the plug-ins that are built in: \(names).\(advice)", at: line.position,
                 option: line.name)
         }
         plugins.append(
@@ -64,6 +65,17 @@ extension ConfigurationReading {
         }
         if plugins[plugin].isBuiltIn {
             checkPluginOption(plugins[plugin].configuration.plugin, prefix: prefix, name: name, value, line)
+        } else if let counterpart = ForeignPlugin.counterpart(of: name, value) {
+            log.warning(counterpart, at: line.position, option: line.name)
+        }
+    }
+
+    /// Whether a line is about a plug-in that is not built in: how it would be written instead is of no use then.
+    func isOfForeignPlugin(_ option: ConfigurationOption, _ line: ConfigurationLine, _ cursor: SectionCursor) -> Bool {
+        switch option.action {
+        case .structure(.plugin): BuiltInPlugin(path: line.value) == nil
+        case .structure(.pluginOption): cursor.plugin.map { !plugins[$0].isBuiltIn } ?? false
+        default: false
         }
     }
 

@@ -29,13 +29,18 @@ extension ConfigurationReading {
 
         let word = value.words.first ?? ""
         var rest = value.dropFirst(word.count).trimmed
-        if rest.hasPrefix("#") {
-            log.warning("the rest of the line, \(rest.quoted), is ignored.", at: line.position, option: line.name)
-            rest = ""
-        }
         guard let port = UInt16(word) else {
-            log.error("found \(word.quoted), expected a port from 0 to 65535.", at: line.position, option: line.name)
+            let advice = ValueNotation.advice(onQuotesAround: word, of: line.name)
+            log.error("found \(word.quoted), expected a port from 0 to 65535.\(advice)", at: line.position, option: line.name)
             return
+        }
+        // The path of a Unix socket, which port 0 asks for, may hold blanks and #.
+        if port > 0, let comment = rest.words.firstIndex(where: { $0.hasPrefix("#") }) {
+            rest = rest.words[..<comment].joined(separator: " ")
+        }
+        if let inner = ValueNotation.withoutQuotes(rest) {
+            log.warning("the quotes are taken off; mosquitto would take them for a part of it.", at: line.position, option: line.name)
+            rest = inner
         }
         switch endpoint(port: port, place: rest) {
         case .success(let endpoint):
@@ -73,8 +78,9 @@ extension ConfigurationReading {
     }
 
     private mutating func setDefaultPort(_ value: String, _ line: ConfigurationLine) {
-        guard let port = UInt16(value.words.first ?? ""), port > 0 else {
-            log.error("found \(value.quoted), expected a number from 1 to 65535.", at: line.position, option: line.name)
+        guard let port = UInt16(value), port > 0 else {
+            let advice = ValueNotation.advice(onQuotesAround: value, of: line.name)
+            log.error("found \(value.quoted), expected a number from 1 to 65535.\(advice)", at: line.position, option: line.name)
             return
         }
         defaultPort = port
@@ -91,8 +97,9 @@ extension ConfigurationReading {
     }
 
     private mutating func setListenerSecurity(_ value: String, _ line: ConfigurationLine) {
-        guard let isOn = ValueSyntax<Bool>.boolean.parse(value.words.first ?? "") else {
-            log.error("found \(value.quoted), expected true or false.", at: line.position, option: line.name)
+        guard let isOn = Bool(wordOf: value) else {
+            let advice = ValueNotation.advice(onQuotesAround: value, of: line.name)
+            log.error("found \(value.quoted), expected true or false.\(advice)", at: line.position, option: line.name)
             return
         }
         if isOn, let securityPosition {

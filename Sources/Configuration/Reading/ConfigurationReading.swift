@@ -93,9 +93,10 @@ struct ConfigurationReading: Sendable {
             reportUnknown(line)
             return
         }
-        warnOfStatus(option, line)
-        guard let value = value(of: line) else { return }
+        if !isOfForeignPlugin(option, line, cursor) { warnOfStatus(option, line) }
+        guard var value = value(of: line, option) else { return }
         var line = line
+        if case .structure(let structural) = option.action { value = text(value, structural.extent, line) }
         line.value = value
         switch option.action {
         case .global(let setter):
@@ -117,6 +118,7 @@ struct ConfigurationReading: Sendable {
             guard let index = bridgeTarget(line, cursor) else { return }
             set(option, setter, value, line, scope: .bridge(index), in: \.configuration.bridges[index])
         case .structure(let structural):
+            if case .perListenerSettings = structural, wasGiven(option.name), Bool(wordOf: value) == hasListenerSecurity { return }
             guard noteFirst(option, line, scope: .broker, isOneWord: false) != nil else { return }
             handle(structural, value, line, &cursor)
         case .ignore:
@@ -125,7 +127,7 @@ struct ConfigurationReading: Sendable {
     }
 
     /// The line's value with its variables replaced; nil if it is reported instead.
-    private mutating func value(of line: ConfigurationLine) -> String? {
+    private mutating func value(of line: ConfigurationLine, _ option: ConfigurationOption) -> String? {
         var value = line.value
         if configuration.general.expandsEnvironment && value.contains("$") {
             do {
@@ -136,16 +138,22 @@ struct ConfigurationReading: Sendable {
             }
         }
         guard !value.isEmpty else {
-            let shape = ConfigurationOption.named(line.name)?.shape ?? "VALUE"
             log.error(
-                "Empty \(line.name) value in configuration; expected \(line.name) \(shape).", at: line.position, option: line.name)
+                "Empty \(line.name) value in configuration; expected \(line.name) \(option.shape).", at: line.position,
+                option: line.name)
             return nil
         }
         guard value.utf8.count <= Limits.valueBytesMax else {
             log.error("the value is longer than \(Limits.valueBytesMax) bytes.", at: line.position, option: line.name)
             return nil
         }
-        return value
+        let notation = ValueNotation(value, of: option, named: line.name)
+        if let error = notation.error {
+            log.error(error, at: line.position, option: line.name)
+            return nil
+        }
+        for warning in notation.warnings { log.warning(warning, at: line.position, option: line.name) }
+        return notation.value
     }
 
     /// Stores `value` in the property at `path`, or reports why not.
@@ -153,22 +161,36 @@ struct ConfigurationReading: Sendable {
         _ option: ConfigurationOption, _ setter: OptionSetter<Root>, _ value: String, _ line: ConfigurationLine, scope: Scope,
         in path: WritableKeyPath<ConfigurationReading, Root>
     ) {
-        guard let isFirst = noteFirst(option, line, scope: scope, isOneWord: setter.isOneWord) else { return }
-        let text = setter.isOneWord ? firstWord(value, line) : value
+        guard let isFirst = noteFirst(option, line, scope: scope, isOneWord: setter.extent == .word) else { return }
+        if case .withoutEffect = option.status {
+            // Whatever it says, nothing would come of it; a value that can be read is shown where options are.
+            _ = setter.set(setter.extent == .word ? value.words.first ?? value : value, &self[keyPath: path], isFirst)
+            return
+        }
+        let text = text(value, setter.extent, line)
         switch setter.set(text, &self[keyPath: path], isFirst) {
         case nil: return
+        case .remark(let sentence):
+            log.warning(sentence, at: line.position, option: line.name)
         case .expected(let expected):
-            log.error("found \(text.quoted), expected \(expected).", at: line.position, option: line.name)
+            let advice = ValueNotation.advice(onQuotesAround: text, of: line.name)
+            log.error("found \(text.quoted), expected \(expected).\(advice)", at: line.position, option: line.name)
         case .sentence(let sentence):
             log.error(sentence, at: line.position, option: line.name)
         }
     }
 
-    /// The first word of `value`. mosquitto passes over the others in silence.
-    private mutating func firstWord(_ value: String, _ line: ConfigurationLine) -> String {
+    /// What of `value` counts. mosquitto passes over what follows the first word in silence; here only a comment is.
+    private mutating func text(_ value: String, _ extent: ValueExtent, _ line: ConfigurationLine) -> String {
+        guard extent != .line else { return value }
         let words = value.words
+        if extent == .words {
+            guard let comment = words.dropFirst().firstIndex(where: { $0.hasPrefix("#") }) else { return value }
+            return words[..<comment].joined(separator: " ")
+        }
         guard let first = words.first, words.count > 1 else { return value }
         let rest = value.dropFirst(first.count).trimmed
+        guard !rest.hasPrefix("#") else { return first }
         log.warning("the rest of the line, \(rest.quoted), is ignored.", at: line.position, option: line.name)
         return first
     }
@@ -245,7 +267,9 @@ struct ConfigurationReading: Sendable {
 
     private mutating func reportUnknown(_ line: ConfigurationLine) {
         var message = "Unknown configuration variable '\(line.name.prefix(80))'."
-        if let nearest = NearestName.nearest(to: line.name, among: ConfigurationOption.fixedNames) {
+        if let advice = ValueNotation.advice(onName: line.name, value: line.value) {
+            message += " \(advice)"
+        } else if let nearest = NearestName.nearest(to: line.name, among: ConfigurationOption.fixedNames) {
             message += " Did you mean \(nearest)?"
         } else {
             message += " martlet.conf(5) lists those that there are."

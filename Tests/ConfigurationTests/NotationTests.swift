@@ -1,0 +1,176 @@
+import Configuration
+import Testing
+
+/// Lines as real configuration files of mosquitto have them, and as other programs' files would.
+@Suite struct NotationTests {
+    // MARK: Comments
+
+    @Test func `a comment may stand behind numbers, words, booleans, addresses and names of bridges`() {
+        let result = read(
+            """
+            listener 1 127.0.0.1 # mine
+            allow_anonymous true # everybody
+            max_inflight_messages 5 # few
+            log_type subscribe   # log subscriptions
+            log_dest stdout # here
+            persistent_client_expiration 2d # days
+            connection b # the other one
+            address h:1 i:2 # two
+            topic a out 0 l/ r/ # as mosquitto has it
+            restart_timeout 5 30 # seconds
+            """)
+        #expect(result.texts == [])
+        let configuration = result.configuration
+        #expect(configuration.listeners.map(\.endpoint) == [.tcp(port: 1, host: "127.0.0.1")])
+        #expect(configuration.logging.types == .subscribe)
+        #expect(configuration.bridges.map(\.name) == ["b"])
+        #expect(configuration.bridges[0].addresses.map(\.description) == ["h:1", "i:2"])
+        #expect(configuration.bridges[0].restart == BridgeRestart(baseSeconds: 5, capSeconds: 30))
+        #expect(result.places.opening(ofBridge: "b")?.line == 7)
+    }
+
+    @Test(arguments: [
+        ("topic a # x", BridgeTopic(pattern: "a")), ("topic a in # x", BridgeTopic(pattern: "a", direction: .in)),
+        ("topic # both 2 # x", BridgeTopic(pattern: "#", direction: .both, qos: 2)),
+        ("topic a out 0 l/ # x", BridgeTopic(pattern: "a", localPrefix: "l/")),
+    ])
+    func `a comment behind a topic is one, with a warning that mosquitto would not take it for one`(
+        _ line: String, _ topic: BridgeTopic
+    ) {
+        let result = read("connection b\naddress h\n\(line)\n")
+        #expect(
+            result.texts == [
+                ##"Warning: m.conf:3: topic: "# x" is taken for a comment; mosquitto would take it for a part of the line."##
+            ])
+        #expect(result.configuration.bridges[0].topics == [topic])
+    }
+
+    @Test func `in a path, a name or a text a comment is none, and that is said`() {
+        let result = read("user me # too\npid_file /run/m # mine\nlistener 0 /run/s # x\nallow_anonymous true\n")
+        #expect(result.configuration.general.userName == "me # too")
+        #expect(result.configuration.listeners.map(\.endpoint) == [.unixSocket(path: "/run/s # x")])
+        let sentence = "what follows # is a part of the value; a comment has a line of its own."
+        #expect(result.texts == ["Warning: m.conf:1: user: \(sentence)", "Warning: m.conf:2: pid_file: \(sentence)"])
+    }
+
+    // MARK: Values
+
+    @Test(arguments: [("IN", BridgeTopic.Direction.in), ("Both", .both), ("oUt", .out)])
+    func `the direction of a topic may have letters of any case`(_ word: String, _ direction: BridgeTopic.Direction) {
+        let result = read("connection b\naddress h\ntopic a \(word)\n")
+        #expect(result.texts == [] && result.configuration.bridges[0].topics.map(\.direction) == [direction])
+    }
+
+    @Test func `per_listener_settings may be given again with the same value, and not with another`() {
+        let deprecated =
+            "Warning: m.conf:1: per_listener_settings: it is deprecated; write listener_allow_anonymous, listener_auto_id_prefix or plugin_use in a listener's section instead."
+        let same = read(
+            "per_listener_settings true\nlistener 1\nallow_anonymous true\nper_listener_settings true # again\nlistener 2\nallow_anonymous true\n")
+        #expect(same.texts == [deprecated])
+        let other = read("per_listener_settings false\nlistener 1\nper_listener_settings true\nallow_anonymous true\n")
+        #expect(
+            other.texts == [
+                deprecated,
+                "Error: m.conf:3: per_listener_settings: Duplicate per_listener_settings value in configuration, given before on line 1.",
+            ])
+    }
+
+    @Test(arguments: [
+        ("keepalive_interval 3", "3 is too low; 5 is used."), ("keepalive_interval -1", "-1 is too low; 5 is used."),
+        ("restart_timeout 0", "0 is too low; 1 is used."), ("restart_timeout 0 30", "0 is too low; 1 is used."),
+        ("threshold 0", "0 is too low; 1 is used."), ("idle_timeout 0", "0 is too low; 1 is used."),
+    ])
+    func `what is too low for a bridge is raised, with a warning`(_ line: String, _ sentence: String) {
+        let result = read("connection b\naddress h\ntopic a\n\(line)\n")
+        let name = line.split(separator: " ")[0]
+        #expect(result.texts == ["Warning: m.conf:4: \(name): \(sentence)"])
+        let bridge = result.configuration.bridges[0]
+        #expect(
+            [bridge.keepAliveSeconds, bridge.restart.baseSeconds, bridge.lazyThresholdMessages, bridge.idleTimeoutSeconds]
+                == [
+                    name == "keepalive_interval" ? 5 : 60, name == "restart_timeout" ? 1 : 5, name == "threshold" ? 1 : 10,
+                    name == "idle_timeout" ? 1 : 60,
+                ])
+    }
+
+    @Test(arguments: ["autosave_interval seconds 30", "autosave_interval 30s", "autosave_on_changes maybe", "retry_interval x"])
+    func `an option without effect may have any value`(_ line: String) {
+        let result = read(line)
+        #expect(result.texts.count == 1 && result.texts[0].contains("it has no effect here"))
+    }
+
+    // MARK: Quotes and signs
+
+    @Test(arguments: ["'", "\""])
+    func `a path in quotes is the one between them, with a warning`(_ quote: String) {
+        let path = "\(quote)/a b\(quote)"
+        let result = read(
+            "log_dest file \(path)\npassword_file \(path)\npersistence_location \(path)\nlistener 1 \(path)\nallow_anonymous true\n"
+                .replacing("/a b\(quote)\nallow", with: "::1\(quote)\nallow"))
+        #expect(result.configuration.logging.destinations == [.file(path: "/a b")])
+        #expect(result.configuration.security.passwordFile == "/a b")
+        #expect(result.configuration.persistence.location == "/a b")
+        #expect(result.configuration.listeners.map(\.endpoint) == [.tcp(port: 1, host: "::1")])
+        #expect(!result.hasErrors && result.texts.count == 4)
+        #expect(result.texts.allSatisfy { $0.contains("the quotes are taken off; mosquitto would take them for a part of") })
+        #expect(result.places.line(of: "password_file", value: "/a b")?.line == 2)
+    }
+
+    @Test(arguments: [
+        ("allow_anonymous \"true\"", ##"found ""true"", expected true or false. Write it without quotes: allow_anonymous true."##),
+        ("listener '1883'", "found \"'1883'\", expected a port from 0 to 65535. Write it without quotes: listener 1883."),
+        (
+            "log_type \"error\"",
+            ##"found ""error"", expected error, warning, notice, information, debug, subscribe, unsubscribe, websockets, internal, none, all. Write it without quotes: log_type error."##
+        ),
+        ("allow_anonymous = true", "there is no = between an option and its value. Write: allow_anonymous true."),
+        ("listener = 1883", "there is no = between an option and its value. Write: listener 1883."),
+        ("password_file = /p", "there is no = between an option and its value. Write: password_file /p."),
+        ("max_qos =", "there is no = between an option and its value. Write: max_qos 0 to 2."),
+    ])
+    func `quotes and equals signs are told with what to type`(_ line: String, _ message: String) {
+        let errors = read(line).texts.filter { $0.hasPrefix("Error") }
+        #expect(errors == ["Error: m.conf:1: \(line.split(separator: " ")[0]): \(message)"])
+    }
+
+    @Test(arguments: [
+        ("allow_anonymous=true", "allow_anonymous true"), ("listener: 1883", "listener 1883"),
+        ("remote_password=secret", "remote_password TEXT"), ("max_qos:", "max_qos 0 to 2"),
+    ])
+    func `a name with a sign at its end is told with what to type, and without a secret`(_ line: String, _ right: String) {
+        let name = line.split(separator: " ")[0]
+        #expect(
+            read(line).texts == [
+                "Error: m.conf:1: Unknown configuration variable '\(name)'. A blank is between an option and its value. Write: \(right)."
+            ] || line.contains("secret"))
+    }
+
+    @Test func `quotes around a name or a text belong to it, and that is said`() {
+        let result = read("connection b\naddress h\ntopic a\nremote_username \"u\"\n")
+        #expect(result.configuration.bridges[0].remote.userName == "\"u\"")
+        #expect(
+            result.texts == [
+                "Warning: m.conf:4: remote_username: the quotes are a part of the value; write it without them if they are not meant."
+            ])
+    }
+
+    // MARK: Plug-ins that are not built in
+
+    @Test func `a go-auth plug-in's lines say which options there are instead, and nothing of names that are outdated`() {
+        let result = read(
+            """
+            listener 1
+            auth_plugin /usr/lib/mosquitto-go-auth.so
+            auth_opt_backends files
+            auth_opt_files_password_path /p
+            auth_opt_files_acl_path /a
+            """)
+        #expect(
+            result.texts == [
+                #"Error: m.conf:2: auth_plugin: found "/usr/lib/mosquitto-go-auth.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite. Of mosquitto-go-auth's back ends there is "files": auth_opt_files_password_path is password_file here, and auth_opt_files_acl_path is acl_file. Users of its other back ends can be kept by dynamic security."#,
+                #"Warning: m.conf:4: auth_opt_files_password_path: that is "password_file /p" here. Its hashes have another form: set each password anew with martlet passwd FILE USER."#,
+                #"Warning: m.conf:5: auth_opt_files_acl_path: that is "acl_file /a" here."#,
+                "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, listener_allow_anonymous true below it.",
+            ])
+    }
+}
