@@ -169,8 +169,13 @@ extension BrokerShard {
             return
                 "the client speaks TLS, and port \(port) does not: let it connect without, or give this listener certfile and keyfile."
         }
-        if firstByte == UInt8(ascii: "G"), body.starts(with: "T /".utf8) {
+        // The second byte of the word was taken for the length of the packet.
+        let methods = ["GET /", "HEAD /", "POST /", "PUT /", "OPTIONS ", "DELETE /", "PATCH /"]
+        if methods.contains(where: { firstByte == $0.utf8.first && body.starts(with: $0.utf8.dropFirst(2)) }) {
             return "the client speaks HTTP, and port \(port) MQTT: for WebSockets a listener needs protocol websockets."
+        }
+        if firstByte == UInt8(ascii: "P") && body.starts(with: "OXY ".utf8) || firstByte == 0x0D && body.starts(with: "\r\n\0\r\nQUIT".utf8) {
+            return "a proxy begins with its PROXY header, and port \(port) with MQTT: this listener needs enable_proxy_protocol."
         }
         return nil
     }

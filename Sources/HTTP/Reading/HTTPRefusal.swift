@@ -5,6 +5,8 @@ public struct HTTPRefusal: Error, Equatable, Sendable {
     public var fields: HTTPFields
     /// A sentence that helps.
     public let explanation: String
+    /// Whether the peer speaks another protocol than HTTP, so that its operator learns of it from the log alone.
+    public private(set) var isOfForeigner = false
 
     public init(_ status: HTTPStatus, _ explanation: String, fields: HTTPFields = HTTPFields()) {
         self.status = status
@@ -13,6 +15,20 @@ public struct HTTPRefusal: Error, Equatable, Sendable {
     }
 
     static func malformed(_ explanation: String) -> HTTPRefusal { HTTPRefusal(.badRequest, explanation) }
+
+    /// Of a peer whose first byte begins no request.
+    static func foreign(firstByte: UInt8) -> HTTPRefusal {
+        let words =
+            switch firstByte {
+            case 0x10: "The client speaks MQTT, and this port HTTP: let it connect to a listener without protocol http_api."
+            case 0x16:
+                "The client speaks TLS, and this port does not: let it use http instead of https, or give this listener certfile and keyfile."
+            default: "This is not HTTP."
+            }
+        var refusal = malformed(words)
+        refusal.isOfForeigner = true
+        return refusal
+    }
 
     /// The whole answer.
     public var response: HTTPResponse {

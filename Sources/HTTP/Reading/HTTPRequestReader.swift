@@ -112,8 +112,8 @@ public struct HTTPRequestReader {
     private mutating func takeHead() throws(HTTPRefusal) -> HTTPRequestHead? {
         try skipLeadingLines()
         if offset < bytes.count, bytes[offset] != 0x0D, bytes[offset] != 0x0A, !HTTPText.isToken(bytes[offset]) {
-            // Another protocol, most likely TLS: its peer waits for an answer as we do for the end of its head.
-            throw .malformed("This is not HTTP.")
+            // Another protocol: its peer waits for an answer as we do for the end of its head.
+            throw .foreign(firstByte: bytes[offset])
         }
         var index = max(searched, offset)
         while let end = bytes[index...].firstIndex(of: 0x0A) {

@@ -60,6 +60,11 @@ final class WebSocketFilter: StreamFilter {
     /// Collects the peer's head and judges it when it is complete. Leaves in `source` what comes behind it.
     private func handshake(_ source: inout UnsafeRawBufferPointer, _ reply: ByteBlock) -> FilterRefusal? {
         let earlier = head.count
+        if earlier == 0, side.isServer, let first = source.first, let words = Self.strangerWords(first) {
+            // Its peer would wait for an answer of its own protocol, for ever.
+            reply.append(HTTPRefusal(.badRequest, "\(words).").response.wholeBytes)
+            return FilterRefusal(.webSocket, words)
+        }
         head.append(contentsOf: source.prefix(side.headBytesMax + Self.headEnd.count - earlier))
         guard let end = Self.endOfHead(head, from: max(0, earlier - 3)), end <= side.headBytesMax else {
             return head.count > side.headBytesMax ? refuseLongHead(reply) : nil
@@ -88,6 +93,21 @@ final class WebSocketFilter: StreamFilter {
         }
     }
 
+    /// What to say of a client whose first byte begins no HTTP request; nil where it may begin one.
+    private static func strangerWords(_ firstByte: UInt8) -> String? {
+        switch firstByte {
+        case 0x10:
+            "the client speaks MQTT, and this port MQTT over WebSocket: let it connect as a WebSocket, or to a listener without protocol "
+                + "websockets"
+        case 0x16:
+            "the client speaks TLS, and this port does not: let it use ws instead of wss, or give this listener certfile and keyfile"
+        // Empty lines may stand above a request.
+        case 0x0D, 0x0A: nil
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"): nil
+        default: "the client does not speak HTTP, which a WebSocket begins with"
+        }
+    }
+
     private func refuseLongHead(_ reply: ByteBlock) -> FilterRefusal {
         guard side.isServer else {
             return FilterRefusal(.webSocket, "the server's answer is longer than \(side.headBytesMax) bytes")
@@ -99,7 +119,9 @@ final class WebSocketFilter: StreamFilter {
 
     private func refuse(_ refusal: HTTPRefusal, _ reply: ByteBlock) -> FilterRefusal {
         reply.append(refusal.response.wholeBytes)
-        return FilterRefusal(.webSocket, "\(refusal.status): \(refusal.explanation)")
+        // What logs add is a full stop.
+        let explanation = refusal.explanation.hasSuffix(".") ? String(refusal.explanation.dropLast()) : refusal.explanation
+        return FilterRefusal(.webSocket, "\(refusal.status): \(explanation)")
     }
 
     /// Where the head ends, behind its empty line; nil when it has not come.

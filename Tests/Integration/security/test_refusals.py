@@ -70,14 +70,57 @@ def test_a_certificate_that_is_not_believed_is_a_failed_login(start_broker, auth
     with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as plain:
         plain.sendall(frame(1, 0, text("MQTT") + b"\4\2\0\x3c" + text("plain")))
         plain.recv(1)
-    broker.wait_for_log(r"^\d+: Client <unknown> \[127\.0\.0\.1:\d+\] disconnected: TLS: the client speaks plain MQTT, and this port TLS: ")
+    broker.wait_for_log(r"^\d+: Client 127\.0\.0\.1 \[127\.0\.0\.1:\d+\] disconnected: TLS: the client speaks plain MQTT, and this port TLS: ")
     assert broker.log.count("Login failed") == 1
 
 
 def test_tls_on_a_plain_port_is_called_that(broker):
     with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as plain, pytest.raises(OSError):
         ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
-    broker.wait_for_log(rf"^\d+: Client <unknown> \[127\.0\.0\.1:\d+\]: the client speaks TLS, and port {broker.port} does not: ")
+    broker.wait_for_log(rf"^\d+: Protocol error from 127\.0\.0\.1:\d+: the client speaks TLS, and port {broker.port} does not: ")
+
+
+MQTT = frame(1, 0, text("MQTT") + b"\4\2\0\x3c" + text("plain"))
+HELLO = b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00"
+PROXY_1 = b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n" + MQTT + b"\0" * 80
+PROXY_2 = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
+GET = b"GET /mqtt HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nUser-Agent: a browser, or what says so\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "kind, sent, words",
+    [
+        ("mqtt", HELLO, "the client speaks TLS, and port"),
+        ("mqtt", GET, "the client speaks HTTP, and port"),
+        ("mqtt", GET.replace(b"GET", b"POST"), "the client speaks HTTP, and port"),
+        ("mqtt", PROXY_1, "a proxy begins with its PROXY header, and port"),
+        ("mqtt", PROXY_2, "a proxy begins with its PROXY header, and port"),
+        ("websockets", MQTT, "WebSocket: the client speaks MQTT, and this port MQTT over WebSocket: "),
+        ("websockets", HELLO, "WebSocket: the client speaks TLS, and this port does not: "),
+        ("http_api", MQTT, "The client speaks MQTT, and this port HTTP: "),
+        ("http_api", HELLO, "The client speaks TLS, and this port does not: "),
+        ("tls", MQTT, "TLS: the client speaks plain MQTT, and this port TLS: "),
+        ("tls", GET, "TLS: the client speaks plain HTTP, and this port TLS: "),
+        ("tls", PROXY_1, "TLS: the client speaks plain HTTP, or a proxy its PROXY protocol, and this port TLS: "),
+        ("proxy", MQTT, "Connection rejected, corrupt PROXY header"),
+        ("proxy", HELLO, "Connection rejected, corrupt PROXY header"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 11 else "",
+)
+def test_a_client_of_another_protocol_is_told_at_once_and_let_go(start_broker, authority, kind, sent, words):
+    lines = {
+        "mqtt": "", "tls": f"certfile {authority.directory}/server.crt\nkeyfile {authority.directory}/server.key",
+        "proxy": "enable_proxy_protocol 1",
+    }.get(kind, f"protocol {kind}")  # fmt: skip
+    broker = start_broker(configuration=f"allow_anonymous true\nlistener {{port}} 127.0.0.1\n{lines}", listener=False, verbose=False)
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE) as client:
+        client.sendall(sent)
+        try:
+            while client.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass
+    broker.wait_for_log(re.escape(words))
 
 
 @pytest.mark.parametrize(

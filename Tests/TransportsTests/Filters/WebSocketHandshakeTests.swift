@@ -52,6 +52,16 @@ import Testing
         #expect(String(decoding: driver.replies, as: UTF8.self).hasPrefix("HTTP/1.1 \(status)"))
     }
 
+    @Test(arguments: [
+        ([0x10], "the client speaks MQTT, and this port MQTT over WebSocket: "), ([0x16, 3, 1], "the client speaks TLS, and this port does not: "),
+        ([0xE0], "the client does not speak HTTP, which a WebSocket begins with"),
+    ] as [([UInt8], String)])
+    func `a client of another protocol is refused at its first byte, with what it speaks`(bytes: [UInt8], words: String) {
+        let driver = FilterDriver(WebSocketFilter(WebSocketSettings()))
+        driver.receive(bytes)
+        #expect(driver.refusal?.hasPrefix(words) == true, "\(driver.refusal ?? "none")")
+    }
+
     @Test func `only the origins that are named may come`() {
         let settings = WebSocketSettings(origins: ["https://a.example", "https://b.example"])
         let cases = [("https://a.example", true), ("https://b.example", true), ("https://a.example.evil", false), (nil, false)]
