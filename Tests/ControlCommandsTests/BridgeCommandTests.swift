@@ -41,7 +41,8 @@ import Testing
         let answer = #"{"name":"b","warnings":["connection: the bridge has no topic."]}"#
         let service = RecordedService([
             "POST /bridges": answer, "PATCH /bridges/b%2F1": #"{"name":"b/1","warnings":[]}"#, "POST /bridges/b%2F1/pause": "{}",
-            "POST /bridges/b%2F1/resume": "{}", "DELETE /bridges/b%2F1": "",
+            "POST /bridges/b%2F1/resume": "{}", "GET /bridges/b": #"{"state":"connected","address":"h:1"}"#,
+            "GET /bridges/b%2F1": #"{"state":"waiting","address":"h:1","last_error":"h:1: Connection refused"}"#, "DELETE /bridges/b%2F1": "",
         ])
         let control = Control(service, page.output())
         try control.addBridge("b", ["address  h:1", "# a comment", "", "topic a out 1", "topic\tb in"])
@@ -55,8 +56,9 @@ import Testing
             ])
         #expect(
             page.lines == [
-                "The bridge b runs.", "Warning: connection: the bridge has no topic.", "The bridge b/1 is changed.",
-                "The bridge b/1 rests; what comes for it waits.", "The bridge b/1 works.",
+                "The bridge b is added.", "Warning: connection: the bridge has no topic.", "It is connected to h:1.",
+                "The bridge b/1 is changed.", "The bridge b/1 is paused. Messages for it wait.", "The bridge b/1 is resumed.",
+                "It is not connected and tries again: h:1: Connection refused",
                 "The bridge b/1 is removed, and what has waited for it.",
             ])
         #expect(throws: ControlError.self) { try control.addBridge("b", ["address"]) }

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import HTTP
 internal import JSON
 
@@ -70,7 +71,8 @@ extension Control {
     /// - `lines`: as of a `connection` section.
     public func addBridge(_ name: String, _ lines: [String]) throws(ControlError) {
         let options = [(name: "name", values: [name])] + (try Self.options(of: lines))
-        try set(ControlRequest(.post, ["bridges"], body: Self.object(options)), "The bridge \(name) runs.")
+        try set(ControlRequest(.post, ["bridges"], body: Self.object(options)), "The bridge \(name) is added.")
+        sayState(ofBridge: name)
     }
 
     /// `ctl bridge change NAME LINE...`: other options for a bridge that was added; those that are not named stay.
@@ -93,9 +95,40 @@ extension Control {
     /// `ctl bridge pause NAME` and `resume NAME`.
     public func setBridge(_ name: String, isPaused: Bool) throws(ControlError) {
         try order(ControlRequest(.post, ["bridges", name, isPaused ? "pause" : "resume"])) { _ in
-            isPaused ? "The bridge \(name) rests; what comes for it waits." : "The bridge \(name) works."
+            isPaused ? "The bridge \(name) is paused. Messages for it wait." : "The bridge \(name) is resumed."
+        }
+        if !isPaused { sayState(ofBridge: name) }
+    }
+
+    /// Says how a bridge is that has just been set going: not before it is connected, or has tried in vain.
+    private func sayState(ofBridge name: String) {
+        if output.isJSON { return }
+        for _ in 0..<Self.stateTries {
+            // What was ordered is done; that its state cannot be asked for is not worth an error.
+            guard let answer = try? ask(ControlRequest(["bridges", name])), let bridge = try? value(answer) else { return }
+            let state = bridge["state"].string ?? ""
+            if let words = Self.stateWords(state, bridge) { return output.sayForeign(words) }
+            usleep(Self.stateMicroseconds)
+        }
+        output.say("It is still connecting. See: martlet ctl bridge show NAME")
+    }
+
+    /// A sentence about a state that lasts; nil for one that passes.
+    private static func stateWords(_ state: String, _ bridge: JSONValue) -> String? {
+        let (address, failure) = (bridge["address"].string ?? "", bridge["last_error"].string)
+        switch state {
+        case "connected": return "It is connected to \(address)."
+        case "waiting": return failure.map { "It is not connected and tries again: \($0)" }
+        case "lazy": return "It connects when messages wait for it."
+        case "ended": return "It does not connect again: start_type once."
+        case "failed": return "It cannot run: \(failure ?? "see the log")"
+        default: return nil
         }
     }
+
+    /// The broker looks at its bridges once a second, and most brokers answer at once.
+    private static let stateTries = 40
+    private static let stateMicroseconds: UInt32 = 100_000
 
     /// `ctl bridge remove NAME`.
     public func removeBridge(_ name: String) throws(ControlError) {

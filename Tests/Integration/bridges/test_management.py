@@ -42,7 +42,7 @@ def test_a_bridge_lives_as_administrators_say_and_outlives_the_broker(managing, 
     there, publish = tools_for(other.port).subscribe("#", qos=1), tools_for(here.port).publish
     said = bridge("add", "site", f"address 127.0.0.1:{other.port}", "--lines", "-",
                   given="topic a out 1\nremote_username u\nremote_password secret\nnotifications_local_only true\nrestart_timeout 1 2\n")
-    assert said == "The bridge site runs.\n"
+    assert said == f"The bridge site is added.\nIt is connected to 127.0.0.1:{other.port}.\n"
     is_connected(here, "site")
     publish("a", "1", qos=1)
     assert there.take_one().payload == b"1"
@@ -60,7 +60,7 @@ def test_a_bridge_lives_as_administrators_say_and_outlives_the_broker(managing, 
     publish("b", "2", qos=1)
     assert there.take_one().payload == b"2"
 
-    assert bridge("pause", "site") == "The bridge site rests; what comes for it waits.\n"
+    assert bridge("pause", "site") == "The bridge site is paused. Messages for it wait.\n"
     for number in "34":
         publish("b", number, qos=1)
     wait_until(lambda: (state(bridge)["state"], state(bridge)["queue_messages"]) == ("paused", 2), "two messages wait")
@@ -73,7 +73,7 @@ def test_a_bridge_lives_as_administrators_say_and_outlives_the_broker(managing, 
     here.restart()
     wait_until(lambda: state(bridge)["queue_messages"] == 2, "they wait after the restart")
     assert (state(bridge)["state"], state(bridge)["lag_ms"] >= 0) == ("paused", True)
-    assert bridge("resume", "site") == "The bridge site works.\n"
+    assert bridge("resume", "site") == f"The bridge site is resumed.\nIt is connected to 127.0.0.1:{other.port}.\n"
     assert [message.payload for message in there.take(2)] == [b"3", b"4"]
     publish("b", "5", qos=1)
     assert there.take_one().payload == b"5"
