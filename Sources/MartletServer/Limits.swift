@@ -1,5 +1,11 @@
 /// The bounds of the shell around the core that no option sets, in one place: each with its unit and what happens beyond it.
 enum Limits {
+    // What is said of a configuration.
+
+    /// Names in a directory that a missing file's is compared with; in a larger one no other is proposed.
+    /// Bytes: 256 each at most, until one is found.
+    static let neighboursMax = 1000
+
     // Dynamic security.
 
     /// Messages of commands that wait for the one that is performed; one more is not taken.

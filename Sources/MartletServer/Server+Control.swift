@@ -118,7 +118,7 @@ extension Server {
         let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
         fileRights.tell(reloaded.configuration, to: log)
         guard let tables = readTables(reloaded.configuration) else { return false }
-        let plans: [BridgePlan]
+        let plans: [PlannedBridge]
         let credentials: ClusterCredentials?
         do throws(ServerError) {
             plans = try Self.bridgePlans(reloaded.configuration)

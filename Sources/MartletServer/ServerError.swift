@@ -14,6 +14,8 @@ public enum ServerError: Error, CustomStringConvertible {
     case securityFiles(SecurityFilesError)
     /// A bridge cannot be run as it is configured; the reason is a sentence without the last full stop.
     case bridge(name: String, reason: String)
+    /// A bridge's certificates, keys or ciphers cannot be used. The broker starts without this bridge.
+    case bridgeSecurity(name: String, TLSFailure)
     /// The cluster cannot be joined as it is configured; the reason is a sentence without the last full stop.
     case cluster(option: String, reason: String)
     /// A log file cannot be opened, and the reason, as sentences without the last full stop.
@@ -39,6 +41,8 @@ public enum ServerError: Error, CustomStringConvertible {
         case .transportSecurity(_, let failure): "\(failure)"
         case .securityFiles(let error): "\(error)"
         case .bridge(let name, let reason): "bridge \(name): \(reason)"
+        case .bridgeSecurity(let name, let failure):
+            "bridge \(name): \(failure.bridgeOption.map { "\($0): " } ?? "")\(failure.explanation)"
         case .cluster(let option, let reason): "\(option): \(reason)"
         case .logFile(let path, let reason): "Unable to open log file \(FullPath.of(path)) for writing: \(reason)."
         case .processIdentifierFile(let path, let reason): "Unable to write pid file \(FullPath.of(path)): \(reason)."
@@ -60,6 +64,7 @@ public enum ServerError: Error, CustomStringConvertible {
     /// - Parameter result: what the broker was to be started with.
     /// - Returns: one error for each thing that is wrong.
     public func diagnostics(in result: ConfigurationResult) -> [Diagnostic] {
+        if case .bridgeSecurity(let name, let failure) = self { return [Self.diagnostic(failure, ofBridge: name, in: result)] }
         if case .securityFiles(let error) = self { return error.problems.map { $0.diagnostic(in: result) } }
         var remark = StartRemark(message: "\(self)")
         switch self {
@@ -83,10 +88,19 @@ public enum ServerError: Error, CustomStringConvertible {
         case .storeDirectory: remark.option = "persistence_location"
         case .mosquittoDatabase:
             remark.option = result.places.line(of: "persistence_file") == nil ? "persistence" : "persistence_file"
-        case .system, .securityFiles, .store, .daemon: break
+        case .system, .securityFiles, .bridgeSecurity, .store, .daemon: break
         }
         if !remark.message.hasSuffix(".") { remark.message += "." }
         return [remark.diagnostic(.error, in: result)]
+    }
+
+    /// At the option's line in the section of the bridge. It is a warning: the broker does without the bridge.
+    private static func diagnostic(_ failure: TLSFailure, ofBridge name: String, in result: ConfigurationResult) -> Diagnostic {
+        let places = result.places
+        let line = places.lines(ofBridge: name).last { $0.name == failure.bridgeOption } ?? places.opening(ofBridge: name)
+        return Diagnostic(
+            severity: .warning, at: line, in: places,
+            message: "\(failure.explanation). The broker starts without the bridge \(name).")
     }
 
     /// Why a file cannot be written: the obstacle that is found there, or else the kernel's words.
@@ -98,11 +112,20 @@ public enum ServerError: Error, CustomStringConvertible {
 }
 
 extension TLSFailure {
+    /// The option as the section of a bridge has it; nil where the failure is of none.
+    var bridgeOption: String? {
+        switch option {
+        case "TLS": nil
+        case "tls-alpn": "bridge_alpn"
+        default: "bridge_\(option)"
+        }
+    }
+
     /// What is wrong, without the option's name, as sentences without the last full stop.
     var explanation: String {
         guard !value.isEmpty else { return reason }
         let isFile = ["certfile", "keyfile", "cafile", "capath", "crlfile", "dhparamfile"].contains(option)
         guard isFile else { return "\(value): \(reason)" }
-        return FileAccess.obstacle(toReading: value)?.advice() ?? "\(FullPath.of(value)): \(reason)"
+        return FileAdvice.obstacle(toReading: value)?.advice() ?? "\(FullPath.of(value)): \(reason)"
     }
 }

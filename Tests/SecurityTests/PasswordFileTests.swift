@@ -11,6 +11,10 @@ import Testing
         let file = try PasswordFile(
             Array("# users\nno colon\n anna : \(hash("a")) \r\nbob:\(hash("b")):rest\n\n#carl:\(hash("c"))\n".utf8), file: "users")
         #expect(file.count == 2)
+        #expect(
+            file.warnings.map(\.description) == [
+                "users:2: the line has no colon between a user and a hash, and is passed over. Set the user's password: martlet passwd users USER."
+            ])
         #expect(file.matches(user: "anna", password: Array("a".utf8)) == true)
         #expect(file.matches(user: "anna", password: Array("b".utf8)) == false)
         #expect(file.matches(user: "carl", password: Array("c".utf8)) == false)

@@ -5,6 +5,8 @@ import Testing
 @Suite struct PreSharedKeyFileTests {
     @Test func `identities and their keys are read`() throws {
         let file = try PreSharedKeyFile(Array("# keys\nanna:00ff10\n\nbob : ABCDEF \nodd:f01\nno colon here\n".utf8), file: "psk")
+        #expect(
+            file.warnings.map(\.description) == ["psk:6: the line has no colon between an identity and a key, and is passed over."])
         #expect(file.count == 3)
         #expect(file.key(for: Array("anna".utf8)) == [0x00, 0xff, 0x10])
         #expect(file.key(for: Array("bob".utf8)) == [0xab, 0xcd, 0xef])

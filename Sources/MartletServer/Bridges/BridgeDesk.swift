@@ -36,10 +36,21 @@ final class BridgeDesk {
     private var connectionCounts: [EncodedString: Int] = [:]
     private let log: Log
 
-    /// - Parameter plans: those of the configuration's files.
-    init(_ plans: [BridgePlan], log: Log) {
+    /// - Parameter planned: those of the configuration's files.
+    init(_ planned: [PlannedBridge], log: Log) {
         self.log = log
-        for plan in plans { rows[plan.name] = Row(plan: plan) }
+        for bridge in planned {
+            rows[bridge.name] = Row(plan: bridge.plan, failure: bridge.failure)
+            tellFailure(bridge, "It does not run")
+        }
+    }
+
+    private func tellFailure(_ bridge: PlannedBridge, _ consequence: String) {
+        guard let failure = bridge.failure else { return }
+        log.write(
+            .error,
+            "Error: Bridge \(bridge.name): \(failure). \(consequence) until that is mended and the configuration is read again: martlet ctl "
+                + "reload.")
     }
 
     var endsWithBroker: Bool { path == nil }
@@ -94,13 +105,19 @@ final class BridgeDesk {
     /// The configuration was read again.
     ///
     /// - Parameters:
-    ///   - plans: those of its files.
+    ///   - planned: those of its files.
     ///   - configuration: what is in force from now on.
     ///   - places: where its lines stand.
-    func renew(_ plans: [BridgePlan], _ configuration: BrokerConfiguration, _ places: ConfigurationPlaces) {
+    func renew(_ planned: [PlannedBridge], _ configuration: BrokerConfiguration, _ places: ConfigurationPlaces) {
         let before = rows
         rows = rows.filter { $0.value.section != nil }
-        for plan in plans { rows[plan.name] = Row(plan: inForce(plan), statuses: before[plan.name]?.statuses ?? [:]) }
+        for bridge in planned {
+            var row = Row(failure: bridge.failure, statuses: before[bridge.name]?.statuses ?? [:])
+            // One that cannot be run as it is configured now goes on as before.
+            row.plan = bridge.plan.map(inForce) ?? before[bridge.name]?.plan
+            tellFailure(bridge, row.plan == nil ? "It does not run" : "It goes on as before")
+            rows[bridge.name] = row
+        }
         adopt(configuration, places)
         for (name, old) in before.sorted(by: { $0.key < $1.key }) {
             guard let plan = old.plan, !Self.isSameClient(plan, rows[name]?.plan) else { continue }
@@ -331,8 +348,12 @@ final class BridgeDesk {
             }
             return .success((plan, words(.warning) + [bridge.loop(in: configuration)].compactMap { $0 }))
         } catch {
-            guard case .bridge(_, let reason) = error else { return .failure(Refusal(reasons: ["\(error)"])) }
-            return .failure(Refusal(reasons: [reason + "."]))
+            switch error {
+            case .bridge(_, let reason): return .failure(Refusal(reasons: [reason + "."]))
+            case .bridgeSecurity(let name, let failure):
+                return .failure(Refusal(reasons: ["\(PlannedBridge(name: name, failure: failure).failure ?? "")."]))
+            default: return .failure(Refusal(reasons: ["\(error)"]))
+            }
         }
     }
 

@@ -200,7 +200,7 @@ struct BridgePlan: Sendable {
             do throws(TLSFailure) {
                 layers.tls = try TLSClientContext(TLSClientSettings(bridge.tls, serverName: address.host))
             } catch {
-                throw .bridge(name: bridge.name, reason: "\(error)")
+                throw .bridgeSecurity(name: bridge.name, error)
             }
         }
         if case .webSocket(let path) = address.transport {

@@ -7,18 +7,32 @@ import MQTTCodec
 
 /// Bridges to other brokers. On the control thread.
 extension Server {
-    /// What each `connection` section asks for. Throws what is wrong with one of them.
-    static func bridgePlans(_ configuration: BrokerConfiguration) throws(ServerError) -> [BridgePlan] {
-        var plans: [BridgePlan] = []
+    /// What each `connection` section asks for. Throws what is wrong with one of them; one whose files cannot be used does not keep the others,
+    /// and the broker, from running.
+    static func bridgePlans(_ configuration: BrokerConfiguration) throws(ServerError) -> [PlannedBridge] {
+        var bridges: [PlannedBridge] = []
         for bridge in configuration.bridges {
-            let plan = try BridgePlan(bridge, in: configuration)
-            for twin in plans {
-                guard let identifier = plan.sharedIdentifier(with: twin) else { continue }
-                throw .bridge(name: plan.name, reason: "its local_clientid \(identifier) is that of bridge \(twin.name) too")
+            let plan: BridgePlan
+            do throws(ServerError) {
+                plan = try BridgePlan(bridge, in: configuration)
+            } catch {
+                guard case .bridgeSecurity(_, let failure) = error else { throw error }
+                bridges.append(PlannedBridge(name: bridge.name, failure: failure))
+                continue
             }
-            plans.append(plan)
+            if let error = clash(of: plan, with: bridges.compactMap(\.plan)) { throw error }
+            bridges.append(PlannedBridge(name: bridge.name, plan: plan))
         }
-        return plans
+        return bridges
+    }
+
+    /// Why a bridge cannot run beside others; nil if it can.
+    static func clash(of plan: BridgePlan, with others: [BridgePlan]) -> ServerError? {
+        for twin in others {
+            guard let identifier = plan.sharedIdentifier(with: twin) else { continue }
+            return .bridge(name: plan.name, reason: "its local_clientid \(identifier) is that of bridge \(twin.name) too")
+        }
+        return nil
     }
 
     /// Tells the loops what they are to do with bridges, behind the settings that were sent.

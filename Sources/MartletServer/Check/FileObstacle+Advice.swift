@@ -7,7 +7,7 @@ extension FileObstacle {
         let who = UserName.inWords(user)
         let name = UserName.of(user) ?? "\(user)"
         switch self {
-        case .missing(let path): return "\(path) does not exist"
+        case .missing(let path): return MissingFile(path).words
         case .missingDirectory(let path):
             let make = geteuid() == 0 && user != 0 ? "install -d -o \(name) -m 750 \(path)" : "mkdir -p \(path)"
             return "the directory \(path) does not exist. Make it: \(make)"

@@ -103,12 +103,16 @@ extension SocketHolder {
         if let service {
             return "Stop it: sudo systemctl stop \(service.hasSuffix(".service") ? String(service.dropLast(8)) : service)"
         }
-        return processIdentifier.map { "Stop it: kill \($0)" }
+        // A process may be anything, and no line to kill one is safe to copy.
+        return processIdentifier.map { _ in "Stop it" }
     }
+
+    /// Whether it is a broker of this kind, by its program's name.
+    var isMartlet: Bool { program?.hasPrefix("martlet") == true }
 
     /// Whether it is a broker that was started with a configuration file: the one at `path`.
     func isServing(_ path: String) -> Bool {
-        guard program?.hasPrefix("martlet") == true, let directory else { return false }
+        guard isMartlet, let directory else { return false }
         let own = Self.resolved(FullPath.of(path))
         return arguments.contains { argument in
             let name = ["--config-file=", "-c"].first { argument.hasPrefix($0) && argument != $0 }.map {

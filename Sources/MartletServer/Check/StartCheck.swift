@@ -27,6 +27,7 @@ public struct StartCheck {
         checkLogFiles()
         checkSecurityFiles()
         checkCertificates()
+        checkBridges()
         checkCluster()
         if let keyLogFile, let obstacle = FileAccess.obstacle(toWriting: keyLogFile) {
             add(Diagnostic(severity: .error, file: "", option: "--tls-keylog", message: "\(obstacle.advice())."))
@@ -76,6 +77,22 @@ public struct StartCheck {
         }
     }
 
+    /// All that is wrong with any of them, where a start would stop at the first.
+    private mutating func checkBridges() {
+        var plans: [BridgePlan] = []
+        for bridge in configuration.bridges {
+            // What the reader has said of a bridge is not said again.
+            guard !bridge.addresses.isEmpty else { continue }
+            do throws(ServerError) {
+                let plan = try BridgePlan(bridge, in: configuration)
+                if let error = Server.clash(of: plan, with: plans) { throw error }
+                plans.append(plan)
+            } catch {
+                add(error)
+            }
+        }
+    }
+
     private mutating func checkCluster() {
         do throws(ServerError) {
             _ = try ClusterPlan(configuration)
@@ -91,6 +108,14 @@ public struct StartCheck {
             guard let error = ListenerPlan.address(of: listener).obstacle() else { continue }
             let holder = error.holder
             if let holder, let file, holder.isServing(file) { continue }
+            if let holder, holder.isMartlet, case .refused(let address, _) = error {
+                // A draft is checked beside the broker that it is for; what that one holds is free when it has ended.
+                let message =
+                    "\(address) is in use by \(holder.words), which runs already: a broker starts with this configuration when that one has "
+                    + "ended."
+                add(StartRemark(listener: index, message: message).diagnostic(.warning, in: result))
+                continue
+            }
             guard let holder, holder.processIdentifier == nil else {
                 add(.listener(index, error))
                 continue

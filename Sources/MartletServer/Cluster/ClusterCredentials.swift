@@ -39,7 +39,7 @@ struct ClusterCredentials: Sendable {
             bytes = try WholeFile.text(of: path, bytesMax: Limits.clusterKeyFileBytesMax)
         } catch {
             let reason =
-                FileAccess.obstacle(toReading: path)?.advice() ?? "\(FullPath.of(path)): it cannot be read as a file with a seed"
+                FileAdvice.obstacle(toReading: path)?.advice() ?? "\(FullPath.of(path)): it cannot be read as a file with a seed"
             throw .cluster(option: "martlet_cluster_nkey_file", reason: reason)
         }
         // What nk writes has a line break at its end, and what nsc writes a comment around the seed.

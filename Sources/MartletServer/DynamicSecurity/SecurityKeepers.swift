@@ -32,8 +32,10 @@ final class SecurityKeepers {
     /// Opens what is not open yet. A file that is not there is made, with an administrator. Throws all that is wrong with any of them.
     func open(_ configuration: BrokerConfiguration) throws(SecurityFilesError) {
         var problems: [SecurityFileProblem] = []
+        // A file that cannot be opened is told of once, and not for each listener.
+        var tried: Set<String> = []
         for security in configuration.listeners.map(\.security) {
-            guard let path = security.dynamicSecurityFile, keepers[path] == nil else { continue }
+            guard let path = security.dynamicSecurityFile, keepers[path] == nil, tried.insert(path).inserted else { continue }
             do throws(SecurityFileError) {
                 if access(path, F_OK) != 0, errno == ENOENT { try makeFile(at: path, security, configuration.general) }
                 keepers[path] = try SecurityKeeper(path: path)
@@ -175,7 +177,7 @@ struct FirstPasswords {
             bytes = try WholeFile.text(of: file, bytesMax: Limits.firstPasswordFileBytesMax)
         } catch {
             let why =
-                FileAccess.obstacle(toReading: file).map { $0.advice() }
+                FileAdvice.obstacle(toReading: file).map { $0.advice() }
                 ?? "it is larger than \(Limits.firstPasswordFileBytesMax) bytes"
             throw SecurityFileError(file: file, message: "holds no first password: \(why).")
         }

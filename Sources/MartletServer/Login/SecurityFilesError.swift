@@ -23,8 +23,11 @@ extension SecurityFileProblem {
     private var advice: String? {
         // What makes a file that is missing says itself why it cannot.
         if option?.hasPrefix("plugin_opt_") == true { return nil }
-        guard let obstacle = FileAccess.obstacle(toReading: file) else { return nil }
+        guard let obstacle = FileAdvice.obstacle(toReading: file) else { return nil }
         guard case .missing(let path) = obstacle else { return "\(obstacle.advice())." }
+        let missing = MissingFile(path)
+        // A file that is there under nearly the same name is meant, and none is made where there is no directory.
+        guard missing.directory == nil, missing.neighbour == nil else { return "\(missing.words)." }
         switch option {
         case "password_file": return "\(path) does not exist. Make it: martlet passwd -c \(path) USER."
         case "martlet_scram_file": return "\(path) does not exist. Make it: martlet passwd -H scram-sha-256 -c \(path) USER."

@@ -14,7 +14,11 @@ public struct PreSharedKeyFile: Sendable {
         var lines = SecurityFileLines(bytes, file: file)
         var keys: [[UInt8]: [UInt8]] = [:]
         for line in lines.lines {
-            guard let colon = line.text.firstIndex(of: UInt8(ascii: ":")) else { continue }
+            guard let colon = line.text.firstIndex(of: UInt8(ascii: ":")) else {
+                lines.report(
+                    "the line has no colon between an identity and a key, and is passed over.", line: line.number, severity: .warning)
+                continue
+            }
             let identity = Array(line.text[..<colon].trimmedBlanks)
             let digits = line.text[(colon + 1)...].trimmedBlanks
             if identity.isEmpty {

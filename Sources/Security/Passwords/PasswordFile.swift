@@ -1,7 +1,8 @@
 internal import MQTTCodec
 import Platform
 
-/// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # or hold no colon say nothing.
+/// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # say nothing; those without a colon are
+/// warned of.
 ///
 /// Immutable; shared by the threads that check passwords.
 public struct PasswordFile: Sendable {
@@ -22,7 +23,12 @@ public struct PasswordFile: Sendable {
         var places: [EncodedString: Int] = [:]
         var hashes: [EncodedString: PasswordHash] = [:]
         for line in lines.lines {
-            guard let entry = CredentialLine(line.text) else { continue }
+            guard let entry = CredentialLine(line.text) else {
+                lines.report(
+                    "the line has no colon between a user and a hash, and is passed over. Set the user's password: martlet passwd \(file) "
+                        + "USER.", line: line.number, severity: .warning)
+                continue
+            }
             guard let user = EncodedString(entry.user), !user.isEmpty else {
                 lines.report(
                     entry.user.isEmpty

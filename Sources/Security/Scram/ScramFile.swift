@@ -23,7 +23,12 @@ public struct ScramFile: Sendable {
         var lines = SecurityFileLines(bytes, file: file)
         var credentials: [[UInt8]: ScramCredentials] = [:]
         for line in lines.lines {
-            guard let entry = CredentialLine(line.text) else { continue }
+            guard let entry = CredentialLine(line.text) else {
+                lines.report(
+                    "the line has no colon between a user and an entry, and is passed over. Set the user's password: "
+                        + "martlet passwd -H scram-sha-256 \(file) USER.", line: line.number, severity: .warning)
+                continue
+            }
             let name = String(decoding: entry.user, as: UTF8.self)
             if entry.user.isEmpty {
                 lines.report("the user's name is empty.", line: line.number)

@@ -26,14 +26,71 @@ def test_the_configuration_of_a_broker_that_runs_is_all_right(program, start_bro
     assert done.returncode == 0 and "in use" not in done.stdout, done.stdout
 
 
-def test_the_port_of_another_broker_is_not(program, start_broker, tmp_path):
+def test_a_draft_is_checked_beside_the_broker_that_runs(program, start_broker, tmp_path):
     broker = start_broker()
-    (tmp_path / "other.conf").write_text(f"listener {broker.port} 127.0.0.1\nallow_anonymous true\nuser root\n")
-    done = check(program, tmp_path / "other.conf")
-    assert done.returncode == 3
-    expected = rf"Error: .*other.conf:1: listener: 127\.0\.0\.1:{broker.port} is in use by martlet \(process {broker.process.pid}\)\. Stop it: "
+    (tmp_path / "draft.conf").write_text(f"listener {broker.port} 127.0.0.1\nallow_anonymous true\nuser root\n")
+    done = check(program, tmp_path / "draft.conf")
+    place = rf"127\.0\.0\.1:{broker.port} is in use by martlet \(process {broker.process.pid}\)"
+    assert done.returncode == 0, done.stdout
+    assert re.search(rf"Warning: .*draft.conf:1: listener: {place}, which runs already: a broker starts with this", done.stdout), done.stdout
+    started = run(program, "-c", str(tmp_path / "draft.conf"))
+    assert started.returncode == 1 and re.search(rf"Error: .*draft.conf:1: listener: {place}\. Stop it, or ", started.stdout), started.stdout
+    # Whoever copies a line must not end a broker with it.
+    assert "kill" not in done.stdout + started.stdout
+
+
+def test_a_bridge_without_its_files_keeps_no_broker_from_starting(program, start_broker, tmp_path):
+    section = f"connection b\naddress 127.0.0.1:1\ntopic a\nbridge_cafile {tmp_path}/ca.crt\n"
+    broker = start_broker(configuration=section)
+    broker.wait_for_log(rf"Error: Bridge b: bridge_cafile: {tmp_path}/ca\.crt does not exist\. It does not run until that is mended")
+    done = check(program, broker.configuration_path)
+    assert done.returncode == 0, done.stdout
+    expected = rf"Warning: .*:\d+: bridge_cafile: {tmp_path}/ca\.crt does not exist\. The broker starts without the bridge b\."
     assert re.search(expected, done.stdout), done.stdout
-    assert run(program, "-c", str(tmp_path / "other.conf")).returncode == 1
+
+
+def test_every_bridge_is_looked_at_before_the_start(program, tmp_path):
+    """What keeps a broker from starting is found, of all bridges and not of the first alone."""
+    section = "connection {0}\naddress 127.0.0.1:1\ntopic a\nlocal_clientid one\n"
+    path = tmp_path / "m.conf"
+    path.write_text(f"listener {reserve_port()} 127.0.0.1\nallow_anonymous true\nuser root\n" + "".join(section.format(name) for name in "abc"))
+    done = check(program, path)
+    assert done.returncode == 3
+    for line, name in [(8, "b"), (12, "c")]:
+        assert f"m.conf:{line}: connection: its local_clientid one is that of bridge a too." in done.stdout, done.stdout
+
+
+def test_a_misspelt_path_is_told_with_its_neighbour(program, tmp_path):
+    (tmp_path / "mosquitto").mkdir()
+    (tmp_path / "mosquitto" / "passwd").touch()
+    path = tmp_path / "m.conf"
+    for wrong, reason in [("mosqutto/passwd", f", for there is no directory {tmp_path}/mosqutto"), ("mosquitto/paswd", "")]:
+        path.write_text(f"listener {reserve_port()} 127.0.0.1\npassword_file {tmp_path}/{wrong}\nuser root\n")
+        done = check(program, path)
+        assert f"password_file: {tmp_path}/{wrong} does not exist{reason}; there is {tmp_path}/mosquitto/passwd." in done.stdout, done.stdout
+        assert "mkdir" not in done.stdout and done.returncode == 3
+
+
+def test_dynamic_security_that_is_broken_is_told_of_once(program, tmp_path):
+    (tmp_path / "dynamic.json").write_text("{")
+    path = tmp_path / "m.conf"
+    path.write_text(
+        f"listener {reserve_port()} 127.0.0.1\nlistener {reserve_port()} 127.0.0.1\nuser root\n"
+        f"plugin mosquitto_dynamic_security.so\nplugin_opt_config_file {tmp_path}/dynamic.json\n"
+    )
+    for arguments in [["--test-config"], []]:
+        done = run(program, "-c", str(path), *arguments)
+        assert done.returncode != 0 and done.stdout.count("Error: ") == 1, done.stdout
+
+
+def test_a_wrong_value_hides_nothing_else_of_its_section(program, tmp_path):
+    path = tmp_path / "m.conf"
+    path.write_text(
+        f"listener {reserve_port()} 127.0.0.1\ncertfile {tmp_path}/none.crt\nkeyfile {tmp_path}/none.key\ntls_version tlsv1.4\n"
+        "allow_anonymous true\nuser root\n"
+    )
+    done = check(program, path)
+    assert "m.conf:2: certfile: " in done.stdout and "m.conf:4: tls_version: " in done.stdout, done.stdout
 
 
 def test_nothing_is_made_emptied_or_given_away(program, tmp_path):

@@ -177,6 +177,17 @@ def test_the_configuration_says_where_the_store_is_and_which_listener_is_whose(p
     assert "Copied" in store(program, "backup", "-c", configuration, tmp_path / "copy")[0]
 
 
+def test_a_copy_may_be_called_like_a_database(program, start_broker, tmp_path):
+    (tmp_path / "store").mkdir()
+    start_broker(configuration=f"persistence true\npersistence_location {tmp_path}/store").stop()
+    copy = tmp_path / "copy.db"
+    store(program, "backup", tmp_path / "store", copy)
+    assert copy.is_dir()
+    for name in (copy, f"{copy}/"):
+        assert "is whole" in store(program, "check", name)[0]
+    assert store(program, "dump", copy)[0]
+
+
 @pytest.mark.parametrize("arguments", [["check"], ["dump"], ["backup", "copy"], ["import", "mosquitto.db"]])
 def test_a_store_has_to_be_named(program, arguments):
     said = store(program, *arguments, expect=64)[1]
