@@ -261,7 +261,8 @@ import Testing
         let both = ["HOME": "/h", "XDG_CONFIG_HOME": "/x"]
         #expect(try OptionsFile.path(for: .pub, [], variable: { home[$0] })?.path == "/h/.config/mosquitto_pub")
         #expect(try OptionsFile.path(for: .request, [], variable: { both[$0] })?.path == "/x/mosquitto_rr")
-        #expect(try OptionsFile.path(for: .mirror, [], variable: { both[$0] }) == nil)
+        #expect(try OptionsFile.path(for: .mirror, [], variable: { both[$0] })?.path == "/x/mosquitto_sub")
+        #expect(try OptionsFile.path(for: .respond, [], variable: { both[$0] }) == nil)
         let given = try OptionsFile.path(for: .mirror, ["-o", "f"], variable: { both[$0] })
         #expect(given?.path == "f")
         #expect(given?.mustExist == true)
@@ -276,6 +277,19 @@ import Testing
         #expect(arguments.properties.publish.userProperties == [UserProperty(name: "name", value: "some value")])
         #expect(arguments.will?.topic == "w x")
         #expect(arguments.qos == .atMostOnce)
+    }
+
+    @Test func `A mirror reads the file of mosquitto_sub, and passes over what only sub has`() throws {
+        #expect(ClientCommand.mirror.counterpart == "mosquitto_sub")
+        let arguments = try read(.mirror, "a/#", defaults: "-h broker\n-u anna\n-v\n-F %t\n-w\n-P secret")
+        #expect(arguments.host == "broker" && arguments.userName == "anna" && arguments.password == Array("secret".utf8))
+        #expect(throws: ArgumentError.self) { try read(.mirror, "a", defaults: "--nonsense") }
+    }
+
+    @Test func `Help says what an option means to its command`() {
+        #expect(ClientOption.topic.help(of: .pub) == "The topic to publish to.")
+        #expect(!ClientOption.qos.help(of: .pub).contains("subscription"))
+        #expect(!ClientOption.version.help(of: .sub).contains("respond"))
     }
 
     @Test func `Each name belongs to one option, and each option to a command`() {

@@ -64,6 +64,20 @@ import Testing
         sieve = MessageSieve(try read(.sub, "-t # --retained-only"))
         #expect(sieve.judge(message("a", retain: true)) == .take(isShown: true))
         #expect(sieve.judge(message("a")) == .end)
+        sieve = MessageSieve(try read(.sub, "-t # -E"))
+        #expect(sieve.judge(message("a", retain: true)) == .skip)
+    }
+
+    @Test func `Each topic has a line of the terminal, and the cursor waits below them`() {
+        var lines = TopicLines(rows: 3)
+        func shown(_ topic: String, _ printed: String) -> String {
+            String(decoding: lines.place(topic.utf8).around(Array(printed.utf8)), as: UTF8.self)
+        }
+        let escape = "\u{1B}["
+        #expect(shown("a", "1\n") == "\(escape)H\(escape)2J\(escape)?7l\(escape)1;1H1\(escape)K\(escape)?7h\(escape)2;1H")
+        #expect(shown("b", "2\nmore\n") == "\(escape)?7l\(escape)2;1H2\(escape)K\(escape)?7h\(escape)3;1H")
+        #expect(shown("a", "3") == "\(escape)?7l\(escape)1;1H3\(escape)K\(escape)?7h\(escape)3;1H")
+        #expect(shown("c", "4\n") == "", "there are no more lines")
     }
 
     @Test func `A share of the messages is shown`() throws {

@@ -86,7 +86,10 @@ extension MirrorModel {
 
     private func foot(lineCount: Int, room: Int, at now: UInt64) -> [StyledText] {
         if let typed { return [StyledText("/", .strong), StyledText(typed), StyledText("_", .faint)] }
-        var parts = ["\(tree.topicCount) topics", "\(tree.messageCount) messages", Self.rate(tree.rate.perSecond(at: now))]
+        var parts = [
+            Self.counted(tree.topicCount, "topic"), Self.counted(tree.messageCount, "message"),
+            Self.rate(tree.rate.perSecond(at: now)),
+        ]
         if tree.overlookedCount > 0 { parts.append("\(tree.overlookedCount) of too many topics") }
         if !filter.isEmpty { parts.append("showing \"\(filter)\"") }
         if isPaused { parts.append("paused") }
@@ -197,6 +200,9 @@ extension MirrorModel {
         default: return "\(seconds / 86_400)d"
         }
     }
+
+    /// `1 topic`, `2 topics`.
+    static func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
     /// Empty for less than one a minute.
     static func rate(_ perSecond: Double) -> String {

@@ -17,6 +17,12 @@ extension ClientArguments {
     ) throws(ArgumentError) -> Wish {
         var reader = ArgumentReader(command)
         for line in defaults {
+            // The file is mosquitto_sub's, and mirror has not all of its options.
+            if command == .mirror, let name = line.words.first, ClientOption.named(name, of: .mirror) == nil,
+                ClientOption.named(name, of: .sub) != nil
+            {
+                continue
+            }
             if let wish = try reader.read(line.words) { return wish }
         }
         if let wish = try reader.read(words) { return wish }
@@ -106,6 +112,7 @@ extension ArgumentReader {
         case .input: try setSource(.input)
         case .null: try setSource(.null)
         case .exitsWhenSubscribed: arguments.exitsWhenSubscribed = true
+        case .watch: arguments.watches = true
         case .noRetained: arguments.noRetained = true
         case .retainedOnly: arguments.retainedOnly = true
         case .retainAsPublished: arguments.retainAsPublished = true

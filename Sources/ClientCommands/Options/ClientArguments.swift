@@ -50,6 +50,8 @@ public struct ClientArguments: Equatable, Sendable {
     public var messageCountMax: Int?
     public var timeoutSeconds: Int?
     public var exitsWhenSubscribed = false
+    /// Each topic has a line of its own on the terminal.
+    public var watches = false
     public var noRetained = false
     public var retainedOnly = false
     public var retainAsPublished = false

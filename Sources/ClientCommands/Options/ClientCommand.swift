@@ -2,13 +2,14 @@
 public enum ClientCommand: String, Sendable, CaseIterable {
     case pub, sub, request, respond, mirror
 
-    /// The program of mosquitto's that takes the same options; nil where it has none.
+    /// The program of mosquitto's whose file of defaults is read; nil where there is none.
     public var counterpart: String? {
         switch self {
         case .pub: "mosquitto_pub"
-        case .sub: "mosquitto_sub"
+        // A mirror subscribes, to the same broker and as the same user.
+        case .sub, .mirror: "mosquitto_sub"
         case .request: "mosquitto_rr"
-        case .respond, .mirror: nil
+        case .respond: nil
         }
     }
 }

@@ -83,6 +83,10 @@ extension ClientOption {
             .value(
                 nil, "--random-filter", "percent", missing: "chance", "Show that share of the messages, 0.1 to 100.0 percent.",
                 of: [.sub])
+        case .watch:
+            .flag(
+                "-w", "--watch", "On a terminal, show the latest message of each topic, each topic in a line of its own.",
+                of: [.sub])
         case .verbose: .flag("-v", "--verbose", "Print the topic before each message.", of: receivers)
         case .format: .value("-F", nil, "format", "Print messages so; the manual has the parts of a format.", of: receivers)
         case .json:
@@ -137,6 +141,21 @@ extension ClientOption {
         case .quiet: .flag(nil, "--quiet", "Tell no errors but those of the command line.")
         case .serviceRecord: .flag("-S", nil, "Not supported: hosts are not looked up as services.")
         case .programVersion: .flag(nil, "--version", "Show the version.")
+        }
+    }
+
+    /// The option's help, where it means something of its own to a command.
+    public func help(of command: ClientCommand) -> String {
+        switch (self, command) {
+        case (.topic, .pub): "The topic to publish to."
+        case (.topic, .request): "The topic to send the request to."
+        case (.topic, _): "A filter of topics to subscribe to; may be given more than once."
+        case (.qos, .pub): "The QoS of the messages: 0, 1 or 2. (default: 0)"
+        case (.qos, .sub), (.qos, .mirror): "The QoS of the subscriptions: 0, 1 or 2. (default: 0)"
+        case (.version, .pub), (.version, .sub):
+            "The version of MQTT: 5, 311 or 31, also as mqttv5, mqttv311 and mqttv31. (default: 311)"
+        case (.version, _): "The version of MQTT: 5, 311 or 31, also as mqttv5, mqttv311 and mqttv31. (default: 5)"
+        default: description.help
         }
     }
 

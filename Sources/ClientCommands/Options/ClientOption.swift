@@ -10,7 +10,7 @@ public enum ClientOption: String, CaseIterable, Sendable {
     case topic, qos, retain, message, file, lines, input, null, count, delay, inFlight, responseTopic
     // What is received and how it is printed.
     case messageCount, timeout, exitsWhenSubscribed, filterOut, unsubscribe, noRetained, retainedOnly, retainAsPublished
-    case removeRetained, randomFilter, verbose, format, json, pretty, noNewline, jobs
+    case removeRetained, randomFilter, watch, verbose, format, json, pretty, noNewline, jobs
     // The will, and properties.
     case willTopic, willPayload, willQoS, willRetain, property
     // TLS.

@@ -150,7 +150,7 @@ private final class PublishTally: Sendable {
     private static func line(_ messages: Int, _ bytes: Int, nanoseconds: UInt64) -> String {
         let seconds = max(0.001, Double(nanoseconds) / 1e9)
         return
-            "\(messages) messages, \(scaled(Double(bytes)))B, \(MirrorModel.rate(Double(messages) / seconds)), \(scaled(Double(bytes) / seconds))B/s"
+            "\(MirrorModel.counted(messages, "message")), \(scaled(Double(bytes)))B, \(MirrorModel.rate(Double(messages) / seconds)), \(scaled(Double(bytes) / seconds))B/s"
     }
 
     private static func scaled(_ number: Double) -> String {

@@ -1,4 +1,5 @@
 internal import MartletClient
+internal import Platform
 
 extension CommandRun {
     /// `martlet sub`: prints messages until something ends it.
@@ -8,12 +9,19 @@ extension CommandRun {
             ending.end(.done)
             return
         }
-        let messages = client.messages(arguments.filters, arguments.subscription)
-        for filter in arguments.filters {
+        // mosquitto_sub subscribes and unsubscribes: of such a filter nothing comes.
+        let filters = arguments.filters.filter { !arguments.unsubscribed.contains($0) }
+        guard !filters.isEmpty else {
+            if arguments.exitsWhenSubscribed { ending.end(.done) }
+            await ending.never()
+        }
+        let messages = client.messages(filters, arguments.subscription)
+        for filter in filters {
             console.debug("sending SUBSCRIBE (Topic: \(filter), QoS: \(arguments.qos.rawValue))")
         }
         Task { await waitForGrant(messages) }
         let printer = MessagePrinter(arguments, isForTerminal: console.isShown)
+        var watch = arguments.watches && console.isShown ? TopicLines(rows: TerminalScreen.size(of: 1).rows) : nil
         var filter = MessageSieve(arguments)
         var count = 0
         do throws(ClientError) {
@@ -27,7 +35,8 @@ extension CommandRun {
                 case .take(let isShown):
                     if arguments.removesRetained, message.retain { await remove(message.topic, client) }
                     count += 1
-                    if let failure = show(message, isShown ? printer : nil, thenEnd: reason(after: count)) {
+                    let frame = isShown ? watch?.place(message.topic.bytes) : nil
+                    if let failure = show(message, isShown ? printer : nil, in: frame, thenEnd: reason(after: count)) {
                         ending.end(failure)
                         await ending.never()
                     }
@@ -45,10 +54,15 @@ extension CommandRun {
     func reason(after count: Int) -> Ending.Reason? { count == arguments.messageCountMax ? .done : nil }
 
     /// Prints a message if there is a printer, acknowledges it, and ends the command if it is the last. Returns why it cannot go on, if it cannot.
-    func show(_ message: Message, _ printer: MessagePrinter?, thenEnd reason: Ending.Reason?) -> Ending.Reason? {
+    ///
+    /// - Parameter place: the topic's line on the terminal; nil where messages follow each other.
+    func show(
+        _ message: Message, _ printer: MessagePrinter?, in place: TopicLines.Place? = nil, thenEnd reason: Ending.Reason?
+    ) -> Ending.Reason? {
         let printed = printer?.print(PrintableMessage(message.received), at: .now)
         if let complaint = printed?.complaint { console.complain(complaint) }
-        return console.write(printed?.bytes ?? []) {
+        let bytes = printed?.bytes ?? []
+        return console.write(place?.around(bytes) ?? bytes) {
             message.done()
             if let reason { ending.end(reason) }
         }
@@ -112,6 +126,8 @@ struct MessageSieve {
 
     mutating func judge(_ message: ReceivedMessage) -> Verdict {
         if arguments.retainedOnly, !message.retain { return .end }
+        // As mosquitto_sub, which has ended before the first of them comes.
+        if arguments.exitsWhenSubscribed, message.retain { return .skip }
         if arguments.filtersOut.contains(where: { $0.matches(message.topic) }) { return .skip }
         // As mosquitto_sub: they are removed though they are not shown.
         if arguments.noRetained, message.retain { return arguments.removesRetained ? .take(isShown: false) : .skip }

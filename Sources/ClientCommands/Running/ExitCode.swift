@@ -15,7 +15,8 @@ enum ExitCode {
             if version != .v5, let (code, text) = returnCode(reason) {
                 return ("Connection error: Connection Refused: \(text).", code)
             }
-            let detail = words.map { " (\($0))" } ?? ""
+            // A broker's reason may be a sentence, which goes on here.
+            let detail = words.map { " (\($0.hasSuffix(".") && !$0.hasSuffix("..") ? String($0.dropLast()) : $0))" } ?? ""
             return ("Connection error: \(sentence(reason))\(detail)", Int32(reason.rawValue))
         case .timedOut: return ("Error: The server does not answer.", failure)
         default:

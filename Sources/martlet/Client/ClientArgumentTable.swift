@@ -8,7 +8,9 @@ protocol ClientSubcommand: ParsableCommand {
 }
 
 extension ClientSubcommand {
-    func definitions() -> [ArgumentDefinition] { ClientOption.all(of: Self.command).map(\.description.definition) + positional }
+    func definitions() -> [ArgumentDefinition] {
+        ClientOption.all(of: Self.command).map { $0.description.definition(help: $0.help(of: Self.command)) } + positional
+    }
 
     private var positional: [ArgumentDefinition] {
         switch Self.command {
@@ -34,7 +36,7 @@ extension ClientSubcommand {
 
 extension ClientOption.Description {
     /// The option as the parser of the command line knows options.
-    fileprivate var definition: ArgumentDefinition {
+    fileprivate func definition(help: String) -> ArgumentDefinition {
         let names = names.map { name -> ArgumentDefinition.Name in
             name.hasPrefix("--") ? .long(String(name.dropFirst(2))) : .short(name[name.index(after: name.startIndex)])
         }

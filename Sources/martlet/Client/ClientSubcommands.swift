@@ -107,7 +107,7 @@ private let exitCodes = """
     Exit codes:
       0          all is done, or the command was told to end by SIGINT or SIGTERM
       1          the arguments are wrong, or nothing can be reached
-      1 to 5     with MQTT 3.1 and 3.1.1: the broker does not let us in, the return code of CONNACK
+      1 to 5     with MQTT 3.1 and 3.1.1: the broker does not let us in (CONNACK)
       27         the time of -W is over
       16, 128…   with MQTT 5.0: the reason code of what the broker refused
     """
