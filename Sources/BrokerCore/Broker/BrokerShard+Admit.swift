@@ -64,7 +64,8 @@ extension BrokerShard {
         bind(connection, to: session, packet, userName: userName)
         if epoch != nil, let moves = cluster?.moves { nameWill(of: session, moves) }
         recount(session)
-        logConnection(.notice, of: connection) { self.greeting(connection, packet) }
+        // A bridge tells itself when it is connected.
+        if !connection.isLocal { logConnection(.notice, of: connection) { self.greeting(connection, packet) } }
         logWill(of: session)
         statistics.connectionsAccepted += 1
         statistics.clientsConnected += 1
@@ -114,7 +115,7 @@ extension BrokerShard {
         session.leavesPlace = false
         defer { session.leavesPlace = true }
         if let old = session.connection?.object {
-            logConnection(.error) { "Client \(session.clientIdentifier) already connected, closing old connection." }
+            logConnection(.error) { "Client \(session.clientIdentifier) \(old.logPlace) disconnected: session taken over." }
             sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
             // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
             let delay = session.will?.properties.willDelayInterval ?? 0
@@ -286,7 +287,7 @@ extension BrokerShard {
             line.write(" as ")
             line.write(packet.clientIdentifier)
             line.write(" (p")
-            line.write(digit: packet.version == .v5 ? 5 : packet.version == .v311 ? 2 : 1)
+            line.write(digit: packet.version.rawValue)
             line.write(", c")
             line.write(digit: packet.cleanStart ? 1 : 0)
             line.write(", k")

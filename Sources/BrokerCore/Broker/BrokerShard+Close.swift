@@ -143,8 +143,11 @@ extension BrokerShard {
 extension Connection {
     /// What the log calls the connection.
     var name: String {
-        (session?.clientIdentifier).map { LoggedText($0.bytes).description } ?? pendingIdentifier ?? "<unknown>"
+        knownName ?? "<unknown>"
     }
+
+    /// Its identifier; nil before it has one.
+    var knownName: String? { (session?.clientIdentifier).map { LoggedText($0.bytes).description } ?? pendingIdentifier }
 
     private var pendingIdentifier: String? {
         guard let identifier = extras?.pendingConnect?.clientIdentifier, !identifier.isEmpty else { return nil }

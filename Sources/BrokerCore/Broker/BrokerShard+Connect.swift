@@ -174,7 +174,9 @@ extension BrokerShard {
         if methods.contains(where: { firstByte == $0.utf8.first && body.starts(with: $0.utf8.dropFirst(2)) }) {
             return "the client speaks HTTP, and port \(port) MQTT: for WebSockets a listener needs protocol websockets."
         }
-        if firstByte == UInt8(ascii: "P") && body.starts(with: "OXY ".utf8) || firstByte == 0x0D && body.starts(with: "\r\n\0\r\nQUIT".utf8) {
+        if firstByte == UInt8(ascii: "P") && body.starts(with: "OXY ".utf8)
+            || firstByte == 0x0D && body.starts(with: "\r\n\0\r\nQUIT".utf8)
+        {
             return "a proxy begins with its PROXY header, and port \(port) with MQTT: this listener needs enable_proxy_protocol."
         }
         return nil

@@ -14,7 +14,9 @@ extension BrokerShard {
             }
             session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)
         }
-        logConnection(.notice, of: connection) { "Client \(connection.name) disconnected." }
+        if !connection.isLocal {
+            logConnection(.notice, of: connection) { "Client \(connection.name) \(connection.logPlace) disconnected." }
+        }
         let fate: WillFate = packet.reasonCode == .normalDisconnection ? .discarded : .due
         tellDeparture(of: connection, packet.reasonCode, "the client disconnected", will: fate, isByClient: true)
         detach(connection, will: fate)

@@ -1,6 +1,6 @@
 import MQTTCodec
 
-/// Lines for the log, in mosquitto's wording.
+/// Lines for the log, in the wording of mosquitto 2.1.
 extension BrokerShard {
     /// Logs a line; its text is made only when somebody wants it.
     @inline(__always)
@@ -34,16 +34,18 @@ extension BrokerShard {
         of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil,
         isTold: Bool = true
     ) {
-        let place = "[\(connection.info.address):\(connection.info.port)]"
+        let place = connection.logPlace
         if connection.session == nil { tellRefusal(of: connection, reason, failure?.words ?? explanation) }
         guard isTold else { return }
         let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod, .banned].contains(reason)
         logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {
-            "Client \(connection.name) \(isLogin ? "\(place) disconnected: not authorised" : Self.refusalWords(for: reason))."
+            "Client \(connection.logName) \(place) \(isLogin ? "disconnected: not authorised" : Self.refusalWords(for: reason))."
         }
         guard let failure, isLogin else {
             logConnection(.information, of: connection, reason: explanation) {
-                "Client \(connection.name) \(place): \(explanation)"
+                [.protocolError, .malformedPacket].contains(reason)
+                    ? "Protocol error from \(connection.info.address):\(connection.info.port): \(explanation)"
+                    : "Client \(connection.logName) \(place): \(explanation)"
             }
             return
         }
@@ -62,10 +64,11 @@ extension BrokerShard {
 
     private static func refusalWords(for reason: ReasonCode) -> String {
         switch reason {
-        case .packetTooLarge: "disconnected due to oversize packet"
-        case .qosNotSupported, .retainNotSupported: "disconnected due to QoS too high or retain not supported"
+        case .packetTooLarge: "disconnected: oversize packet"
+        case .qosNotSupported, .retainNotSupported:
+            "disconnected: using not allowed feature (QoS too high, retain not supported, or bad AUTH method)"
         case .administrativeAction: "been disconnected by administrative action"
-        default: "disconnected due to \(reason)"
+        default: "disconnected: \(reason)"
         }
     }
 }
@@ -73,6 +76,12 @@ extension BrokerShard {
 extension Connection {
     /// Where it comes from, to stand in a sentence: `from 192.0.2.7 port 50312`.
     var origin: String { info.port == 0 ? "from \(info.address)" : "from \(info.address) port \(info.port)" }
+
+    /// Where it comes from, as lines about its end have it: `[192.0.2.7:50312]`.
+    var logPlace: String { "[\(info.address):\(info.port)]" }
+
+    /// What lines about its end call it: its address before it has an identifier.
+    var logName: String { knownName ?? info.address }
 
     /// The user that it is, or wants to be, as the log shows it.
     var loggedUserName: String? { (userName ?? extras?.pendingConnect?.userName).map { LoggedText($0.bytes).description } }

@@ -73,7 +73,7 @@ extension BrokerShard {
         case .awaitingConnect, .authenticating:
             if refusesUnstarted(connection) || refusesUnclaimed(connection) { return true }
             logConnection(.notice) {
-                "Client \(connection.name) [\(connection.info.address):\(connection.info.port)] sent no CONNECT in time, disconnecting."
+                "Client \(connection.logName) \(connection.logPlace) sent no CONNECT in time, disconnecting."
             }
             tellRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
             end(connection)
@@ -90,7 +90,7 @@ extension BrokerShard {
                 return false
             }
             logConnection(.notice, of: connection, reason: "keep alive") {
-                "Client \(connection.name) has exceeded timeout, disconnecting."
+                "Client \(connection.name) \(connection.logPlace) disconnected: exceeded timeout."
             }
             sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
             tellDeparture(of: connection, .keepAliveTimeout, "keep alive", will: .due)

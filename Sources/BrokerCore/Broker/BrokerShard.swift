@@ -237,8 +237,8 @@ public final class BrokerShard {
     /// What is known of a connection's other end; nil when it has ended.
     public func info(of id: ConnectionID) -> ConnectionInfo? { connections.find(id)?.info }
 
-    /// What the log calls a connection.
-    public func name(of id: ConnectionID) -> String { connections.find(id)?.name ?? "<unknown>" }
+    /// What the log calls a connection whose layers below MQTT end it; nil before it has an identifier.
+    public func name(of id: ConnectionID) -> String? { connections.find(id)?.knownName }
 
     /// Whether the transport has taken less than it was given, and `writable` is waited for.
     public func isBlocked(_ id: ConnectionID) -> Bool { connections.find(id)?.isBlocked ?? false }
@@ -247,12 +247,18 @@ public final class BrokerShard {
     public func closed(_ id: ConnectionID) {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
-            logConnection(.notice, of: connection) {
-                let name = connection.session?.clientIdentifier ?? EncodedString()
-                return .line(room: 64 + LineWriter.room(for: name)) { line in
-                    line.write("Client ")
-                    line.write(name)
-                    line.write(" closed its connection.")
+            // Of a bridge's client here there is nothing to tell: the bridge tells of its connection.
+            if !connection.isLocal {
+                logConnection(.notice, of: connection) {
+                    let name = connection.session?.clientIdentifier ?? EncodedString()
+                    let place = connection.logPlace
+                    return .line(room: 64 + LineWriter.room(for: name) + place.utf8.count) { line in
+                        line.write("Client ")
+                        line.write(name)
+                        line.write(" ")
+                        line.write(place)
+                        line.write(" disconnected: connection closed by client.")
+                    }
                 }
             }
             tellDeparture(of: connection, nil, "the client closed its connection", will: .due)

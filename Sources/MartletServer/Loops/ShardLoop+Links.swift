@@ -358,7 +358,10 @@ extension ShardLoop {
         case .proxyProtocol: log.write(.notice, refusal.reason)
         case .tls, .webSocket:
             let fields = LogFields(address: info.address, reason: refusal.reason)
-            log.write(.notice, "Client \(shard.name(of: link.id)) [\(info.address):\(info.port)] disconnected: \(refusal).", fields)
+            log.write(
+                .notice,
+                "Client \(shard.name(of: link.id) ?? info.address) [\(info.address):\(info.port)] disconnected: \(refusal).", fields
+            )
             guard refusal.isOfLogin else { return }
             // The core has not heard of this client: its line is the core's for failed logins.
             let port = info.port == 0 ? "" : " port \(info.port)"

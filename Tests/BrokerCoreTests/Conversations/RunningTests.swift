@@ -127,10 +127,27 @@ import Testing
         #expect(broker.logLines.isEmpty)
     }
 
+    @Test func `comings and goings are told in mosquitto's words`() {
+        let broker = SimulatedBroker()
+        broker.connected("a").disconnect()
+        let old = broker.connected("b", version: .v311)
+        broker.connected("b", version: .v31).connection?.close()
+        _ = old
+        let lines = broker.logLines.map { $0.replacing(/192\.0\.2\.1:[0-9]+/, with: "PLACE") }
+        for line in [
+            "New client connected from PLACE as a (p5, c1, k0).", "Client a [PLACE] disconnected.",
+            "New client connected from PLACE as b (p4, c1, k0).", "Client b [PLACE] disconnected: session taken over.",
+            "New client connected from PLACE as b (p3, c1, k0).", "Client b [PLACE] disconnected: connection closed by client.",
+        ] {
+            #expect(lines.contains(line), "\(line) in \(lines)")
+        }
+    }
+
     @Test func `a refusal is told in mosquitto's words, then in our own`() {
         let broker = SimulatedBroker()
         broker.connected("a").send([0x00, 0x00])
-        #expect(broker.logLines.contains("Client a disconnected due to malformed packet."))
-        #expect(broker.logLines.contains { $0.hasPrefix("Client a [192.0.2.1:") && $0.hasSuffix("reserved.") })
+        #expect(
+            broker.logLines.contains { $0.hasPrefix("Client a [192.0.2.1:") && $0.hasSuffix("] disconnected: malformed packet.") })
+        #expect(broker.logLines.contains { $0.hasPrefix("Protocol error from 192.0.2.1:") && $0.hasSuffix("reserved.") })
     }
 }

@@ -152,7 +152,7 @@ def test_the_logs_tell_that_a_node_is_gone_and_count_those_who_wait(kept, absent
     pattern = r"(\d+) more clients were refused: the node that has their sessions, node2"
     said = wait_until(lambda: re.search(pattern, log(0)), "the others are counted", 3 * PATIENCE)
     assert int(said[1]) == len(refused) - 1
-    assert len(re.findall(r"disconnected due to server unavailable", log(0))) == 1
+    assert len(re.findall(r"disconnected: server unavailable", log(0))) == 1
     status, closed = kept.nodes[0].ask("connections/closed?limit=100")
     assert status == 200 and sum(row["clientid"] in group for row in closed["data"]) >= len(group)
 

@@ -99,7 +99,7 @@ def leave_something(reference, tmp_path):
     publisher.wire.receive(PUBREC)
     publisher.wire.close()
     busy.close()
-    broker.wait_for_log("Client busy closed its connection")
-    broker.wait_for_log("Client publisher closed its connection")
+    broker.wait_for_log(r"Client busy (\S+ disconnected: connection closed by client|closed its connection)")
+    broker.wait_for_log(r"Client publisher (\S+ disconnected: connection closed by client|closed its connection)")
     broker.stop()
     return tmp_path / "mosquitto/mosquitto.db"

@@ -54,11 +54,11 @@ def test_who_comes_and_goes_is_published(watch, wire_to, threads):
     client.publish("any", "thing")
     client.ping()
     client.disconnect()
-    broker.wait_for_log("Client cli/ent disconnected")
+    broker.wait_for_log(r"Client cli/ent \[.*\] disconnected")
     lost = wire_to(broker.port)
     lost.connect("client")
     lost.close()
-    broker.wait_for_log("Client client closed its connection")
+    broker.wait_for_log(r"Client client \[.*\] disconnected: connection closed by client")
     messages = observer.take_rest()
     assert all(message.qos == 1 and not message.retain for message in messages)
     events = own(told(messages))
@@ -79,7 +79,7 @@ def test_subscriptions_and_refused_clients_are_published_too(watch, wire_to):
     client.connect("client")
     client.subscribe("a/+", qos=1)
     client.disconnect()
-    broker.wait_for_log("Client client disconnected")
+    broker.wait_for_log(r"Client client \[.*\] disconnected\.")
     events = own(told(observer.take_rest()))
     assert [topic for topic, _ in events] == ["client/connected", "client/subscribed", "client/disconnected"]
     assert events[1][1]["topic"] == "a/+" and events[1][1]["subopts"]["qos"] == 1
@@ -91,7 +91,7 @@ def test_nobody_else_reads_it(watch, wire_to, events, user, rules):
     client = wire_to(broker.port)
     client.connect("client")
     client.disconnect()
-    broker.wait_for_log("Client client disconnected")
+    broker.wait_for_log(r"Client client \[.*\] disconnected\.")
     assert own(told(observer.take_rest())) == []
 
 
@@ -106,7 +106,7 @@ def test_a_client_that_acknowledges_nothing_is_told_of(start_broker, wire_to, po
         publisher.publish("any", str(number), qos=1, identifier=number)
     broker.wait_for_log("Client slow is slow: a message has waited for it for")
     if policy == "disconnect":
-        broker.wait_for_log("Client slow disconnected due to")
+        broker.wait_for_log(r"Client slow \[.*\] disconnected: ")
     else:
         slow.receive(PUBLISH)
         slow.ping()

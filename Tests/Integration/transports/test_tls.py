@@ -106,7 +106,7 @@ def test_what_is_no_tls_is_refused(start_broker, server_lines):
     plain = socket.create_connection(("127.0.0.1", broker.port))
     plain.send(CONNECT)
     assert is_closed(plain)
-    broker.wait_for_log(r"Client <unknown> \[127.0.0.1:\d+\] disconnected: TLS: ")
+    broker.wait_for_log(r"Client 127.0.0.1 \[127.0.0.1:\d+\] disconnected: TLS: ")
 
 
 @pytest.mark.parametrize(
