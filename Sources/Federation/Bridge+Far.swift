@@ -177,7 +177,7 @@ extension Bridge {
         farQoSMax = properties.maximumQoS ?? .exactlyOnce
         farTakesRetain = properties.retainAvailable ?? true
         keepAliveMilliseconds = UInt64(properties.serverKeepAlive ?? settings.keepAliveSeconds) * 1000
-        sentAliases = SentTopicAliases(maximum: properties.topicAliasMaximum ?? 0)
+        sentAliases = SentTopicAliases(maximum: min(properties.topicAliasMaximum ?? 0, settings.topicAliasMaximum))
         path.far = properties.userProperties.first { $0.name == UserProperty.brokerName }.map { Array($0.value.bytes.prefix(64)) }
         state = .joining(since: now)
         // Our own notice is one of those that may be under way. [MQTT-3.3.4-9 v5]

@@ -302,7 +302,7 @@ public final class Bridge {
         report.failure = reason
         guard isWanted else { return enter(.stopped, report: .paused) }
         if settings.start == .once {
-            log(.warning, "Warning: Bridge \(settings.name): \(reason). It is started once, and rests from now on.")
+            log(.warning, "Warning: Bridge \(settings.name): \(reason). It does not connect again (start_type once).")
             return enter(.stopped, report: .ended)
         }
         if settings.isLazy, let connectedFor, connectedFor >= Limits.stableMilliseconds {

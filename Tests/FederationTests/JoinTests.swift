@@ -44,6 +44,22 @@ import Testing
         }
     }
 
+    @Test(arguments: [(0, [nil, nil, nil]), (1, [1, nil, 1]), (10, [1, 2, 1])] as [(UInt16, [UInt16?])])
+    func `bridge_max_topic_alias bounds the aliases that the bridge uses too`(maximum: UInt16, aliases: [UInt16?]) throws {
+        var settings = settings(.v5, BridgedTopic("#", .out))
+        settings.topicAliasMaximum = maximum
+        let lone = LoneBridge(settings)
+        var answer = ConnackPacket()
+        answer.properties.topicAliasMaximum = 7
+        lone.join(answer)
+        _ = try lone.sentThere()
+        for topic in ["one", "other", "one"] as [EncodedString] {
+            lone.here(.publish(PublishPacket(topic: topic, qos: .atMostOnce, payload: [1])))
+        }
+        let sent = try lone.sentThere().compactMap { if case .publish(let packet) = $0 { packet } else { nil } }
+        #expect(sent.map(\.properties.topicAlias) == aliases)
+    }
+
     /// [MQTT-3.1.2-24 v5] [MQTT-3.3.2-7 v5]
     @Test func `a message that is left out for its size leaves no alias to rely on`() throws {
         let lone = LoneBridge(settings(.v5, BridgedTopic("#", .out, remotePrefix: "there/")))

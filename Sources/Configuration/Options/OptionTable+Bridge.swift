@@ -87,7 +87,8 @@ extension ConfigurationOption {
             "bridge_max_packet_size", \BridgeConfiguration.packetBytesMax, .limit(268_435_460),
             "The largest packet in bytes; 0 means no limit."),
         .init(
-            "bridge_max_topic_alias", \BridgeConfiguration.topicAliasMax, .integer(0...65535), "The number of topic aliases."),
+            "bridge_max_topic_alias", \BridgeConfiguration.topicAliasMax, .integer(0...65535),
+            "The most topic aliases that either broker uses; 0 means none."),
         .init(
             "bridge_receive_maximum", optional: \BridgeConfiguration.receiveMaximum, .integer(1...65535),
             "The receive maximum; max_inflight_messages if it is not given."),

@@ -102,7 +102,8 @@ final class BridgeRunner: StreamOwner {
 
     private func dial(_ address: Int) {
         place = plan.places[min(address, plan.places.count - 1)]
-        log(.connection, "Connecting bridge \(plan.settings.name) (\(place.text))")
+        // Tries that follow one in vain are told of when they end in another way.
+        log(bridge.report.failure == nil ? .connection : .debug, "Connecting bridge \(plan.settings.name) (\(place.text))")
         resolve(place, isProbe: false)
     }
 
