@@ -124,7 +124,8 @@ extension ValueSyntax {
     /// The same texts for a property that may be nil, which no text stands for.
     var optional: ValueSyntax<Value?> {
         ValueSyntax<Value?>(
-            shape: shape, expected: expected, extent: extent, remark: remark, parse: { [parse] text in parse(text).map { .some($0) } },
+            shape: shape, expected: expected, extent: extent, remark: remark,
+            parse: { [parse] text in parse(text).map { .some($0) } },
             render: { [render] value in value.flatMap(render) })
     }
 

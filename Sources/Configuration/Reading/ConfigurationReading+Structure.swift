@@ -39,7 +39,8 @@ extension ConfigurationReading {
             rest = rest.words[..<comment].joined(separator: " ")
         }
         if let inner = ValueNotation.withoutQuotes(rest) {
-            log.warning("the quotes are taken off; mosquitto would take them for a part of it.", at: line.position, option: line.name)
+            log.warning(
+                "the quotes are taken off; mosquitto would take them for a part of it.", at: line.position, option: line.name)
             rest = inner
         }
         switch endpoint(port: port, place: rest) {

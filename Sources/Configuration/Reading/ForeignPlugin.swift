@@ -19,8 +19,12 @@ enum ForeignPlugin {
     var advice: String {
         let files =
             switch self {
-            case .goAuth: "Of mosquitto-go-auth's back ends there is \"files\": auth_opt_files_password_path is password_file here, and auth_opt_files_acl_path is acl_file."
-            case .authPlug: "Of mosquitto-auth-plug's back ends there is \"files\": auth_opt_password_file is password_file here, and auth_opt_acl_file is acl_file."
+            case .goAuth:
+                "Of mosquitto-go-auth's back ends there is \"files\": auth_opt_files_password_path is password_file here, and "
+                    + "auth_opt_files_acl_path is acl_file."
+            case .authPlug:
+                "Of mosquitto-auth-plug's back ends there is \"files\": auth_opt_password_file is password_file here, and "
+                    + "auth_opt_acl_file is acl_file."
             }
         return "\(files) Users of its other back ends can be kept by dynamic security."
     }
