@@ -65,7 +65,8 @@ import Testing
         let deprecated =
             "Warning: m.conf:1: per_listener_settings: it is deprecated; write listener_allow_anonymous, listener_auto_id_prefix or plugin_use in a listener's section instead."
         let same = read(
-            "per_listener_settings true\nlistener 1\nallow_anonymous true\nper_listener_settings true # again\nlistener 2\nallow_anonymous true\n")
+            "per_listener_settings true\nlistener 1\nallow_anonymous true\nper_listener_settings true # again\nlistener 2\nallow_anonymous true\n"
+        )
         #expect(same.texts == [deprecated])
         let other = read("per_listener_settings false\nlistener 1\nper_listener_settings true\nallow_anonymous true\n")
         #expect(

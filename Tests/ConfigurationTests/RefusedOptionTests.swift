@@ -214,7 +214,10 @@ import Testing
         ("connection b\nmartlet_bridge_queue_drop none", #"found "none", expected newest, oldest or refuse."#),
         ("connection b\nstart_type manual", #"found "manual", expected automatic, lazy or once."#),
         ("connection b\nkeepalive_interval 65536", #"found "65536", expected a number from 5 to 65535."#),
-        ("connection b\nrestart_timeout -1", #"found "-1", expected one to three numbers of seconds, the second not below the first."#),
+        (
+            "connection b\nrestart_timeout -1",
+            #"found "-1", expected one to three numbers of seconds, the second not below the first."#
+        ),
         ("connection b\nbridge_protocol_version 5", #"found "5", expected mqttv31, mqttv311 or mqttv50."#),
         ("connection b\nbridge_psk 0g", #"found "0g", expected an even number of hexadecimal digits."#),
         (

@@ -42,7 +42,8 @@ import Testing
         let service = RecordedService([
             "POST /bridges": answer, "PATCH /bridges/b%2F1": #"{"name":"b/1","warnings":[]}"#, "POST /bridges/b%2F1/pause": "{}",
             "POST /bridges/b%2F1/resume": "{}", "GET /bridges/b": #"{"state":"connected","address":"h:1"}"#,
-            "GET /bridges/b%2F1": #"{"state":"waiting","address":"h:1","last_error":"h:1: Connection refused"}"#, "DELETE /bridges/b%2F1": "",
+            "GET /bridges/b%2F1": #"{"state":"waiting","address":"h:1","last_error":"h:1: Connection refused"}"#,
+            "DELETE /bridges/b%2F1": "",
         ])
         let control = Control(service, page.output())
         try control.addBridge("b", ["address  h:1", "# a comment", "", "topic a out 1", "topic\tb in"])

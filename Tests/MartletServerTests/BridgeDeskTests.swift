@@ -92,12 +92,15 @@ import Testing
         ("martlet_bridge_max_queued_messages", ["9"]),
     ]
 
-    @Test func `a bridge whose files are not there keeps no other from running, and a reload makes it run or leaves it as it is`() throws {
+    @Test func `a bridge whose files are not there keeps no other from running, and a reload makes it run or leaves it as it is`()
+        throws
+    {
         let broken = "connection x\naddress h\ntopic a\nbridge_cafile /nowhere/ca.crt\n"
         let house = try House(Self.file + broken)
         #expect(house.letters() == ["run f"])
         let row = try #require(house.desk.rows["x"])
-        #expect(row.plan == nil && row.failure == "bridge_cafile: /nowhere/ca.crt does not exist, for there is no directory /nowhere")
+        #expect(
+            row.plan == nil && row.failure == "bridge_cafile: /nowhere/ca.crt does not exist, for there is no directory /nowhere")
         try house.reload(Self.file + "connection x\naddress h\ntopic a\n")
         #expect(house.letters() == ["run f", "run x"] && house.desk.rows["x"]?.failure == nil)
         try house.reload(Self.file + broken)

@@ -42,7 +42,8 @@ extension Control {
         facts.add("Connections made", bridge["connections"].text)
         facts.add(
             "Waiting",
-            "\(bridge["queue_messages"].cell) messages, \(bytes(bridge["queue_bytes"])), \(bridge["queue_on_disk"].cell) on disk")
+            "\(Figures.counted(bridge["queue_messages"].cell, "message")), \(bytes(bridge["queue_bytes"])), \(bridge["queue_on_disk"].cell) on disk"
+        )
         facts.add("Lag", bridge["lag_ms"].integer.map { Figures.duration(milliseconds: $0) })
         facts.add("Messages a second", bothWays("rate"))
         facts.add("Messages", bothWays("messages"))

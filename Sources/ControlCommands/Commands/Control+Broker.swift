@@ -26,7 +26,7 @@ extension Control {
         let counts = [("connected", "clients_connected"), ("sessions", "sessions"), ("subscriptions", "subscriptions")]
         facts.add("Clients", counts.map { "\(now[$0.1].cell) \($0.0)" }.joined(separator: ", "))
         facts.add("Messages", "\(now["received_messages_rate"].cell)/s in, \(now["sent_messages_rate"].cell)/s out")
-        facts.add("Kept", "\(now["stored_messages"].cell) messages, \(now["retained_messages"].cell) retained")
+        facts.add("Kept", "\(Figures.counted(now["stored_messages"].cell, "message")), \(now["retained_messages"].cell) retained")
         facts.add("Acknowledged", now["acknowledge_p99_ms"].number.map { "within \(Figures.decimal($0)) ms (99 of 100)" })
         let reasons = dropped.object.map { members in
             members.names.filter { $0 != "total" && (members[$0]?.integer ?? 0) > 0 }

@@ -83,7 +83,8 @@ extension Control {
         facts.add("Mount point", client["mount_point"].text)
         facts.add("Will", client["will"]["topic"].text.map { "\($0), QoS \(client["will"]["qos"].cell)" })
         facts.add(
-            "Queued", "\(client["queue_messages"].cell) messages, \(client["queue_bytes"].integer.map { Figures.bytes($0) } ?? "-")"
+            "Queued",
+            "\(Figures.counted(client["queue_messages"].cell, "message")), \(client["queue_bytes"].integer.map { Figures.bytes($0) } ?? "-")"
         )
         facts.add("In flight", "\(client["inflight_out"].cell) out, \(client["inflight_in"].cell) in")
         facts.add("Unwritten", client["output_bytes"].integer.map { Figures.bytes($0) })
@@ -100,7 +101,7 @@ extension Control {
 
     private static func traffic(_ client: JSONValue, _ direction: String) -> String? {
         guard let count = client["\(direction)_messages"].text, let bytes = client["\(direction)_bytes"].integer else { return nil }
-        return "\(count) messages, \(Figures.bytes(bytes))"
+        return "\(Figures.counted("\(count)", "message")), \(Figures.bytes(bytes))"
     }
 
     /// On whatever node of the cluster the client is.

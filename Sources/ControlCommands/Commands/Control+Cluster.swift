@@ -14,7 +14,8 @@ extension Control {
         facts.add("Cluster", cluster["name"].cell)
         facts.add("State", cluster["trouble"].string.map { "this node is not ready: \($0)" } ?? "messages are carried")
         facts.add("Acknowledged", Self.mode(of: cluster))
-        facts.add("Clients", "\(totals["clients_connected"].cell) connected, \(totals["sessions"].cell) sessions")
+        facts.add(
+            "Clients", "\(totals["clients_connected"].cell) connected, \(Figures.counted(totals["sessions"].cell, "session"))")
         facts.add("Messages", "\(totals["received_messages_rate"].cell)/s in, \(totals["sent_messages_rate"].cell)/s out")
         facts.add("Dropped", totals["dropped"].text)
         for name in cluster["shared_names"].array ?? [] {

@@ -3,6 +3,9 @@ internal import JSON
 
 /// Numbers and times as people read them.
 enum Figures {
+    /// A number, as a cell has it, with what it counts: `1 message`, `2 messages`.
+    static func counted(_ cell: String, _ noun: String) -> String { "\(cell) \(noun)\(cell == "1" ? "" : "s")" }
+
     /// `1 234 567` bytes as `1.2 MB`.
     static func bytes(_ count: Int64) -> String {
         let units = ["B", "kB", "MB", "GB", "TB"]

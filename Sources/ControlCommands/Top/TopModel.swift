@@ -66,8 +66,8 @@ public struct TopModel {
                 + (broker["cluster"]["name"].string.map { ", this node of the cluster \($0) alone" } ?? "")
                 + (broker["uptime_s"].integer.map { ", up \(Figures.duration(seconds: $0))" } ?? "")
                 + (broker["ready"].boolean == true ? "" : ", NOT READY"),
-            "Clients   \(figures["clients_connected"].cell) connected, \(figures["sessions"].cell) sessions, "
-                + "\(figures["subscriptions"].cell) subscriptions",
+            "Clients   \(figures["clients_connected"].cell) connected, \(Figures.counted(figures["sessions"].cell, "session")), "
+                + Figures.counted(figures["subscriptions"].cell, "subscription"),
             "Messages  \(figures["received_messages_rate"].cell)/s in, \(figures["sent_messages_rate"].cell)/s out, "
                 + "\(figures["dropped_rate"].cell)/s dropped, \(figures["stored_messages"].cell) kept",
             "Memory    \(bytes(figures["memory_bytes"])), store \(bytes(figures["store_bytes"])), acknowledged "

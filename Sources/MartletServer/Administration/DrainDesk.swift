@@ -54,7 +54,10 @@ final class DrainDesk: AlarmHandler {
         status = DrainStatus(order: order, since: status?.since ?? now, connectionsLeft: left, isDone: false)
         renewNotice()
         let place = status.map { $0.places.isEmpty ? "" : ", to \(LoggedText($0.places.joined(separator: " ").utf8))" } ?? ""
-        log.write(.notice, "Draining: nobody is let in, and \(left) clients are sent away\(place), \(order.perSecond) a second.")
+        log.write(
+            .notice,
+            "Draining: nobody is let in, and \(left == 1 ? "1 client is" : "\(left) clients are") sent away\(place), \(order.perSecond) a second."
+        )
         credit = 1000
         stepAt = events.nowMilliseconds
         events.setAlarm(at: stepAt, for: self)

@@ -217,7 +217,8 @@ extension HTTPDesk {
             if refusal.isOfLogin { login.hasFailed(peer.host) }
         case .refused(let peer, let refusal):
             log.write(
-                refusal.isOfForeigner ? .notice : .debug, "HTTP request from \(Self.name(of: peer)) refused: \(refusal.status). \(refusal.explanation)",
+                refusal.isOfForeigner ? .notice : .debug,
+                "HTTP request from \(Self.name(of: peer)) refused: \(refusal.status). \(refusal.explanation)",
                 LogFields(address: peer.host))
         }
     }

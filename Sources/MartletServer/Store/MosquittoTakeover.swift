@@ -94,8 +94,9 @@ struct MosquittoTakeover {
     private func tell(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ path: String, _ log: Log) {
         log.write(
             .notice,
-            "Took over \(path) from mosquitto: \(counts.sessions) sessions, \(counts.subscriptions) subscriptions, "
-                + "\(counts.queuedMessages) queued and \(counts.retainedMessages) retained messages.")
+            "Took over \(path) from mosquitto: \(CountedNoun.text(counts.sessions, "session")), "
+                + "\(CountedNoun.text(counts.subscriptions, "subscription")), \(counts.queuedMessages) queued and "
+                + "\(CountedNoun.text(counts.retainedMessages, "retained message")).")
         if !database.wasWrittenAtEnd {
             log.write(.warning, "Warning: mosquitto was running when it wrote \(path). What came later is not in it.")
         }

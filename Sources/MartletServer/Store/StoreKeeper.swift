@@ -51,8 +51,9 @@ struct StoreKeeper {
             try store.commitFirst(changes)
             log.write(
                 .notice,
-                "The store holds \(summary.sessions) sessions, \(summary.subscriptions) subscriptions, \(summary.messages) queued "
-                    + "and \(summary.retained) retained messages.")
+                "The store holds \(CountedNoun.text(summary.sessions, "session")), "
+                    + "\(CountedNoun.text(summary.subscriptions, "subscription")), \(summary.messages) queued and "
+                    + "\(CountedNoun.text(summary.retained, "retained message")).")
         } catch {
             throw .store(error)
         }

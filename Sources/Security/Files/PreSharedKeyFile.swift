@@ -16,7 +16,8 @@ public struct PreSharedKeyFile: Sendable {
         for line in lines.lines {
             guard let colon = line.text.firstIndex(of: UInt8(ascii: ":")) else {
                 lines.report(
-                    "the line has no colon between an identity and a key, and is passed over.", line: line.number, severity: .warning)
+                    "the line has no colon between an identity and a key, and is passed over.", line: line.number,
+                    severity: .warning)
                 continue
             }
             let identity = Array(line.text[..<colon].trimmedBlanks)

@@ -146,9 +146,11 @@ final class TLSFilter: StreamFilter {
             return
                 "the client speaks plain MQTT, and this port TLS: let it connect with TLS (mosquitto_sub --cafile FILE), or to a listener "
                 + "without certfile"
-        case UInt8(ascii: "G"), UInt8(ascii: "H"), UInt8(ascii: "O"): return "the client speaks plain HTTP, and this port TLS: let it use https or wss"
+        case UInt8(ascii: "G"), UInt8(ascii: "H"), UInt8(ascii: "O"):
+            return "the client speaks plain HTTP, and this port TLS: let it use https or wss"
         case UInt8(ascii: "P"):
-            return "the client speaks plain HTTP, or a proxy its PROXY protocol, and this port TLS: let it use https or wss, or write "
+            return
+                "the client speaks plain HTTP, or a proxy its PROXY protocol, and this port TLS: let it use https or wss, or write "
                 + "enable_proxy_protocol for a proxy"
         default: return "the client does not speak TLS, and this port does"
         }

@@ -19,7 +19,9 @@ struct StorePlace: ParsableArguments {
 
     /// A path that ends in `.db` is the database's, unless a directory is called so; any other is a directory's.
     static func parts(_ path: String) -> (directory: String, name: String) {
-        guard path.hasSuffix(".db"), FileAccess.obstacle(toWriting: path) != .isDirectory(FullPath.of(path)) else { return (path, SQLiteStore.defaultName) }
+        guard path.hasSuffix(".db"), FileAccess.obstacle(toWriting: path) != .isDirectory(FullPath.of(path)) else {
+            return (path, SQLiteStore.defaultName)
+        }
         guard let slash = path.lastIndex(of: "/") else { return (".", path) }
         return (String(path[..<slash]), String(path[path.index(after: slash)...]))
     }

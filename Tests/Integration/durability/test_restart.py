@@ -93,7 +93,7 @@ def test_a_long_queue_is_there_after_a_start(start_broker):
             unanswered -= len(publisher.socket.recv(unanswered))
     broker.kill()
     broker.restart()
-    broker.wait_for_log(rf"holds 1 sessions, 1 subscriptions, {QUEUED} queued")
+    broker.wait_for_log(rf"holds 1 session, 1 subscription, {QUEUED} queued")
 
 
 def test_an_interval_keeps_what_is_older(start_broker, store):

@@ -135,7 +135,7 @@ def test_a_file_of_an_old_mosquitto_is_served(start, tmp_path, version):
     (tmp_path / "mosquitto").mkdir()
     file = tmp_path / "mosquitto/mosquitto.db"
     file.write_bytes(old_file(version))
-    broker = start(file, told="1 sessions, 1 subscriptions, 2 queued and 1 retained messages")
+    broker = start(file, told="1 session, 1 subscription, 2 queued and 1 retained message.")
     client = Client(broker.port, "client", "mqttv311")
     assert client.has_session
     assert client.take(messages=2) == ["first", "second"]

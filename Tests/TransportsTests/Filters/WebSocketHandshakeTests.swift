@@ -52,10 +52,12 @@ import Testing
         #expect(String(decoding: driver.replies, as: UTF8.self).hasPrefix("HTTP/1.1 \(status)"))
     }
 
-    @Test(arguments: [
-        ([0x10], "the client speaks MQTT, and this port MQTT over WebSocket: "), ([0x16, 3, 1], "the client speaks TLS, and this port does not: "),
-        ([0xE0], "the client does not speak HTTP, which a WebSocket begins with"),
-    ] as [([UInt8], String)])
+    @Test(
+        arguments: [
+            ([0x10], "the client speaks MQTT, and this port MQTT over WebSocket: "),
+            ([0x16, 3, 1], "the client speaks TLS, and this port does not: "),
+            ([0xE0], "the client does not speak HTTP, which a WebSocket begins with"),
+        ] as [([UInt8], String)])
     func `a client of another protocol is refused at its first byte, with what it speaks`(bytes: [UInt8], words: String) {
         let driver = FilterDriver(WebSocketFilter(WebSocketSettings()))
         driver.receive(bytes)
