@@ -1,4 +1,4 @@
 /// Which Martlet this is.
 public enum ProductVersion {
-    public static let text = "0.1.0"
+    public static let text = "0.2.0"
 }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct PageTests {
     private func report(
         _ scenario: Scenario = .fanout, points: [SeriesPoint] = PageTests.points(12),
-        brokerVersion: String? = "martlet version 0.1.0",
+        brokerVersion: String? = "martlet version 0.2.0",
         _ change: (inout BenchOptions) -> Void = { _ in }
     ) throws -> BenchReport {
         var options = BenchOptions()
@@ -22,7 +22,7 @@ import Testing
         result.add("latency_us", "latency", .group(StreamResult.percentiles(histogram)))
         let machine = Machine(processor: "A processor", processorCount: 2, memoryBytes: 1 << 30, system: "Linux", kernel: "6.1")
         let facts = RunFacts(
-            options: options, workload: workload, programVersion: "0.1.0", started: "2026-01-31T12:00:00Z",
+            options: options, workload: workload, programVersion: "0.2.0", started: "2026-01-31T12:00:00Z",
             brokerVersion: brokerVersion,
             brokerProcess: nil, machine: machine)
         return BenchReport(

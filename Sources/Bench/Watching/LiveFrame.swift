@@ -1,7 +1,7 @@
 /// What the view shows at one moment: a value, so that its lines can be looked at without a terminal.
 ///
 /// ```
-/// fanout ─► 127.0.0.1:1883, martlet version 0.1.0
+/// fanout ─► 127.0.0.1:1883, martlet version 0.2.0
 /// measuring    ██████████████████████░░░░░░░░░░░░░░░░░░  2.8 of 5 s
 /// delivered    43.3 M/s    ▅▆▇▇█▇▇▇▇▆▇
 /// published    433 k/s
