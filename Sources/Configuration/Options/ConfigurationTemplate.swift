@@ -14,7 +14,7 @@ public enum ConfigurationTemplate {
     private static let head = """
         # Martlet's configuration, in the format of mosquitto.conf.
         #
-        # One option to a line: its name, blanks, its value. A comment begins at the first character of its line.
+        # One option to a line: its name, a space, its value. A comment begins at the first character of its line.
         # A commented option shows its default, or in capitals what its value looks like. Options called martlet_* are Martlet's own.
 
         """

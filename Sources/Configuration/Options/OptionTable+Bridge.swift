@@ -9,40 +9,42 @@ extension ConfigurationOption {
 
     private static let bridgeConnectionOptions: [ConfigurationOption] = [
         .init(
-            "connection", .connection, shape: "NAME", "Opens the section of a bridge. The bridge options after it are its own."),
+            "connection", .connection, shape: "NAME",
+            "Begins the section of a bridge. The bridge options after it are for this bridge."),
         address,
         address.also("addresses"),
         .init(
             "topic", shape: "PATTERN [out|in|both [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]]",
-            "What crosses the bridge; give one line for each pattern.",
+            "Topics that the bridge forwards; one line for each pattern.",
             set: addTopic),
         .init(
             "start_type", \BridgeConfiguration.start, .choice,
-            "When it connects: always, when messages wait, or once."),
+            "When the bridge connects: always, when messages are queued, or once."),
         .init(
             "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(atLeast: 1...Limits.countMax),
-            "The number of waiting messages that starts a lazy bridge."),
+            "The number of queued messages that starts a lazy bridge."),
         .init(
             "idle_timeout", \BridgeConfiguration.idleTimeoutSeconds, .integer(atLeast: 1...Int.largestTime),
             "Seconds without messages after which a lazy bridge stops."),
         .init(
             "restart_timeout", \BridgeConfiguration.restart, .restart,
-            "Seconds until it connects again: at least, at most, and how long a connection lasts that starts the count anew."),
+            "Seconds until it reconnects: the first delay, the longest, and how long a connection must last to begin with the first again."
+        ),
         .init(
             "round_robin", \BridgeConfiguration.isRoundRobin, .boolean,
-            "After a loss the next address is tried instead of the first."),
+            "After a lost connection the next address is tried, not the first."),
         .init(
             "bridge_bind_address", optional: \BridgeConfiguration.bindAddress, .text("ADDRESS"),
-            "The address of this machine that it connects from."),
+            "The local address that the bridge connects from."),
         .init(
             "bridge_tcp_keepalive", optional: \BridgeConfiguration.tcpKeepAlive, .tcpKeepAlive,
-            "The probes that find a dead connection."),
+            "TCP keepalive, which detects dead connections."),
         .init(
             "bridge_tcp_user_timeout", \BridgeConfiguration.tcpUserTimeoutMilliseconds, .limit(.largestTime),
             "Milliseconds that sent bytes may stay unacknowledged; 0 leaves it to the system."),
         .init(
             "bridge_reload_type", \BridgeConfiguration.reload, .choice,
-            "Whether a reload reaches it at the next connection or at once."),
+            "Whether a reload takes effect at the next connection or at once."),
     ]
 
     private static let bridgeSessionOptions: [ConfigurationOption] = [
@@ -52,7 +54,7 @@ extension ConfigurationOption {
         cleanSession,
         .init(
             "local_cleansession", optional: \BridgeConfiguration.startsCleanLocally, .boolean,
-            "The same in this broker; without it, as cleansession."),
+            "Whether the session in this broker is clean; without it, as cleansession."),
         remoteClientIdentifier,
         remoteClientIdentifier.also("clientid"),
         remoteUserName,
@@ -61,26 +63,27 @@ extension ConfigurationOption {
         remotePassword.also("password"),
         .init(
             "local_clientid", optional: \BridgeConfiguration.local.clientIdentifier, .text("TEXT"),
-            "Its client identifier in this broker."),
+            "The client identifier in this broker."),
         .init(
-            "local_username", optional: \BridgeConfiguration.local.userName, .text("TEXT"), "Its user name in this broker."),
+            "local_username", optional: \BridgeConfiguration.local.userName, .text("TEXT"), "The user name in this broker."),
         .init(
-            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "Its password in this broker."),
+            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "The password in this broker."),
         .init(
             "keepalive_interval", \BridgeConfiguration.keepAliveSeconds, .integer(atLeast: 5...65535), "The keep alive in seconds."),
         .init(
-            "try_private", \BridgeConfiguration.announcesBridge, .boolean, "The other broker is told that this is a bridge."),
+            "try_private", \BridgeConfiguration.announcesBridge, .boolean, "Tells the remote broker that this client is a bridge."),
         .init(
             "notifications", \BridgeConfiguration.notifies, .boolean,
-            "A retained 1 or 0 tells whether it is connected."),
+            "Publishes whether the bridge is connected, as a retained 1 or 0."),
         .init(
-            "notifications_local_only", \BridgeConfiguration.notifiesLocallyOnly, .boolean, "Only in this broker."),
+            "notifications_local_only", \BridgeConfiguration.notifiesLocallyOnly, .boolean,
+            "Publishes these notifications in this broker only."),
         .init(
             "notification_topic", optional: \BridgeConfiguration.notificationTopic, .topicPrefix("TOPIC"),
-            "The topic of it; $SYS/broker/connection/ID/state if it is not given."),
+            "The topic of these notifications; $SYS/broker/connection/ID/state if it is not given."),
         .init(
             "bridge_attempt_unsubscribe", \BridgeConfiguration.attemptsUnsubscribe, .boolean,
-            "It unsubscribes from what no longer comes in."),
+            "Unsubscribes at the remote broker from topics that no longer come in."),
         .init(
             "bridge_outgoing_retain", \BridgeConfiguration.sendsRetain, .boolean, "Messages go out with their retain flag."),
         .init(
@@ -97,41 +100,42 @@ extension ConfigurationOption {
             "The session expiry interval in seconds."),
         .init(
             "martlet_bridge_max_queued_messages", optional: \BridgeConfiguration.queuedMessagesMax, .integer(0...Limits.countMax),
-            "The largest number of messages that wait for the other broker; 0 means no limit. Without it, max_queued_messages."),
+            "The largest number of messages queued for the remote broker; 0 means no limit. Without it, max_queued_messages."),
         .init(
             "martlet_bridge_max_queued_bytes", optional: \BridgeConfiguration.queuedBytesMax, .integer(0...Limits.countMax),
-            "The bytes of those messages from which on no more are queued; 0 means no limit. Without it, max_queued_bytes."),
+            "The bytes of those messages at which no more are queued; 0 means no limit. Without it, max_queued_bytes."),
         .init(
             "martlet_bridge_queue_drop", optional: \BridgeConfiguration.queueDropPolicy, .choice,
-            "What gives way when that queue is full: as martlet_queue_drop has it, which holds without this."),
+            "What is dropped when that queue is full, as in martlet_queue_drop; without it, the value of martlet_queue_drop."),
         .init(
             "martlet_bridge_connections", \BridgeConfiguration.connectionCount, .integer(1...Limits.bridgeConnectionsMax),
-            "The number of connections, each with a queue of its own, among which the topics that go out are divided."),
+            "The number of parallel connections, each with its own queue. Outgoing topics are divided among them."),
         .init(
             "martlet_bridge_path", \BridgeConfiguration.saysBrokers, .boolean,
-            "In MQTT 5.0 messages say in a User Property which brokers they were in, and go to none of them again."),
+            "MQTT 5.0 messages carry the brokers they have passed in a User Property, and are not sent to them again."),
     ]
 
     private static let bridgeTLSOptions: [ConfigurationOption] = [
         .init(
             "bridge_cafile", optional: \BridgeConfiguration.tls.authoritiesFile, .text("PATH"),
-            "The authorities of the other broker's certificate. It switches TLS on."),
+            "CA certificates for the remote broker's certificate. Enables TLS."),
         .init(
             "bridge_capath", optional: \BridgeConfiguration.tls.authoritiesDirectory, .text("DIRECTORY"),
-            "The same as a directory of files."),
+            "The same, as a directory of files. Enables TLS."),
         .init(
             "bridge_tls_use_os_certs", \BridgeConfiguration.tls.usesSystemAuthorities, .boolean,
-            "The authorities are those that the system trusts."),
+            "Uses the system's CA certificates. Enables TLS."),
         .init(
-            "bridge_certfile", optional: \BridgeConfiguration.tls.certificateFile, .text("PATH"), "The bridge's certificate."),
-        .init("bridge_keyfile", optional: \BridgeConfiguration.tls.keyFile, .text("PATH"), "The key to it."),
+            "bridge_certfile", optional: \BridgeConfiguration.tls.certificateFile, .text("PATH"), "The bridge's client certificate."
+        ),
+        .init("bridge_keyfile", optional: \BridgeConfiguration.tls.keyFile, .text("PATH"), "The private key of bridge_certfile."),
         .init(
             "bridge_insecure", \BridgeConfiguration.tls.ignoresHostName, .boolean,
-            "The host name of the other broker's certificate is not checked."),
+            "The host name in the remote broker's certificate is not verified."),
         .init("bridge_tls_version", \BridgeConfiguration.tls.versionMin, .choice, "The lowest version of TLS."),
         .init(
             "bridge_alpn", optional: \BridgeConfiguration.tls.applicationProtocol, .text("NAME"),
-            "The application protocol that is asked for."),
+            "The ALPN protocol to request."),
         .init(
             "bridge_ciphers", optional: \BridgeConfiguration.tls.ciphers, .text("LIST"), "The ciphers of TLS 1.2."),
         .init(
@@ -139,17 +143,17 @@ extension ConfigurationOption {
             "The cipher suites of TLS 1.3."),
         .init(
             "bridge_require_ocsp", \BridgeConfiguration.tls.requiresOCSP, .boolean,
-            "The other broker has to prove that its certificate was not revoked."),
+            "Requires a stapled OCSP answer from the remote broker, which shows that its certificate is not revoked."),
         .init(
             "bridge_identity", optional: \BridgeConfiguration.tls.preSharedKeyIdentity, .text("TEXT"),
             "The identity of the pre-shared key."),
         .init(
             "bridge_psk", optional: \BridgeConfiguration.tls.preSharedKey, .hexadecimal("HEX"),
-            "The pre-shared key. With bridge_identity it switches TLS on."),
+            "The pre-shared key. With bridge_identity it enables TLS."),
     ]
 
     private static let address = ConfigurationOption(
-        "address", shape: "HOST[:PORT]...", "The other broker, and after it those to fail over to.", extent: .words,
+        "address", shape: "HOST[:PORT]...", "The remote broker, and after it those to fail over to.", extent: .words,
         set: addAddresses)
 
     @Sendable private static func addAddresses(
@@ -180,17 +184,17 @@ extension ConfigurationOption {
 
     private static let cleanSession = ConfigurationOption(
         "cleansession", \BridgeConfiguration.startsClean, .boolean,
-        "The other broker forgets the subscriptions and messages of the bridge when it goes.")
+        "The remote broker discards the bridge's session when the bridge disconnects.")
 
     private static let remoteClientIdentifier = ConfigurationOption(
         "remote_clientid", optional: \BridgeConfiguration.remote.clientIdentifier, .text("TEXT"),
-        "Its client identifier in the other broker; HOST.NAME if it is not given.")
+        "The client identifier at the remote broker; HOST.NAME if it is not given.")
 
     private static let remoteUserName = ConfigurationOption(
         "remote_username", optional: \BridgeConfiguration.remote.userName, .text("TEXT"),
-        "Its user name in the other broker.")
+        "The user name at the remote broker.")
 
     private static let remotePassword = ConfigurationOption(
         "remote_password", optional: \BridgeConfiguration.remote.password, .text("TEXT"),
-        "Its password in the other broker.")
+        "The password at the remote broker.")
 }

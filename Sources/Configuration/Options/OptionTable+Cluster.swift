@@ -11,59 +11,62 @@ extension ConfigurationOption {
                             || byte == 0x5F
                     }
             },
-            "The cluster's name, the same on all its nodes; servers may connect several clusters."),
+            "The cluster's name, the same on all its nodes; NATS servers may serve several clusters."),
         .init(
             "martlet_node_address", optional: \BrokerConfiguration.cluster.nodeAddress, .nodeAddress,
             """
-            Where clients reach this node, as they and the other nodes are told: clients that another node sends away (martlet ctl drain) get it
+            The address at which clients reach this node. The other nodes know it: clients that another node drains (martlet ctl drain) get it
             as Server Reference.
             """),
         .init(
             "martlet_cluster_detached", \BrokerConfiguration.cluster.detached, .choice,
-            "While no server can be reached, new clients are refused, or let in to go on with those of this node."),
+            "While no NATS server can be reached, new clients are refused, or accepted and served by this node alone."),
         .init(
             "martlet_cluster_replicas", optional: \BrokerConfiguration.cluster.replicas, .integer(1...5),
-            "On how many servers what the cluster shares is kept; 3 where the servers are a cluster themselves, else 1."),
+            "The number of replicas of the cluster's JetStream streams; without it 3 where the servers are a cluster, else 1."),
         .init(
             "martlet_cluster_partitions", \BrokerConfiguration.cluster.partitions, .integer(1...64),
-            "How many partitions the cluster's log has, by topic; the same on all nodes, for good: others stay out."),
+            "The number of partitions of the cluster's log. The same on all nodes, and for good: a node with another number does not join."
+        ),
         .init(
             "martlet_cluster_mode", optional: \BrokerConfiguration.cluster.mode, .choice,
             """
-            What an acknowledgement has to say: that a message is on the disks of a majority of the servers (they have sync_interval: always), or
-            in their memories. With synced, a node carries nothing while one of martlet_cluster_monitors says otherwise of its server.
+            What an acknowledgement guarantees: that a message is on the disks of a majority of the servers (they have sync_interval: always), or
+            in their memory. With synced, a node is not ready while one of martlet_cluster_monitors reports that its server syncs later.
             """),
         monitors,
         .init(
             "martlet_cluster_session_wait", \BrokerConfiguration.cluster.sessionWaitSeconds, .integer(0...86_400),
             """
-            How many seconds a client is refused with Server unavailable while the node that has its session is away, after its lease has ended,
-            before another one takes the session up from what the cluster has of it.
+            How many seconds a client is refused with Server unavailable after the lease of the node that has its session has expired. Then
+            another node restores the session from the cluster's copy.
             """),
         .init(
-            "martlet_cluster_user", optional: \BrokerConfiguration.cluster.userName, .text("NAME"), "The login at the servers.",
+            "martlet_cluster_user", optional: \BrokerConfiguration.cluster.userName, .text("NAME"),
+            "The user name at the NATS servers.",
             reload: true),
         .init(
             "martlet_cluster_password", optional: \BrokerConfiguration.cluster.password, .text("TEXT"),
-            "The password of that user.", reload: true),
+            "The password of martlet_cluster_user.", reload: true),
         .init(
-            "martlet_cluster_token", optional: \BrokerConfiguration.cluster.token, .text("TEXT"), "A token, instead of a user.",
+            "martlet_cluster_token", optional: \BrokerConfiguration.cluster.token, .text("TEXT"),
+            "A token, instead of a user name.",
             reload: true),
         .init(
             "martlet_cluster_nkey_file", optional: \BrokerConfiguration.cluster.keyFile, .text("PATH"),
-            "A file with the seed of a user's key (it begins with SU), instead of both.", reload: true),
+            "A file with the seed of a user's NKey (it begins with SU), instead of user name or token.", reload: true),
         .init(
             "martlet_cluster_tls", \BrokerConfiguration.cluster.requiresTLS, .boolean,
-            "TLS is used even with servers that do not ask for it.", reload: true),
+            "Uses TLS also with servers that do not require it.", reload: true),
         .init(
             "martlet_cluster_cafile", optional: \BrokerConfiguration.cluster.authoritiesFile, .text("PATH"),
-            "The authorities whose certificates servers may show; without it the system's.", reload: true),
+            "CA certificates for the servers' certificates; without it the system's.", reload: true),
         .init(
             "martlet_cluster_certfile", optional: \BrokerConfiguration.cluster.certificateFile, .text("PATH"),
-            "The node's own certificate, where servers ask for one.", reload: true),
+            "The node's client certificate, where servers require one.", reload: true),
         .init(
             "martlet_cluster_keyfile", optional: \BrokerConfiguration.cluster.certificateKeyFile, .text("PATH"),
-            "The key of that certificate.", reload: true),
+            "The private key of martlet_cluster_certfile.", reload: true),
     ]
 
     private static let servers: ConfigurationOption = {
@@ -85,8 +88,8 @@ extension ConfigurationOption {
         var row = ConfigurationOption(
             "martlet_cluster_monitors", shape: "http://HOST:PORT[,http://HOST:PORT]",
             """
-            Where the monitoring of each server is (http_port there, 8222 if nothing is said), which alone says when the server syncs. Without it
-            nobody knows.
+            The monitoring endpoint of each server (its http_port, 8222 without a port here), which tells its sync_interval. Without it the
+            node does not know whether acknowledged messages are on the servers' disks.
             """
         ) { (text: String, root: inout BrokerConfiguration, _: Bool) in
             Self.append(text, to: &root.cluster.monitors, example: "http://10.0.0.1:8222,http://10.0.0.2:8222") {

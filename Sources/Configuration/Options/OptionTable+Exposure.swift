@@ -3,7 +3,7 @@ extension ConfigurationOption {
     static let exposureOptions: [ConfigurationOption] = [
         .init(
             "martlet_profile", optional: \BrokerConfiguration.general.profile, .choice,
-            "Sets what a broker needs that strangers reach. A line of one's own with one of these options overrides it, wherever it stands:",
+            "Defaults for a broker on the open internet. A line with one of these options overrides the profile, before or after it:",
             reload: true)
     ]
 }

@@ -12,7 +12,7 @@ extension ConfigurationOption {
             """
             The most bytes of memory that are kept for clients: sessions, subscriptions, messages, packets that have come in part, and output;
             0 means no limit. Beyond it what needs more is refused with Quota exceeded (0x97), and what makes room goes on. mosquitto counts
-            all of its heap, some megabytes more, and ends the connection of who asks for more.
+            all of its heap, some megabytes more, and closes the connection of a client that needs more.
             """, reload: true),
         .init(
             "max_packet_size", optional: \BrokerConfiguration.limits.packetBytesMax, .integer(20...268_435_460),
@@ -31,29 +31,29 @@ extension ConfigurationOption {
             "The largest number of QoS 1 and 2 messages on their way to one client; 0 means no limit.", reload: true),
         .init(
             "max_inflight_bytes", \BrokerConfiguration.limits.inflightBytesMax, .limit(),
-            "The bytes of those messages, topics and properties included, from which on no more are sent; 0 means no limit.",
+            "The bytes of those messages, topics and properties included, at which no more are sent; 0 means no limit.",
             reload: true),
         .init(
             "max_queued_messages", \BrokerConfiguration.limits.queuedMessagesMax, .limit(),
-            "The largest number of messages that wait for one client; 0 means no limit.", reload: true),
+            "The largest number of messages queued for one client; 0 means no limit.", reload: true),
         .init(
             "max_queued_bytes", \BrokerConfiguration.limits.queuedBytesMax, .limit(),
-            "The bytes of those messages, topics and properties included, from which on no more are queued; 0 means no limit.",
+            "The bytes of those messages, topics and properties included, at which no more are queued; 0 means no limit.",
             reload: true),
         .init(
             "martlet_queue_messages_in_memory", \BrokerConfiguration.limits.queuedMessagesInMemoryMax, .integer(1...1_000_000),
-            "How many of those messages memory holds, where there is a store; those behind are on the disk only until their turn comes.",
+            "How many of those messages are in memory, where there is a store; the others are only on disk until it is their turn.",
             reload: true),
         .init(
             "martlet_queue_bytes_in_memory", \BrokerConfiguration.limits.queuedBytesInMemoryMax, .integer(1...1_000_000_000),
-            "The bytes of the messages that memory holds, topics and properties included; the last one may go beyond.", reload: true
+            "The bytes of the messages in memory, topics and properties included; the last one may go beyond.", reload: true
         ),
         .init(
             "max_keepalive", \BrokerConfiguration.limits.keepAliveSecondsMax, .limit(65535),
             "The longest keep alive in seconds; 0 means any.", reload: true),
         .init(
             "persistent_client_expiration", \BrokerConfiguration.limits.persistentClientExpirationSeconds, .duration,
-            "The longest that the session of an absent client is kept, whatever its client has asked for; without it, for ever.",
+            "How long the session of a disconnected client is kept at most, whatever the client asks for; without it, for ever.",
             reload: true),
         .init(
             "martlet_max_session_expiry_interval", \BrokerConfiguration.limits.sessionExpiryIntervalSecondsMax,
@@ -74,8 +74,8 @@ extension ConfigurationOption {
         .init(
             "martlet_slow_client", optional: \BrokerConfiguration.limits.slowClients, .slowClients,
             """
-            What becomes of a client whose oldest message has waited so long, queued or not taken from the network: a line in the log, or
-            the end of its connection too, with Quota exceeded (0x97). Its session goes on.
+            What happens to a client whose oldest message has waited so long, queued or unread by the client: a line in the log, or
+            also a disconnect with Quota exceeded (0x97). Its session is kept.
             """, reload: true),
         .init(
             "martlet_max_messages_per_second", \BrokerConfiguration.limits.messagesPerSecondMax, .limit(),
@@ -90,14 +90,14 @@ extension ConfigurationOption {
         .init(
             "martlet_ban_after", optional: \BrokerConfiguration.limits.banAfter, .offences,
             """
-            After so many failed logins in so long an address is banned, and for how long, such as 10/60s 300s: who is in stays in, nobody else
-            comes in. All of a house, or of a proxy without the PROXY protocol, has one address.
+            Bans an address after failed logins: 10/60s 300s means 10 in 60 seconds, for 300 seconds. Clients that are connected stay, new ones
+            are refused. Clients behind a NAT, or behind a proxy without the PROXY protocol, share one address.
             """, reload: true),
         .init(
             "martlet_flapping", optional: \BrokerConfiguration.limits.flapping, .offences,
             """
-            After so many ended connections in so long a client is banned, and for how long, such as 15/60s 300s: as its user comes with it from
-            its address, so that nobody gets somebody else's client banned.
+            Bans a client whose connections keep ending: 15/60s 300s means 15 in 60 seconds, for 300 seconds. The ban is for the client
+            identifier with this user and address, so that nobody can get another user's client banned.
             """, reload: true),
     ]
 }

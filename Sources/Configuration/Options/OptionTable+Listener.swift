@@ -4,7 +4,7 @@ extension ConfigurationOption {
         [
             .init(
                 "listener", .listener, shape: "PORT [ADDRESS]|0 PATH",
-                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are its own."),
+                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are for this listener."),
             .init(
                 "port", .port, shape: "1 to 65535", default: "1883", "The port of the default listener.", isRepeatable: false,
                 status: .deprecated("write listener PORT instead")),
@@ -13,23 +13,23 @@ extension ConfigurationOption {
                 status: .deprecated("write listener PORT ADDRESS instead")),
             .init(
                 "protocol", \ListenerDraft.configuration.application, .choice,
-                "What is spoken: MQTT, MQTT over WebSockets, or HTTP for those who watch and administer the broker."),
+                "The protocol: MQTT, MQTT over WebSockets, or HTTP for dashboard, API and metrics."),
             .init(
                 "accept_protocol_versions", \ListenerDraft.configuration.acceptedProtocolVersions, .protocolVersions,
-                "The versions that are let in: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.", reload: true),
+                "The accepted versions: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.", reload: true),
             .init(
                 "listener_allow_anonymous", optional: \ListenerDraft.allowsAnonymous, .boolean,
                 "allow_anonymous for this listener.", reload: true),
             .init(
                 "listener_auto_id_prefix", optional: \ListenerDraft.assignedIdentifierPrefix,
                 .text("TEXT").with(expected: "at most 50 bytes") { $0.utf8.count <= 50 },
-                "What the identifiers that this listener assigns begin with; auto- if it is not given.", reload: true),
+                "The prefix of the client identifiers that this listener assigns; auto- if it is not given.", reload: true),
             .init(
                 "use_username_as_clientid", \ListenerDraft.configuration.usesUserNameAsClientIdentifier, .boolean,
                 "The user name replaces the client identifier.", reload: true),
             .init(
                 "mount_point", optional: \ListenerDraft.configuration.mountPoint, .topicPrefix("PREFIX"),
-                "What the topics of these clients are prefixed with.", reload: true),
+                "A prefix that all topics of these clients get.", reload: true),
             .init(
                 "max_connections", \ListenerDraft.configuration.connectionsMax, .count,
                 "The largest number of connections; -1 means no limit.", reload: true),
@@ -43,23 +43,24 @@ extension ConfigurationOption {
                 "The number of topic aliases that the broker uses towards a client.", reload: true),
             .init(
                 "socket_domain", optional: \ListenerDraft.configuration.addressFamily, .choice,
-                "The one address family; without it, both."),
+                "The address family to listen on; without it, both."),
             .init(
-                "bind_interface", optional: \ListenerDraft.configuration.interface, .text("DEVICE"), "The one network interface."),
+                "bind_interface", optional: \ListenerDraft.configuration.interface, .text("DEVICE"),
+                "The network interface to listen on."),
             .init(
                 "enable_proxy_protocol", optional: \ListenerDraft.configuration.proxyProtocolVersion, .integer(1...2),
-                "The version of the PROXY header that every connection begins with."),
+                "The version of the PROXY protocol; every connection must begin with its header."),
             .init(
                 "proxy_protocol_v2_require_tls", \ListenerDraft.configuration.proxyProtocolRequiresTLS, .boolean,
-                "The header has to say that the client came with TLS."),
+                "The PROXY header must say that the client used TLS."),
             proxyTrusted,
             webSocketsOrigin,
             .init(
                 "http_dir", optional: \ListenerDraft.configuration.httpDirectory, .text("DIRECTORY"),
-                "The static files of a listener with protocol http_api.", reload: true),
+                "The directory of static files that a listener with protocol http_api serves.", reload: true),
             .init(
                 "martlet_http_serve", \ListenerDraft.configuration.httpOffers, .offers,
-                "What a listener with protocol http_api offers, with commas between: metrics and health may stand on a port of their own.",
+                "What a listener with protocol http_api serves, separated by commas: metrics and health can have a port of their own.",
                 reload: true),
         ] + listenerTLSOptions
 
@@ -67,8 +68,10 @@ extension ConfigurationOption {
     private static let listenerTLSOptions: [ConfigurationOption] = [
         .init(
             "certfile", optional: \ListenerDraft.configuration.tls.certificateFile, .text("PATH"),
-            "The certificate of the listener and those of its authorities. With keyfile it switches TLS on.", reload: true),
-        .init("keyfile", optional: \ListenerDraft.configuration.tls.keyFile, .text("PATH"), "The key to it.", reload: true),
+            "The listener's certificate and its chain (PEM). With keyfile it enables TLS.", reload: true),
+        .init(
+            "keyfile", optional: \ListenerDraft.configuration.tls.keyFile, .text("PATH"), "The private key of certfile (PEM).",
+            reload: true),
         .init(
             "tls_version", \ListenerDraft.configuration.tls.versionMin, .choice, "The lowest version of TLS.", reload: true),
         .init(
@@ -79,19 +82,19 @@ extension ConfigurationOption {
             "The cipher suites of TLS 1.3.", reload: true),
         .init(
             "dhparamfile", optional: \ListenerDraft.configuration.tls.diffieHellmanParametersFile, .text("PATH"),
-            "Parameters for Diffie-Hellman.", reload: true),
+            "Diffie-Hellman parameters.", reload: true),
         .init(
             "cafile", optional: \ListenerDraft.configuration.tls.authoritiesFile, .text("PATH"),
-            "The authorities of the clients' certificates.", reload: true),
+            "CA certificates for the clients' certificates.", reload: true),
         .init(
             "capath", optional: \ListenerDraft.configuration.tls.authoritiesDirectory, .text("DIRECTORY"),
-            "The same as a directory of files.", reload: true),
+            "The same, as a directory of files.", reload: true),
         .init(
             "crlfile", optional: \ListenerDraft.configuration.tls.revocationListFile, .text("PATH"),
-            "The certificates that were revoked.", reload: true),
+            "The certificate revocation list (CRL).", reload: true),
         .init(
             "require_certificate", \ListenerDraft.configuration.tls.requiresCertificate, .boolean,
-            "Only clients with a valid certificate are let in.", reload: true),
+            "Only clients with a valid certificate can connect.", reload: true),
         .init(
             "use_identity_as_username", \ListenerDraft.usesIdentityAsUserName, .boolean,
             "The certificate's common name, or the identity of the pre-shared key, is the user name.", reload: true),
@@ -100,18 +103,18 @@ extension ConfigurationOption {
             "The certificate's whole subject is the user name.", reload: true),
         .init(
             "disable_client_cert_date_checks", \ListenerDraft.configuration.tls.ignoresCertificateDates, .boolean,
-            "Certificates are taken before and after their time too.", reload: true),
+            "Accepts certificates that are not valid yet or have expired.", reload: true),
         .init(
             "psk_hint", optional: \ListenerDraft.configuration.tls.preSharedKeyHint, .text("TEXT"),
-            "Switches TLS with pre-shared keys on; the text is shown to the clients.", reload: true),
+            "Enables TLS with pre-shared keys (PSK); the text is the identity hint for clients.", reload: true),
         .init(
-            ignored: "tls_engine", section: .listener, shape: "ENGINE", "Once an engine of OpenSSL.",
+            ignored: "tls_engine", section: .listener, shape: "ENGINE", "Formerly an engine of OpenSSL.",
             because: "OpenSSL has given up engines"),
         .init(
-            ignored: "tls_engine_kpass_sha1", section: .listener, shape: "HASH", "Once the password of an engine's key.",
+            ignored: "tls_engine_kpass_sha1", section: .listener, shape: "HASH", "Formerly the password of an engine's key.",
             because: "OpenSSL has given up engines"),
         .init(
-            ignored: "tls_keyform", section: .listener, shape: "pem|engine", "Once the form of the key.",
+            ignored: "tls_keyform", section: .listener, shape: "pem|engine", "Formerly the form of the key.",
             because: "keys are read as PEM files"),
     ]
 
@@ -123,9 +126,9 @@ extension ConfigurationOption {
         var row = ConfigurationOption(
             "martlet_proxy_trusted", shape: "ADDRESS|NETWORK ...",
             """
-            The proxies that are believed when they say for whom they connect, such as 192.0.2.1 or 10.0.0.0/8. With enable_proxy_protocol they
-            do so in their header, and other peers are turned away; without a line everybody is believed. Else, for WebSockets and HTTP, they
-            do so in X-Forwarded-For, X-Real-IP or Forwarded; without a line nobody is believed.
+            Trusted proxies, such as 192.0.2.1 or 10.0.0.0/8. With enable_proxy_protocol the client's address is taken from their PROXY
+            header, and other peers are refused; without this option every peer is trusted. Otherwise, for WebSockets and HTTP, it is taken
+            from their X-Forwarded-For, X-Real-IP or Forwarded; without this option no peer is trusted.
             """,
             extent: .words, set: addTrustedProxies)
         row.differs = ListenerDraft.difference { $0.configuration.trustedProxies.map(\.description).joined(separator: " ") }
@@ -147,7 +150,7 @@ extension ConfigurationOption {
     private static let webSocketsOrigin: ConfigurationOption = {
         var row = ConfigurationOption(
             "websockets_origin", shape: "ORIGIN",
-            "An origin that browsers may come from; give one line for each, none for any, or for any of this machine where only that can connect.",
+            "An origin from which browsers may connect; one line for each. Without one any origin may, or, on a listener of loopback, any of this machine.",
             set: addOrigin)
         row.differs = ListenerDraft.difference { $0.configuration.webSocketOrigins.joined(separator: " ") }
         return row

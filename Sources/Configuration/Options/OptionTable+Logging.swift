@@ -3,24 +3,25 @@ extension ConfigurationOption {
     static let loggingOptions: [ConfigurationOption] = [
         .init(
             "log_dest", shape: "stdout|stderr|syslog|topic|file PATH|none", default: "stderr",
-            "Where log lines go; give one line for each place.", reload: true, set: setLogDestination),
+            "Where the log goes; one line for each destination.", reload: true, set: setLogDestination),
         .init(
             "log_type", shape: logTypeNames.map(\.key).joined(separator: "|"),
-            "The kinds of lines that are logged; give one line for each kind. Without any: error, warning, notice, information.",
+            "The types of messages that are logged; one line for each type. Without any: error, warning, notice, information.",
             reload: true, extent: .word, set: setLogType),
         .init(
             "log_facility", optional: \BrokerConfiguration.logging.syslogLocalFacility, .integer(0...7),
             "The N of syslog's facility LOCALN; without it, DAEMON.", reload: true),
         .init(
-            "log_timestamp", \BrokerConfiguration.logging.hasTimestamp, .boolean, "A time begins every log line.", reload: true),
+            "log_timestamp", \BrokerConfiguration.logging.hasTimestamp, .boolean, "Begins every log line with a timestamp.",
+            reload: true),
         .init(
             "log_timestamp_format", optional: \BrokerConfiguration.logging.timestampFormat, .text("FORMAT"),
-            "How that time is written, as of strftime; without it, in seconds since 1970.", reload: true),
+            "The format of the timestamp, as for strftime; without it, seconds since 1970.", reload: true),
         .init(
             "connection_messages", \BrokerConfiguration.logging.logsConnections, .boolean,
             "Connects and disconnects are logged.", reload: true),
         .init(
-            "martlet_log_format", \BrokerConfiguration.logging.format, .choice, "The shape of log lines.", reload: true),
+            "martlet_log_format", \BrokerConfiguration.logging.format, .choice, "The format of log lines.", reload: true),
     ]
 
     /// The first `log_dest` line replaces the default, the others add to it.

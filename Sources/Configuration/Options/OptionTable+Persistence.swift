@@ -12,20 +12,20 @@ extension ConfigurationOption {
                 !$0.utf8.contains(UInt8(ascii: "/")) && $0 != "." && $0 != ".."
             },
             """
-            mosquitto's database in that directory, which is taken over if there is no store yet. The store is martlet.db beside it, or
-            with another name than mosquitto.db martlet-NAME: so brokers can share a directory.
+            mosquitto's database in that directory, which is imported if there is no store yet. The store is martlet.db beside it, or
+            martlet-NAME if this names another file than mosquitto.db, so that brokers can share a directory.
             """),
         .init(
             "martlet_durability", \BrokerConfiguration.persistence.durability, own: \ListenerDraft.durability,
             inForce: \ListenerConfiguration.durability, .durability,
-            "What an acknowledgement promises: to survive a power cut, to survive it after SECONDS, or nothing; in a listener's section, to its clients."
+            "What an acknowledgement guarantees: that the message survives a power cut, that it does so after SECONDS, or nothing; in a listener's section, for its clients."
         ),
         .init(
             "martlet_store_bytes_max", \BrokerConfiguration.persistence.bytesMax, .limit(),
-            "How many bytes of the store may be in use before it takes nothing new; 0 means as many as the disk has."),
+            "The largest size of the store in bytes; when it is full, nothing new is stored. 0 means no limit but the disk's."),
         .init(
             "autosave_interval", \BrokerConfiguration.persistence.autosaveInterval, .limit(.largestTime),
-            "Once the seconds (or changes, see the next option) between two copies of the database.", reload: true,
+            "Formerly the seconds (or changes, see the next option) between two copies of the database.", reload: true,
             status: .withoutEffect(savedAtOnce)),
         .init(
             "autosave_on_changes", \BrokerConfiguration.persistence.autosavesOnChanges, .boolean,
@@ -36,5 +36,5 @@ extension ConfigurationOption {
 
     private static let persistence = ConfigurationOption(
         "persistence", \BrokerConfiguration.persistence.isEnabled, .boolean,
-        "Sessions, subscriptions, queues and retained messages outlive the broker.")
+        "Sessions, subscriptions, queues and retained messages survive a restart of the broker.")
 }

@@ -3,7 +3,7 @@ extension ConfigurationOption {
     static let securityOptions: [ConfigurationOption] = [
         .init(
             "allow_anonymous", \SecurityConfiguration.allowsAnonymous, .boolean,
-            "Clients without a user name are let in. The default is true while no listener is configured.", reload: true),
+            "Clients without a user name can connect. The default is true while no listener is configured.", reload: true),
         .init(
             "password_file", optional: \SecurityConfiguration.passwordFile, .text("PATH"),
             "The users and their hashed passwords.", reload: true),
@@ -12,25 +12,25 @@ extension ConfigurationOption {
             "The users that log in with MQTT 5.0's enhanced authentication, method SCRAM-SHA-256.", reload: true),
         .init(
             "acl_file", optional: \SecurityConfiguration.accessControlFile, .text("PATH"),
-            "Who may read and write which topics.", reload: true),
+            "The access control list (ACL): who may read and write which topics.", reload: true),
         .init(
             "psk_file", optional: \SecurityConfiguration.preSharedKeyFile, .text("PATH"),
             "Identities and keys of clients that use TLS without certificates.", reload: true),
         .init(
             "allow_zero_length_clientid", \SecurityConfiguration.allowsZeroLengthClientIdentifier, .boolean,
-            "A client without an identifier is given one.", reload: true),
+            "Clients without a client identifier get one.", reload: true),
         .init(
             "auto_id_prefix", \SecurityConfiguration.assignedIdentifierPrefix,
             .text("TEXT").with(expected: "at most 50 bytes") { $0.utf8.count <= 50 },
-            "What such identifiers begin with.", reload: true,
+            "The prefix of such client identifiers.", reload: true,
             status: .deprecated("write listener_auto_id_prefix in a listener's section instead")),
         .init(
             "clientid_prefixes", optional: \SecurityConfiguration.clientIdentifierPrefix, .text("TEXT"),
-            "What the identifiers of clients have to begin with.", reload: true,
+            "The prefix that client identifiers must have.", reload: true,
             status: .deprecated("bind topics to client identifiers with pattern lines and %c in an acl_file instead")),
         .init(
             "martlet_acl_check_subscribe", \SecurityConfiguration.checksAccessOnSubscribe, .boolean,
-            "A SUBSCRIBE to what the client may never read is refused, not only the deliveries.", reload: true),
+            "A SUBSCRIBE to topics that the client may never read is refused, not only the deliveries.", reload: true),
     ]
 
     /// mosquitto's plug-ins, which are built in.
@@ -47,13 +47,13 @@ extension ConfigurationOption {
         authenticationOption,
         .init(
             "auth_plugin_deny_special_chars", \SecurityConfiguration.deniesSpecialCharacters, .boolean,
-            "Once whether a user name or client identifier with + or # was denied whatever a plug-in would decide.",
+            "Formerly whether a user name or client identifier with + or # was denied whatever a plug-in would decide.",
             status: .withoutEffect("the built-in plug-ins deny such names where their patterns would let them in")),
     ]
 
     private static let plugin = ConfigurationOption(
         "plugin", .plugin, section: .security, shape: "PATH",
-        "Switches one of mosquitto's plug-ins on; only the name of the file counts, Martlet has them built in.")
+        "Enables one of mosquitto's plug-ins; only the name of the file counts, Martlet has them built in.")
 
     private static let pluginOption = ConfigurationOption(
         "plugin_opt_", .pluginOption(prefix: "plugin_opt_"), section: .security, shape: "VALUE",
