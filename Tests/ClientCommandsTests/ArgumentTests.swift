@@ -134,9 +134,9 @@ import Testing
             "Error in PUBLISH properties: Duplicate response topic."),
         Refusal(.request, "-t a -e b -l", "Error: Unknown option '-l'."),
         Refusal(.respond, "-m x", "Error: You must specify the topic of the requests (-t)."),
-        Refusal(.respond, "-t a", "Error: Give either a message as answer (-m, -f, -n or -s) or a command that answers."),
+        Refusal(.respond, "-t a", "Error: Give either a message (-m, -f, -n or -s) or a command as the answer."),
         Refusal(
-            .respond, "-t a -m x -- cat", "Error: Give either a message as answer (-m, -f, -n or -s) or a command that answers."),
+            .respond, "-t a -m x -- cat", "Error: Give either a message (-m, -f, -n or -s) or a command as the answer."),
         Refusal(.mirror, "home/#/x", "Error: Invalid subscription topic 'home/#/x', are all '+' and '#' wildcards correct?"),
     ]
 

@@ -28,7 +28,7 @@ extension ArgumentReader {
         case .respond:
             guard !arguments.filters.isEmpty else { throw ArgumentError("Error: You must specify the topic of the requests (-t).") }
             guard (arguments.source == nil) != arguments.program.isEmpty else {
-                throw ArgumentError("Error: Give either a message as answer (-m, -f, -n or -s) or a command that answers.")
+                throw ArgumentError("Error: Give either a message (-m, -f, -n or -s) or a command as the answer.")
             }
         case .mirror: if arguments.filters.isEmpty { arguments.filters = ["#"] }
         }

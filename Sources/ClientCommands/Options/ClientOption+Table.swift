@@ -10,16 +10,16 @@ extension ClientOption {
                 "-L", "--url", "url", missing: "URL",
                 "Where and what at once: mqtt(s)://[user[:password]@]host[:port]/topic, also with ws:// and wss://.")
         case .webSocket: .flag(nil, "--ws", "Connect with WebSocket.")
-        case .bind: .value("-A", nil, "address", "Connect from this address of the machine.")
-        case .noDelay: .flag(nil, "--nodelay", "Without effect: packets are never held back.")
+        case .bind: .value("-A", nil, "address", "Connect from this local address.")
+        case .noDelay: .flag(nil, "--nodelay", "No effect: packets are never held back.")
         case .proxy:
             .value(nil, "--proxy", "url", missing: "proxy url", "Not supported: there are no connections through SOCKS proxies.")
 
-        case .identifier: .value("-i", "--id", "id", "The client identifier. (default: one that the broker gives, or a random one)")
+        case .identifier: .value("-i", "--id", "id", "The client identifier. (default: assigned by the broker, or random)")
         case .identifierPrefix:
             .value(
                 "-I", "--id-prefix", "prefix", missing: "id prefix",
-                "What the client identifier begins with; the process's number follows.")
+                "The prefix of the client identifier; the process ID follows.")
         case .userName: .value("-u", "--username", "name", missing: "username", "User name.")
         case .password: .value("-P", "--pw", "password", "Password.")
         case .version:
@@ -31,7 +31,7 @@ extension ClientOption {
             .value("-k", "--keepalive", "seconds", missing: "keepalive", "Keep alive, 5 to 65535 seconds. (default: 60)")
         case .keepsSession:
             .flag(
-                "-c", "--disable-clean-session", "Let the session outlive the connection, and go on with it. Needs -i.",
+                "-c", "--disable-clean-session", "Keep the session when the connection ends, and resume it. Needs -i.",
                 but: [.mirror])
         case .sessionExpiry:
             .value(
@@ -42,25 +42,25 @@ extension ClientOption {
         case .topic:
             .value("-t", "--topic", "topic", "The topic to publish to, or a filter to subscribe to; filters may be several.")
         case .qos: .value("-q", "--qos", "qos", missing: "QoS", "QoS of messages and subscriptions: 0, 1 or 2. (default: 0)")
-        case .retain: .flag("-r", "--retain", "Let the broker keep the message for those who subscribe later.", of: [.pub])
+        case .retain: .flag("-r", "--retain", "Retain the message for those who subscribe later.", of: [.pub])
         case .message: .value("-m", "--message", "text", missing: "message", "The message.", of: senders)
-        case .file: .value("-f", "--file", "file", "Send what the file holds.", of: senders, completion: .file)
+        case .file: .value("-f", "--file", "file", "Send the contents of a file.", of: senders, completion: .file)
         case .lines: .flag("-l", "--stdin-line", "Send each line of standard input as a message.", of: [.pub])
         case .input: .flag("-s", "--stdin-file", "Send all of standard input as one message.", of: senders)
         case .null: .flag("-n", "--null-message", "Send a message without a payload.", of: senders)
         case .count:
-            .value(nil, "--repeat", "count", "Send the message of -m, -n, -f or -s so many times. (default: 1)", of: [.pub])
+            .value(nil, "--repeat", "count", "Send the message of -m, -n, -f or -s this many times. (default: 1)", of: [.pub])
         case .delay:
-            .value(nil, "--repeat-delay", "seconds", missing: "time", "Wait so long between them. (default: 0)", of: [.pub])
+            .value(nil, "--repeat-delay", "seconds", missing: "time", "Wait this long between them. (default: 0)", of: [.pub])
         case .inFlight:
             .value("-M", nil, "count", "How many messages of QoS 1 and 2 may be unacknowledged. (default: 20)", but: [.mirror])
         case .responseTopic:
             .value("-e", nil, "topic", missing: "response topic", "The topic on which the answer is awaited.", of: [.request])
 
         case .messageCount:
-            .value("-C", nil, "count", "End after so many messages.", of: [.sub, .respond, .mirror])
+            .value("-C", nil, "count", "End after this many messages.", of: [.sub, .respond, .mirror])
         case .timeout:
-            .value("-W", nil, "seconds", missing: "timeout", "End after so many seconds, with exit code 27.", but: [.pub])
+            .value("-W", nil, "seconds", missing: "timeout", "End after this many seconds, with exit code 27.", but: [.pub])
         case .exitsWhenSubscribed: .flag("-E", nil, "End as soon as the broker has answered all subscriptions.", of: [.sub])
         case .filterOut:
             .value(
@@ -69,40 +69,41 @@ extension ClientOption {
         case .unsubscribe:
             .value(
                 "-U", "--unsubscribe", "filter", missing: "unsubscribe topic",
-                "Unsubscribe, of a session that was kept; may be given more than once.", of: [.sub])
+                "Unsubscribe in a session that was kept; may be given more than once.", of: [.sub])
         case .noRetained: .flag("-R", nil, "Show no retained messages.", of: [.sub, .request, .mirror])
         case .retainedOnly:
             .flag(nil, "--retained-only", "Show retained messages only, and end with the first other one.", of: [.sub])
         case .retainAsPublished:
             .flag(
-                nil, "--retain-as-published", "Let messages keep the retain mark that they were published with, for MQTT 5.0.",
+                nil, "--retain-as-published", "Let messages keep the retain flag that they were published with, for MQTT 5.0.",
                 of: [.sub, .request, .mirror])
         case .removeRetained:
             .flag(nil, "--remove-retained", "Remove the retained messages that come from the broker.", of: [.sub])
         case .randomFilter:
             .value(
-                nil, "--random-filter", "percent", missing: "chance", "Show that share of the messages, 0.1 to 100.0 percent.",
+                nil, "--random-filter", "percent", missing: "chance", "Show only this share of the messages, 0.1 to 100.0 percent.",
                 of: [.sub])
         case .watch:
             .flag(
                 "-w", "--watch", "On a terminal, show the latest message of each topic, each topic in a line of its own.",
                 of: [.sub])
         case .verbose: .flag("-v", "--verbose", "Print the topic before each message.", of: receivers)
-        case .format: .value("-F", nil, "format", "Print messages so; the manual has the parts of a format.", of: receivers)
+        case .format: .value("-F", nil, "format", "The output format of messages; the manual describes it.", of: receivers)
         case .json:
-            .flag(nil, "--json", "Print each message as a line of JSON; the manual has its fields.", of: [.sub, .request, .mirror])
+            .flag(
+                nil, "--json", "Print each message as a line of JSON; the manual lists the fields.", of: [.sub, .request, .mirror])
         case .pretty: .flag(nil, "--pretty", "Print the JSON of %j and %J on several lines.", of: receivers)
-        case .noNewline: .flag("-N", nil, "Print no end of line behind messages.", of: receivers)
+        case .noNewline: .flag("-N", nil, "Print no newline after messages.", of: receivers)
         case .jobs:
             .value(nil, "--jobs", "count", "How many commands may run at a time. (default: 1)", of: [.respond])
 
         case .willTopic:
             .value(
                 nil, "--will-topic", "topic", missing: "will topic",
-                "The topic of the will, which the broker sends if this client is lost.")
+                "The topic of the will, which the broker publishes if this client is lost.")
         case .willPayload: .value(nil, "--will-payload", "text", missing: "will payload", "The will's message.")
         case .willQoS: .value(nil, "--will-qos", "qos", missing: "will QoS", "The will's QoS. (default: 0)")
-        case .willRetain: .flag(nil, "--will-retain", "Let the broker keep the will.")
+        case .willRetain: .flag(nil, "--will-retain", "Retain the will.")
         case .property:
             .value(
                 "-D", "--property", "command property value",
@@ -110,12 +111,13 @@ extension ClientOption {
             )
 
         case .cafile:
-            .value(nil, "--cafile", "file", "Connect with TLS; whose certificate the broker may show, PEM.", completion: .file)
+            .value(
+                nil, "--cafile", "file", "Connect with TLS; CA certificates for the broker's certificate, PEM.", completion: .file)
         case .capath:
             .value(nil, "--capath", "directory", "The same as a directory, prepared with openssl rehash.", completion: .directory)
         case .cert:
-            .value(nil, "--cert", "file", "A certificate of one's own, PEM, for a broker that demands one.", completion: .file)
-        case .key: .value(nil, "--key", "file", "The key of --cert.", completion: .file)
+            .value(nil, "--cert", "file", "The client certificate, PEM, for a broker that requires one.", completion: .file)
+        case .key: .value(nil, "--key", "file", "The private key of --cert, PEM.", completion: .file)
         case .keyform:
             .value(
                 nil, "--keyform", "form", missing: "keyform", "The form of --key: pem, the only one.", completion: .words(["pem"]))
@@ -124,21 +126,21 @@ extension ClientOption {
                 nil, "--tls-version", "version", "The lowest version of TLS: tlsv1.2 or tlsv1.3. (default: tlsv1.2)",
                 completion: .words(["tlsv1.2", "tlsv1.3"]))
         case .ciphers: .value(nil, "--ciphers", "list", missing: "ciphers", "The ciphers of TLS 1.2, as OpenSSL writes them.")
-        case .insecure: .flag(nil, "--insecure", "Take any certificate of the broker's.")
+        case .insecure: .flag(nil, "--insecure", "Do not verify the broker's certificate.")
         case .alpn: .value(nil, "--tls-alpn", "protocol", "The protocol to ask for in TLS (ALPN).")
         case .systemAuthorities:
-            .flag(nil, "--tls-use-os-certs", "Connect with TLS; the system knows whose certificate the broker may show.")
+            .flag(nil, "--tls-use-os-certs", "Connect with TLS; use the system's CA certificates.")
         case .noTLS: .flag(nil, "--no-tls", "Connect without TLS, also to port 8883.")
-        case .psk: .value(nil, "--psk", "key", "Connect with TLS and a key that the broker has too, in hexadecimal digits.")
-        case .pskIdentity: .value(nil, "--psk-identity", "name", missing: "identity", "The name of that key.")
+        case .psk: .value(nil, "--psk", "key", "Connect with TLS and a pre-shared key, in hexadecimal digits.")
+        case .pskIdentity: .value(nil, "--psk-identity", "name", missing: "identity", "The identity of the pre-shared key.")
         case .engine: .value(nil, "--tls-engine", "name", missing: "engine_id", "Not supported: keys are read from files.")
         case .enginePassword:
             .value(nil, "--tls-engine-kpass-sha1", "digest", missing: "kpass sha1", "Not supported: keys are read from files.")
 
         case .optionsFile:
             .value("-o", nil, "file", missing: "options file", "Read options from a file, one a line.", completion: .file)
-        case .debug: .flag("-d", "--debug", "Tell on standard output what is sent and received.")
-        case .quiet: .flag(nil, "--quiet", "Tell no errors but those of the command line.")
+        case .debug: .flag("-d", "--debug", "Print debug messages to standard output: what is sent and received.")
+        case .quiet: .flag(nil, "--quiet", "Print no errors but those of the command line.")
         case .serviceRecord: .flag("-S", nil, "Not supported: hosts are not looked up as services.")
         case .programVersion: .flag(nil, "--version", "Show the version.")
         }

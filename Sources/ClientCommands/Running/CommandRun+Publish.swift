@@ -53,7 +53,7 @@ extension CommandRun {
             while !ending.hasEnded, let chunk = await input.next() {
                 for line in splitter.take(chunk) { await send(line) }
                 guard splitter.waitingByteCount <= Self.payloadBytesMax else {
-                    ending.end(.complaint("Error: A line is longer than a message may be.", code: ExitCode.failure))
+                    ending.end(.complaint("Error: A line is longer than the maximum message.", code: ExitCode.failure))
                     return
                 }
             }

@@ -4,7 +4,7 @@ extension CommandRun {
     /// `martlet respond`: answers requests with one payload, or with what a program writes.
     func respond(_ client: Client, _ payload: [UInt8]?) async {
         guard arguments.version == .v5 else {
-            ending.end(.complaint("Error: Requests say where to answer with MQTT 5.0 only (-V 5).", code: ExitCode.failure))
+            ending.end(.complaint("Error: Requests have a response topic only with MQTT 5.0 (-V 5).", code: ExitCode.failure))
             return
         }
         let requests = client.messages(arguments.filters, arguments.subscription)
@@ -50,7 +50,7 @@ extension CommandRun {
     private func answer(_ request: Message, _ client: Client, _ payload: [UInt8]?) async {
         defer { request.done() }
         guard let topic = request.properties.responseTopic.flatMap({ TopicName($0.bytes) }) else {
-            console.complain("Warning: A request on \(request.topic) names no topic for its answer.")
+            console.complain("Warning: A request on \(request.topic) has no response topic.")
             return
         }
         var answer = Publication(topic, Payload(payload ?? []), qos: arguments.qos, properties: arguments.properties.publish)

@@ -23,7 +23,7 @@ extension CommandRun {
             while let chunk = await input.next() {
                 bytes += chunk
                 guard bytes.count <= Self.payloadBytesMax else {
-                    throw ArgumentError("Error: Standard input is longer than a message may be, \(Self.payloadBytesMax) bytes.")
+                    throw ArgumentError("Error: Standard input is longer than the maximum message, \(Self.payloadBytesMax) bytes.")
                 }
             }
             guard !bytes.isEmpty else { throw ArgumentError("Error: Zero length input.") }
@@ -35,7 +35,7 @@ extension CommandRun {
         switch failure {
         case .refused(let error): error.reason
         case .isDirectory: "it is a directory"
-        case .isTooLarge: "it is longer than a message may be, \(payloadBytesMax) bytes"
+        case .isTooLarge: "it is longer than the maximum message, \(payloadBytesMax) bytes"
         }
     }
 

@@ -19,7 +19,7 @@ WITHOUT_A_SERVER = [
     ("sub", "Error: You must specify a topic to subscribe to.\n" + HINT.format("sub"), 1),
     ("sub -t a --nonsense", "Error: Unknown option '--nonsense'.\n" + HINT.format("sub"), 1),
     ("request -t a", "Error: Both topic and message must be supplied.\n" + HINT.format("request"), 1),
-    ("respond -t a", "Error: Give either a message as answer (-m, -f, -n or -s) or a command that answers.\n" + HINT.format("respond"), 1),
+    ("respond -t a", "Error: Give either a message (-m, -f, -n or -s) or a command as the answer.\n" + HINT.format("respond"), 1),
     ("mirror a/#/b", "Error: Invalid subscription topic 'a/#/b', are all '+' and '#' wildcards correct?\n" + HINT.format("mirror"), 1),
     ("sub -t a -o /nonexistent", "Error: The options file /nonexistent cannot be read.\n" + HINT.format("sub"), 1),
     ("pub -t a -f /nonexistent", 'Error: Unable to open file "/nonexistent": No such file or directory.\n', 1),
@@ -205,7 +205,7 @@ def test_signals_end_it_well(server, commands, line, number):
         wait_ready(process)
     else:
         server.broker.wait_for_log("test/ready")
-        process.wait_line(lambda line: "names no topic" in line, "the retained message, which is no request")
+        process.wait_line(lambda line: "has no response topic" in line, "the retained message, which is no request")
     process.process.send_signal(number)
     assert process.wait() == 0
 
