@@ -24,7 +24,7 @@ struct BenchCommand: ParsableCommand {
               latency   pairs at a fixed rate, whether or not the broker keeps up
               flood     as latency, alone and then beside publishers that send as fast as they can: seconds for each
 
-            What is told: "published" and "delivered" are messages a second; "latency" is from the publisher's send to the subscriber's read, \
+            Results: "published" and "delivered" are messages a second; "latency" is from the publisher's send to the subscriber's read, \
             p99 being what 99 of 100 messages do not exceed. "broker CPU" is the processor time that the broker's process used, shared out \
             among the messages delivered (with publish and away: acknowledged): 1 µs for each means that one processor does a million a \
             second at most. It needs --pid. KB and MB are 1,000 and 1,000,000 bytes.
@@ -32,7 +32,7 @@ struct BenchCommand: ParsableCommand {
             Without --rate publishers wait for what they published to arrive, so that nothing is dropped. With it messages are sent when \
             they are due and timed from then, also those that a busy broker delays.
 
-            With away and --persistent sessions outlive their connections; when the run is over they are removed, and what waits for them.
+            With away and --persistent sessions outlive their connections; when the run is over they are removed, with their queues.
             """)
 
     @Option(help: "The broker's host.")
@@ -52,7 +52,7 @@ struct BenchCommand: ParsableCommand {
     @Option(help: "The broker's process on this machine, to measure its CPU and memory: --pid $(pidof martlet).")
     var pid: Int32?
 
-    @Option(name: [.short, .long], help: "What to do.")
+    @Option(name: [.short, .long], help: "The scenario to run.")
     var scenario = Scenario.fanout
 
     @Option(
@@ -87,13 +87,13 @@ struct BenchCommand: ParsableCommand {
     @Option(help: "QoS 1 and 2 messages that a publisher may have unacknowledged.")
     var inflight = 100
 
-    @Option(help: "Messages on their way before publishers wait. (default: the scenario's own)")
+    @Option(help: "Messages in flight before publishers wait. (default: the scenario's own)")
     var window: Int?
 
     @Option(help: "How long to measure.")
     var seconds = 5.0
 
-    @Option(help: "How long messages flow before that.")
+    @Option(help: "How long to warm up before that.")
     var warmup = 1.0
 
     @Option(name: [.short, .long], help: "User name.")
@@ -102,7 +102,7 @@ struct BenchCommand: ParsableCommand {
     @Option(name: [.customShort("P"), .long], help: "Password.")
     var password: String?
 
-    @Flag(help: "Let sessions outlive their connections, as far as the run.")
+    @Flag(help: "Keep sessions when their connections end, until the run is over.")
     var persistent = false
 
     @Option(help: "Name of the share group.")
@@ -116,14 +116,14 @@ struct BenchCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write a page with charts of rate and latency over time; it needs nothing but itself.", valueName: "file"))
+            "Write an HTML page with charts of rate and latency over time, all in one file.", valueName: "file"))
     var html: String?
 
     @Flag(help: "Show nothing while it runs.")
     var quiet = false
 
     func validate() throws {
-        guard qos <= 2, (subscriberQos ?? 0) <= 2 else { throw ValidationError("A QoS is 0, 1 or 2.") }
+        guard qos <= 2, (subscriberQos ?? 0) <= 2 else { throw ValidationError("QoS must be 0, 1 or 2.") }
         guard (3...5).contains(mqttVersion) else { throw ValidationError("--mqtt-version takes 3, 4 or 5.") }
         guard (0...268_000_000).contains(size) else { throw ValidationError("--size takes 0 to 268000000.") }
         guard (1...60_000).contains(inflight) else { throw ValidationError("--inflight takes 1 to 60000.") }
@@ -132,13 +132,15 @@ struct BenchCommand: ParsableCommand {
             throw ValidationError("--seconds takes more than 0 and at most 86400, --warmup 0 to 3600.")
         }
         for count in [publishers, subscribers, topics, window].compactMap({ $0 }) {
-            guard (0...10_000_000).contains(count) else { throw ValidationError("Counts are 0 to 10000000.") }
+            guard (0...10_000_000).contains(count) else { throw ValidationError("Counts must be 0 to 10000000.") }
         }
         guard password == nil || user != nil || mqttVersion == 5 else {
             throw ValidationError("A password without a user name needs MQTT 5.0.")
         }
         for text in [user, password, group].compactMap({ $0 }) {
-            guard EncodedString(text) != nil else { throw ValidationError("Texts have at most 65535 bytes and no null character.") }
+            guard EncodedString(text) != nil else {
+                throw ValidationError("A text can have at most 65535 bytes and no null character.")
+            }
         }
         guard TopicFilter("$share/\(group)/bench") != nil else {
             throw ValidationError("--group takes a name without /, + and #.")

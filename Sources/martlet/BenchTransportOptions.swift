@@ -9,7 +9,7 @@ struct BenchTransportOptions: ParsableArguments {
     var resume = false
 
     func validate() throws {
-        guard connection.tls || !resume else { throw ValidationError("--resume means nothing without --tls.") }
+        guard connection.tls || !resume else { throw ValidationError("--resume needs --tls.") }
     }
 
     var transport: BenchTransport {

@@ -3,24 +3,26 @@ import Transports
 
 /// Whose certificate is taken over TLS, and which one is shown.
 struct CertificateOptions: ParsableArguments {
-    @Option(help: "Whose certificate the broker may show, PEM. (default: the system's authorities)", completion: .file)
+    @Option(help: "CA certificates for the broker's certificate, PEM. (default: the system's)", completion: .file)
     var cafile: String?
 
-    @Flag(help: "Take any certificate of the broker's.")
+    @Flag(help: "Do not verify the broker's certificate.")
     var insecure = false
 
-    @Option(help: "A certificate of one's own, PEM, for a broker that demands one.", completion: .file)
+    @Option(help: "The client certificate, PEM, for a broker that requires one.", completion: .file)
     var cert: String?
 
-    @Option(help: "The key of --cert.", completion: .file)
+    @Option(help: "The private key of --cert, PEM.", completion: .file)
     var key: String?
 
     /// Whether any of them was given.
     var areGiven: Bool { cafile != nil || insecure || cert != nil || key != nil }
 
     func validate() throws {
-        guard cafile == nil || !insecure else { throw ValidationError("With --insecure nobody looks at --cafile.") }
-        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key belong together.") }
+        guard cafile == nil || !insecure else {
+            throw ValidationError("--insecure and --cafile exclude each other: with --insecure no certificate is verified.")
+        }
+        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key need each other.") }
     }
 
     /// The settings of a connection to a server of that name.

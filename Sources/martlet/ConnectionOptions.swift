@@ -12,7 +12,7 @@ struct ConnectionOptions: ParsableArguments {
 
     func validate() throws {
         guard tls || !certificates.areGiven else {
-            throw ValidationError("--cafile, --insecure, --cert and --key mean nothing without --tls.")
+            throw ValidationError("--cafile, --insecure, --cert and --key need --tls.")
         }
     }
 }

@@ -8,7 +8,7 @@ struct MartletCommand: ParsableCommand {
         commandName: "martlet",
         abstract: "An MQTT broker: 3.1, 3.1.1 and 5.0, on every core.",
         discussion: """
-            Without a configuration file it listens on the loopback addresses only, on port 1883, and lets anonymous clients in.
+            Without a configuration file it listens on the loopback addresses only, on port 1883, and allows anonymous clients.
             The configuration file has mosquitto's format.
             """,
         version: "martlet version \(ProductVersion.text)",

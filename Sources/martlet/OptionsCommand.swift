@@ -6,7 +6,7 @@ import Platform
 struct OptionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "options",
-        abstract: "Print the options of the configuration file, or those whose names hold a text.",
+        abstract: "Print the options of the configuration file, or those whose names contain a text.",
         discussion: "For example: martlet options queue")
 
     @Flag(help: "Print each as a line of JSON, also those that have no effect.")
@@ -18,7 +18,7 @@ struct OptionsCommand: ParsableCommand {
     func run() throws {
         let found = ConfigurationOption.all.filter { option in part.map { option.name.holds($0.lowercased()) } ?? true }
         guard !found.isEmpty else {
-            Console.complain("Error: no option's name holds \"\(part ?? "")\".")
+            Console.complain("Error: no option's name contains \"\(part ?? "")\".")
             throw ExitCode(1)
         }
         if json {

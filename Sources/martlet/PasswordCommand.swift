@@ -29,13 +29,13 @@ struct PasswordCommand: ParsableCommand {
     @Flag(name: [.customShort("D")], help: "Delete the user.")
     var delete = false
 
-    @Flag(name: [.customShort("U")], help: "Hash the passwords that stand in the file as they are.")
+    @Flag(name: [.customShort("U")], help: "Hash the plain-text passwords in the file.")
     var upgrade = false
 
     @Option(name: [.customShort("H")], help: "How to hash: argon2id, sha512-pbkdf2, sha512 (weak), scram-sha-256.")
     var hash = PasswordScheme.argon2id
 
-    @Option(name: [.customShort("I")], help: "How often the work is repeated. (default: the hash's own)")
+    @Option(name: [.customShort("I")], help: "The number of iterations. (default: the hash's own)")
     var iterations: Int?
 
     @Argument(help: "The file.", completion: .file)
@@ -50,7 +50,7 @@ struct PasswordCommand: ParsableCommand {
     func validate() throws {
         guard !(create && delete) else { throw ValidationError("-c and -D contradict each other; give one of them.") }
         if upgrade {
-            guard !create, !delete, !batch else { throw ValidationError("-U goes with none of -b, -c and -D.") }
+            guard !create, !delete, !batch else { throw ValidationError("-U cannot be combined with -b, -c or -D.") }
             guard user == nil else { throw ValidationError("-U takes no user: it hashes every password in the file.") }
         } else {
             guard user != nil else { throw ValidationError("The user's name is missing.") }
@@ -154,7 +154,8 @@ struct PasswordCommand: ParsableCommand {
     private static func words(for complaint: CredentialFile.NameComplaint) -> String {
         switch complaint {
         case .empty: "is empty"
-        case .unwritable: "cannot stand in a file: it holds a colon or a line break, begins with #, or begins or ends with a blank"
+        case .unwritable:
+            "cannot be in a password file: it contains a colon or a line break, begins with #, or begins or ends with a space"
         case .tooLong: "is longer than 65535 bytes"
         }
     }

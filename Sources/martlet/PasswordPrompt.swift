@@ -19,12 +19,12 @@ enum PasswordPrompt {
     private static func ask(_ prompt: String) throws -> String {
         var shown = termios()
         guard tcgetattr(STDIN_FILENO, &shown) == 0 else {
-            throw complaint("the terminal cannot be asked not to show the password.")
+            throw complaint("the terminal's echo cannot be switched off.")
         }
         var hidden = shown
         hidden.c_lflag &= ~tcflag_t(ECHO)
         guard tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) == 0 else {
-            throw complaint("the terminal cannot be asked not to show the password.")
+            throw complaint("the terminal's echo cannot be switched off.")
         }
         // An interrupt at the prompt must not leave the terminal mute: it ends the read, and the command after the terminal is as before.
         var interrupted = sigaction()

@@ -9,16 +9,16 @@ struct ServeOptions: ParsableArguments {
 
     @Option(
         name: .shortAndLong,
-        help: "A port from 1 to 65535 to listen on where the file opens none; may be given up to 10 times.")
+        help: "A port from 1 to 65535 to listen on, if the file has no listener; may be given up to 10 times.")
     var port: [UInt16] = []
 
-    @Flag(name: [.short, .long], help: "Log everything, whatever the file says.")
+    @Flag(name: [.short, .long], help: "Log everything, whatever the configuration file says.")
     var verbose = false
 
     @Flag(name: [.short, .long], help: "Log nothing.")
     var quiet = false
 
-    @Flag(name: [.short, .long], help: "Go on in the background.")
+    @Flag(name: [.short, .long], help: "Run in the background.")
     var daemon = false
 
     @Flag(help: "Check the configuration and the files it names, say what is wrong, and exit: 0 if all is right.")

@@ -20,7 +20,7 @@ extension ClientSubcommand {
             [
                 repeating(
                     ArgumentHelp(
-                        "A command that answers: a request's payload is its standard input, its standard output the answer.",
+                        "The command that answers: it gets a request's payload on standard input and writes the answer to standard output.",
                         valueName: "command"), .postTerminator)
             ]
         }

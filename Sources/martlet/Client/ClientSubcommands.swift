@@ -84,7 +84,7 @@ struct MirrorCommand: ClientSubcommand {
     static let command = ClientCommand.mirror
     static let configuration = CommandConfiguration(
         commandName: "mirror",
-        abstract: "Show topics and their latest messages as a tree that lives.",
+        abstract: "Show topics and their latest messages as a live tree.",
         discussion: """
             Each topic with its latest message, an R if the broker keeps it, its age and its rate; what has just changed stands out. Where standard \
             output is no terminal each message is a line: topic and payload, or with --json JSON as martlet sub writes it.
@@ -93,9 +93,9 @@ struct MirrorCommand: ClientSubcommand {
 
             Keys:
               arrows, page up and down, home, end    scroll
-              /                                      show only what holds a text in topic or message
+              /                                      show only topics and messages that contain a text
               escape                                 show all again
-              p                                      hold the picture, and go on
+              p                                      pause and resume
               q, ctrl-c                              quit
 
             \(exitCodes)

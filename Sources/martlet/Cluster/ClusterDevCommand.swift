@@ -8,10 +8,10 @@ struct ClusterDevCommand: ParsableCommand {
         commandName: "dev",
         abstract: "Run a cluster on this machine, to try it out: three NATS servers and as many nodes as are wanted.",
         discussion: """
-            Everything listens on 127.0.0.1 and lets everybody in. The first node has the port, each further one the next. Dashboards \
+            Everything listens on 127.0.0.1 only, and clients need no login. The first node has the port, each further one the next. Dashboards \
             are on 9883 and the ports behind it, NATS servers on 4222 and 8222, moved with --port, and past those that are taken. A table \
-            says what runs where, with process numbers, so that you can kill one and see what becomes of it; which one has ended, and \
-            how, is told. Ctrl-C ends the nodes, then the servers; a second one ends them at once. For example:
+            says what runs where, with process IDs, so that you can kill one and see what happens; when one ends, that is reported. \
+            Ctrl-C stops the nodes, then the servers; a second one kills them. For example:
 
               martlet cluster dev
               martlet sub -p 1885 -t 'house/#' -v
@@ -29,7 +29,8 @@ struct ClusterDevCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Where configurations, logs and data are; made if it is not there. (default: a new one in /tmp)", valueName: "directory"
+            "The directory for configurations, logs and data; created if it does not exist. (default: a new one in /tmp)",
+            valueName: "directory"
         ),
         completion: .directory)
     var directory: String?
@@ -39,7 +40,7 @@ struct ClusterDevCommand: ParsableCommand {
     var nats: String?
 
     @Flag(
-        help: "Leave the directory there in the end. Begun on a directory that was left, the cluster goes on, and it is left again."
+        help: "Keep the directory at the end. Started on a directory that was kept, the cluster continues, and it is kept again."
     )
     var keep = false
 

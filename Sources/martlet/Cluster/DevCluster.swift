@@ -110,7 +110,7 @@ struct DevCluster {
             guard MonotonicClock.milliseconds() < deadline else {
                 let names = missing.map { plan.nodeNames[$0] }
                 throw DevFailure(
-                    "after \(Self.patienceMilliseconds / 1000) s the cluster is not whole: \(names.joined(separator: ", ")). "
+                    "after \(Self.patienceMilliseconds / 1000) s the cluster is not complete: \(names.joined(separator: ", ")). "
                         + "\(lastLines(of: names[0]))")
             }
         }
@@ -128,8 +128,8 @@ struct DevCluster {
             Try:    martlet sub -p \(node[node.count - 1]) -t 'house/#' -v
                     martlet pub -p \(node[0]) -t house/lamp -m on
                     martlet ctl status --socket \(plan.path(plan.nodeNames[0], ".sock"))
-                    kill -9 PID, of any of them, and see what becomes of it
-            Pages:  the dashboards let in the user \(DevPlan.user) with the password \(password)
+                    kill -9 PID, of any of them, and see what happens
+            Pages:  log in to the dashboards as \(DevPlan.user) with the password \(password)
             Ctrl-C ends all of them\(isKept ? "; \(plan.directory) stays." : " and removes \(plan.directory); --keep would leave it.")
             """)
     }

@@ -24,7 +24,7 @@ struct DevDirectory {
                 "\(given): the path is longer than \(Self.pathBytesMost) bytes, and the sockets in it would have none.")
         }
         guard !given.contains(where: { $0.isNewline || $0 == "\"" || $0 == "\\" }) else {
-            throw DevFailure("\(given): quotes, backslashes and line breaks cannot stand in the configurations.")
+            throw DevFailure("\(given): the configurations cannot hold quotes, backslashes and line breaks.")
         }
         path = given
         isMade = mkdir(given, 0o700) == 0
@@ -36,7 +36,7 @@ struct DevDirectory {
         guard errno == EEXIST, let names = Self.names(in: given) else { throw Self.failure(given) }
         let isMarked = names.contains(Self.markName)
         guard isMarked || names.isEmpty else {
-            throw DevFailure("\(given) holds other files than those of a cluster that was tried; name a new directory.")
+            throw DevFailure("\(given) holds files that are not of `martlet cluster dev`; name a new directory.")
         }
         isKept = keeps || isMarked
         if !isMarked { try mark() }
@@ -48,7 +48,7 @@ struct DevDirectory {
         let writers = DirectoryWriters(below: path).names
         guard writers.isEmpty else {
             return Console.say(
-                "\(path) stays, for \(writers.joined(separator: ", ")) \(writers.count == 1 ? "writes" : "write") to files in it. "
+                "\(path) is kept, because \(writers.joined(separator: ", ")) \(writers.count == 1 ? "writes" : "write") to files in it. "
                     + "End \(writers.count == 1 ? "it" : "them"), and remove the directory.")
         }
         for name in Self.names(in: path) ?? [] { Self.remove("\(path)/\(name)") }

@@ -9,7 +9,7 @@ struct NATSServerProgram {
     /// The one at the path, or the first one on the PATH, once it has said that its version will do.
     static func found(_ given: String?) throws(DevFailure) -> NATSServerProgram {
         guard let path = given ?? onPath() else {
-            throw DevFailure("There is no nats-server on the PATH. \(advice)")
+            throw DevFailure("No nats-server on the PATH. \(advice)")
         }
         let output: String
         do throws(SystemError) {
@@ -18,7 +18,7 @@ struct NATSServerProgram {
             throw DevFailure("\(path): \(error.reason).\(given == nil ? "" : " \(advice)")")
         }
         guard let version = version(in: output) else {
-            throw DevFailure("\(path) is no nats-server: asked for its version, it says nothing of one. \(advice)")
+            throw DevFailure("\(path) is not nats-server: its --version does not say so. \(advice)")
         }
         guard (version.major, version.minor) >= versionMin else {
             throw DevFailure("\(path) is nats-server \(version.text); a cluster needs 2.11 or newer. \(advice)")

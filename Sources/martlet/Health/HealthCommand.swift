@@ -9,10 +9,10 @@ import Transports
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health",
-        abstract: "Ask a broker whether it is well: connect, log in, ping; exits with 0 if it answers, else with 1.",
+        abstract: "Check whether a broker is healthy: connect, log in, ping; exits with 0 if it answers, else with 1.",
         discussion: """
             Without options it asks port 1883 of this machine; with -c the listener of the configuration that is the easiest to ask. A broker \
-            that answers and does not let this login in is alive, and that is what is said. Where anonymous clients are refused, give it a \
+            that answers and refuses this login is alive, and that is what it prints. Where anonymous clients are refused, give it a \
             user of its own, or each question is a failed login in the broker's log.
             """)
 
@@ -39,16 +39,16 @@ struct HealthCommand: ParsableCommand {
     @Option(help: ArgumentHelp("A file whose first line is the password.", valueName: "file"), completion: .file)
     var passwordFile: String?
 
-    @Option(help: "Seconds until the answer has to be there.")
+    @Option(help: "Seconds to wait for the answer.")
     var timeout = 1.0
 
-    @Flag(name: [.short, .long], help: "Say nothing.")
+    @Flag(name: [.short, .long], help: "Print nothing.")
     var quiet = false
 
     func validate() throws {
         guard (0.01...60).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 60 seconds.") }
         guard socket == nil || (host == nil && port == nil) else {
-            throw ValidationError("--socket stands in place of --host and --port; give one or the other.")
+            throw ValidationError("--socket replaces --host and --port; give one or the other.")
         }
         guard configFile == nil || (socket == nil && host == nil && port == nil && !connection.tls && !connection.websocket) else {
             throw ValidationError("With -c the configuration says where to ask; give it alone, or --host, --port and so on.")
@@ -72,7 +72,7 @@ struct HealthCommand: ParsableCommand {
                 } catch  where error.isLate {
                     var probe = try HealthProbe(address, layers, deadline: began + patience)
                     try probe.askWithoutLogin()
-                    if !quiet { Console.say("\(target.name) is alive: it answered, and takes its time with this login.") }
+                    if !quiet { Console.say("\(target.name) is alive: it answered, and has not decided this login yet.") }
                 }
                 return
             } catch {
@@ -85,9 +85,10 @@ struct HealthCommand: ParsableCommand {
     private func report(_ finding: HealthProbe.Finding, _ target: HealthTarget, milliseconds: UInt64) {
         guard !quiet else { return }
         switch finding {
-        case .isWell: Console.say("\(target.name) is well: it let us in and answered a ping within \(milliseconds) ms.")
+        case .isWell:
+            Console.say("\(target.name) is healthy: it accepted the connection and answered a ping within \(milliseconds) ms.")
         case .refuses(let code):
-            Console.say("\(target.name) is alive: it answered, and did not let us in (\(Self.words(for: code))).")
+            Console.say("\(target.name) is alive: it answered, and refused the connection (\(Self.words(for: code))).")
         }
     }
 
@@ -97,7 +98,7 @@ struct HealthCommand: ParsableCommand {
             let reader = ConfigurationReader(files: DiskFiles(), environment: ConfigurationSource.environment)
             let configuration = reader.read(path: configFile, ports: []).configuration
             guard let target = HealthTarget(easiestOf: configuration) else {
-                throw end("each listener of \(configFile) demands what only its clients have; name one with --port and the like.")
+                throw end("each listener of \(configFile) requires a client certificate or key; name one with --port and so on.")
             }
             return target
         }
@@ -171,7 +172,7 @@ struct HealthCommand: ParsableCommand {
     private static func words(for code: ConnectReturnCode) -> String {
         switch code {
         case .accepted: "accepted"
-        case .unacceptableProtocolVersion: "MQTT 3.1.1 is not spoken there"
+        case .unacceptableProtocolVersion: "MQTT 3.1.1 is not supported there"
         case .identifierRejected: "client identifier rejected"
         case .serverUnavailable: "server unavailable"
         case .badUserNameOrPassword: "bad user name or password"

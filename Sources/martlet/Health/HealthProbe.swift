@@ -34,7 +34,7 @@ struct HealthProbe {
         }
         guard answer.isAccepted else { return .refuses(answer.returnCode) }
         guard case .pingresp = try self.answer(to: ControlPacket.pingreq.encoded(version: .v311)) else {
-            throw Failure("it lets clients in and does not answer them")
+            throw Failure("it accepts connections and does not answer")
         }
         send(DisconnectPacket())
         return .isWell

@@ -6,19 +6,19 @@ import Persistence
 struct StoreBackupCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Copy the store, as its last commit left it, into a directory that has none.",
+        abstract: "Copy the store, as of its last commit, into a directory that has none.",
         usage: """
             martlet store backup DIRECTORY TARGET
             martlet store backup -c FILE TARGET
             """,
-        discussion: "The copy is checked. To go back to it, put its files in place of the store's while the broker is stopped.")
+        discussion: "The copy is verified. To restore it, replace the store's files with it while the broker is stopped.")
 
     @OptionGroup var configuration: StoreConfiguration
 
     @Argument(help: ArgumentHelp("The store's directory, or with -c that of the copy.", valueName: "directory"))
     var first: String
 
-    @Argument(help: ArgumentHelp("The copy's directory; made if it is not there.", valueName: "target"))
+    @Argument(help: ArgumentHelp("The copy's directory; created if it does not exist.", valueName: "target"))
     var second: String?
 
     func validate() throws { try configuration.require(or: second) }

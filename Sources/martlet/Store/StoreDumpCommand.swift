@@ -10,8 +10,8 @@ struct StoreDumpCommand: ParsableCommand {
         commandName: "dump",
         abstract: "Print every record as a line of JSON; exits with 1 if any is damaged.",
         discussion: """
-            Keys are texts, since they have 64 bits. Payloads are texts where they are UTF-8, else Base64 under a name that says so. Times \
-            are milliseconds since 1970. What is damaged is told on the standard error.
+            Keys are strings, since they have 64 bits. Payloads are strings where they are UTF-8, else Base64 under a name that says so. Times \
+            are milliseconds since 1970. Damaged records are reported on standard error.
             """)
 
     @OptionGroup var place: StorePlace

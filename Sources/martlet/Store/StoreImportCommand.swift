@@ -6,10 +6,10 @@ import Persistence
 struct StoreImportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Make a store of mosquitto's database, for a directory that has none.",
+        abstract: "Import mosquitto's database into a directory that has no store.",
         discussion: """
-            Stop mosquitto first, so that its file is complete. Sessions, subscriptions, queued messages and retained messages are taken over; \
-            mosquitto's file stays as it is. With -c the sessions get the listeners back that their clients came through.
+            Stop mosquitto first, so that its file is complete. Sessions, subscriptions, queued messages and retained messages are imported; \
+            mosquitto's file stays as it is. With -c the sessions are assigned to the listeners that their clients used.
             """)
 
     @Argument(
@@ -30,7 +30,7 @@ struct StoreImportCommand: ParsableCommand {
         }
         report(rows.counts, to: directory)
         if !database.wasWrittenAtEnd {
-            Console.complain("Warning: mosquitto was running when it wrote this file. What came later is not in it.")
+            Console.complain("Warning: mosquitto was running when it wrote this file. Later changes are not in it.")
         }
     }
 

@@ -78,9 +78,9 @@ def test_a_broker_that_is_not_to_be_trusted_is_told(ports, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--insecure"], "mean nothing without --tls"),
-        (["--tls", "--insecure", "--cafile", "x"], "nobody looks at --cafile"),
-        (["--tls", "--cert", "x"], "--cert and --key belong together"),
+        (["--insecure"], "need --tls"),
+        (["--tls", "--insecure", "--cafile", "x"], "exclude each other"),
+        (["--tls", "--cert", "x"], "--cert and --key need each other"),
         (["--tls", "--cafile", "/nowhere"], "cafile /nowhere: No such file or directory"),
     ],
 )

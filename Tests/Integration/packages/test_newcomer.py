@@ -65,7 +65,7 @@ def typed(machine: Machine, block: str, text: str | None = None) -> str:
 def test_the_package_in_a_clean_machine(clean):
     for block in blocks("Install"):
         typed(clean, block)
-    wait_until(lambda: clean.run("martlet", "health", code=None).startswith("127.0.0.1:1883 is well"), "the service runs at once")
+    wait_until(lambda: clean.run("martlet", "health", code=None).startswith("127.0.0.1:1883 is healthy"), "the service runs at once")
     said = typed(clean, blocks("Quick start")[1])
     assert "house/kitchen/lamp on" in said and "house/kitchen/temperature 21.5" in said and said.endswith("21.5\n")
 

@@ -28,7 +28,7 @@ def users(program, tmp_path) -> str:
 
 def test_a_broker_that_answers_is_well(program, broker):
     said = ask(program, "-p", broker.port, code=0)
-    assert said.startswith(f"127.0.0.1:{broker.port} is well: ") and said.count("\n") == 1
+    assert said.startswith(f"127.0.0.1:{broker.port} is healthy: ") and said.count("\n") == 1
     assert ask(program, "-q", "-p", broker.port, code=0) == ""
 
 
@@ -67,11 +67,11 @@ def test_something_else_that_listens_is_no_broker(program):
 
 def test_a_login_that_is_refused_shows_that_it_lives(program, start_broker, users, tmp_path):
     broker = start_broker(configuration=f"listener {{port}} 127.0.0.1\n{users}", listener=False)
-    assert "is well" in ask(program, "-p", broker.port, "-u", "anna", "--password-file", tmp_path / "secret", code=0)
+    assert "is healthy" in ask(program, "-p", broker.port, "-u", "anna", "--password-file", tmp_path / "secret", code=0)
     # After some that failed the answer is held back; that is no reason to start the broker again.
     for _ in range(8):
         assert "is alive" in ask(program, "-p", broker.port, "-u", "anna", "--password-file", tmp_path / "wrong", code=0)
-    assert "takes its time with this login" in ask(program, "-p", broker.port, "-u", "anna", "--password-file", tmp_path / "wrong", code=0)
+    assert "has not decided this login yet" in ask(program, "-p", broker.port, "-u", "anna", "--password-file", tmp_path / "wrong", code=0)
 
 
 @pytest.mark.parametrize(
@@ -89,31 +89,31 @@ def test_the_configuration_says_where_to_ask(program, start_broker, listener):
         listener=False,
     )
     said = ask(program, "-c", broker.configuration_path, code=0)
-    assert "is well" in said and ("mqtt.sock" if listener.startswith("0 ") else f":{own} ") in said
+    assert "is healthy" in said and ("mqtt.sock" if listener.startswith("0 ") else f":{own} ") in said
 
 
 def test_over_tls(program, start_broker, authority, tmp_path):
     tls = f"certfile {authority.directory}/server.crt\nkeyfile {authority.directory}/server.key"
     broker = start_broker(configuration=f"listener {{port}}\n{tls}\nallow_anonymous true", listener=False)
-    assert "is well" in ask(program, "-p", broker.port, "--host", "localhost", "--tls", "--cafile", authority.certificate, code=0)
-    assert "is well" in ask(program, "-p", broker.port, "--tls", "--insecure", code=0)
-    assert "is well" in ask(program, "-c", broker.configuration_path, code=0)
+    assert "is healthy" in ask(program, "-p", broker.port, "--host", "localhost", "--tls", "--cafile", authority.certificate, code=0)
+    assert "is healthy" in ask(program, "-p", broker.port, "--tls", "--insecure", code=0)
+    assert "is healthy" in ask(program, "-c", broker.configuration_path, code=0)
     assert "certificate" in ask(program, "-p", broker.port, "--host", "localhost", "--tls", code=1)
 
 
 def test_a_broken_configuration_is_not_a_broken_broker(program, broker):
     with broker.configuration_path.open("a") as file:
         file.write("no_such_option 1\n")
-    assert "is well" in ask(program, "-c", broker.configuration_path, code=0)
+    assert "is healthy" in ask(program, "-c", broker.configuration_path, code=0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--socket", "/run/x", "-p", "1"], "in place of --host and --port"),
+        (["--socket", "/run/x", "-p", "1"], "replaces --host and --port"),
         (["-c", "x", "-p", "1"], "the configuration says where"),
-        (["--cafile", "x"], "without --tls"),
-        (["--tls", "--cert", "x"], "belong together"),
+        (["--cafile", "x"], "need --tls"),
+        (["--tls", "--cert", "x"], "need each other"),
         (["--password-file", "x"], "needs --user"),
         (["--timeout", "0"], "0.01 to 60"),
     ],
