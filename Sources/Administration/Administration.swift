@@ -141,7 +141,7 @@ public final class Administration {
         case .route, .none:
             // mosquitto's answers.
             let isRead = request.method == .get || request.method == .head
-            refuse(request, isRead ? APIError(.notFound, "There is nothing here.") : Self.methodNotAllowed([]), respond)
+            refuse(request, isRead ? APIError(.notFound, "Not found.") : Self.methodNotAllowed([]), respond)
         }
         return {}
     }
@@ -160,7 +160,7 @@ public final class Administration {
 
     private static func methodNotAllowed(_ methods: [HTTPMethod]) -> APIError {
         let names = (methods.isEmpty ? [.get, .head] : methods).map(\.rawValue).joined(separator: ", ")
-        return APIError(.methodNotAllowed, "This takes \(names).", fields: ["Allow": names])
+        return APIError(.methodNotAllowed, "Method not allowed; use \(names).", fields: ["Allow": names])
     }
 
     /// It is known who asks.
@@ -169,7 +169,9 @@ public final class Administration {
             try check(call)
             try call.read()
             if !call.isForNode, let cursor = call.text("cursor") {
-                guard let whole = longCursors.whole(cursor) else { throw .badRequest("cursor is too old: begin anew.") }
+                guard let whole = longCursors.whole(cursor) else {
+                    throw .badRequest("cursor has expired: begin again without one.")
+                }
                 call.cursor = whole.isEmpty ? nil : whole
             }
             if !call.isForNode, call.boolean("cluster") == true, broker.condition.cluster != nil { return askCluster(call) }

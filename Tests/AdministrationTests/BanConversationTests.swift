@@ -31,7 +31,7 @@ import Testing
         house.broker.banTrouble = "the cluster cannot be reached"
         let refused = house.send(.post, "bans", #"{"as":"clientid","who":"b"}"#)
         #expect(refused.status == 503)
-        #expect(refused.object?["message"]?.string == "Nothing is changed: the cluster cannot be reached.")
+        #expect(refused.object?["message"]?.string == "Nothing was changed: the cluster cannot be reached.")
         #expect(house.send(.delete, "bans/clientid/a").status == 503)
         #expect(house.get("bans").column("who") == ["a"])
     }

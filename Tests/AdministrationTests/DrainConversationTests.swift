@@ -20,7 +20,7 @@ import Testing
         #expect(drain?["server_reference"]?.string == "other:1883" && drain?["per_second"]?.integer == 5)
         #expect(drain?["stop"]?.boolean == false && drain?["connections_left"]?.integer == 1)
         #expect(house.get("/readyz").status == 503)
-        #expect(house.get("/readyz?verbose").body.contains("[-]listeners failed: clients are sent away"))
+        #expect(house.get("/readyz?verbose").body.contains("[-]listeners failed: the broker is being drained"))
         #expect(house.get("/livez").status == 200)
         #expect(house.send(.delete, "drain").status == 204)
         #expect(house.send(.delete, "drain").status == 404)

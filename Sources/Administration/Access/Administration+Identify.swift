@@ -11,7 +11,7 @@ extension Administration {
         let (request, now) = (call.request, call.startedAt)
         if let secret = request.bearerToken {
             guard let token = tokens.find(secret, now: now) else {
-                return call.fail(Self.unauthorized(call, "The token is not known."))
+                return call.fail(Self.unauthorized(call, "Unknown token."))
             }
             call.who = Identity(
                 name: token.name, role: token.role, means: .token, credential: .token(token),
@@ -25,7 +25,7 @@ extension Administration {
             }
         }
         if request.fields["Authorization"] != nil {
-            return call.fail(Self.unauthorized(call, "That is no login that is known here."))
+            return call.fail(Self.unauthorized(call, "Unsupported authentication scheme: use Basic or Bearer."))
         }
         if let secret = request.cookie(Self.cookieName), let identity = sessions.find(secret, now: now) {
             call.who = identity
@@ -79,7 +79,7 @@ extension Administration {
         }
         guard call.who.means != .none else { throw Self.unauthorized(call, "Log in first.") }
         guard let role = call.who.role, role.fulfils(call.route.need) else {
-            throw APIError(.forbidden, "That needs the role \(call.route.need.rawValue).")
+            throw APIError(.forbidden, "This needs the role \(call.route.need.rawValue).")
         }
     }
 

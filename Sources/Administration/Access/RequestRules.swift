@@ -24,7 +24,7 @@ enum RequestRules {
         let origin = request.fields["Origin"]
         if let origin, settings.origins.contains(origin) { return }
         let refusal = APIError(
-            .forbidden, "The request comes from a page of another site; see martlet_http_origin.")
+            .forbidden, "The request comes from a page of another origin; see martlet_http_origin.")
         if let site = request.fields["Sec-Fetch-Site"] {
             guard site == "same-origin" || site == "none" else { throw refusal }
             return

@@ -11,12 +11,12 @@ extension Administration {
         let body = try call.body("username", "password", "token")
         if body.has("token") {
             guard !body.has("username"), !body.has("password") else {
-                throw .badRequest("Either a token is wanted, or a user's name and password.")
+                throw .badRequest("Give either a token, or a user name and password.")
             }
             let secret = try body.required("token")
             if takeLink(secret) { return begin(Identity(name: nil, role: .admin, means: .token), call) }
             guard let token = tokens.find(secret, now: call.startedAt) else {
-                throw Self.unauthorized(call, "The token is not known.")
+                throw Self.unauthorized(call, "Unknown token.")
             }
             return begin(
                 Identity(
@@ -31,7 +31,8 @@ extension Administration {
                 return call.fail(
                     APIError(
                         .forbidden,
-                        "This user has no role here; see martlet_http_user, and rules for $CONTROL/martlet/v1.")
+                        "This user has no role for the dashboard and API; see martlet_http_user, and rules for $CONTROL/martlet/v1."
+                    )
                 )
             }
             begin(identity, call)
@@ -41,12 +42,12 @@ extension Administration {
     private func begin(_ identity: Identity, _ call: Call) {
         guard identity.role != .metrics else {
             return call.fail(
-                APIError(.forbidden, "A token with the role metrics needs no session: it is sent with each request."))
+                APIError(.forbidden, "A token with the role metrics cannot log in: send it with each request."))
         }
         guard let (secret, identity) = sessions.make(identity, now: call.startedAt) else {
             return call.fail(
                 APIError(
-                    .serviceUnavailable, "There are as many sessions as may be; log out elsewhere.",
+                    .serviceUnavailable, "The maximum number of sessions is reached; log out elsewhere.",
                     fields: ["Retry-After": String(Limits.retryAfterSeconds)]))
         }
         call.who = identity
@@ -89,7 +90,7 @@ extension Administration {
         let body = try call.body("name", "role", "expires_at")
         let name = try body.required("name")
         guard TokenTable.isName(name) else {
-            throw .badRequest("name has 1 to 64 letters, digits and signs of ._-")
+            throw .badRequest("name must have 1 to 64 letters, digits or characters of ._-")
         }
         guard let word = try body.choice("role", AdministrationRole.allCases.map(\.rawValue)),
             let role = AdministrationRole(rawValue: word)
@@ -99,7 +100,7 @@ extension Administration {
         guard settings.keepsTokens else { throw Self.noTokenFile }
         var changed = tokens
         guard let (token, secret) = changed.make(name, role, expiresAt: expiresAt) else {
-            throw APIError(.conflict, "There is a token of that name, or there are too many.")
+            throw APIError(.conflict, "A token of that name exists, or there are too many tokens.")
         }
         try keep(changed)
         var object = Self.token(token)
@@ -120,7 +121,7 @@ extension Administration {
     private func keep(_ changed: TokenTable) throws(APIError) {
         guard broker.writeTokens(changed.text) else {
             throw APIError(
-                .serviceUnavailable, "The file of tokens could not be written.",
+                .serviceUnavailable, "The token file could not be written.",
                 fields: ["Retry-After": "15"])
         }
         tokens = changed

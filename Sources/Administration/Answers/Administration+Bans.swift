@@ -7,7 +7,7 @@ extension Administration {
     func listBans(_ call: Call) throws(APIError) {
         let after = try call.cursor.map { text throws(APIError) in
             guard let bytes = Base64URL.decode(text), let place = String(validating: bytes, as: UTF8.self) else {
-                throw .badRequest("The cursor is none of this list.")
+                throw .badRequest("The cursor does not belong to this list.")
             }
             return place
         }
@@ -34,7 +34,7 @@ extension Administration {
         let reason = try body.text("reason", 0...Limits.banReasonBytesMax) ?? ""
         let until = try body.time("until")
         let now = call.startedAt.wallMilliseconds
-        guard until.map({ $0 > now }) ?? true else { throw .badRequest("until is over.") }
+        guard until.map({ $0 > now }) ?? true else { throw .badRequest("until is in the past.") }
         let ban = Ban(target, by: name(of: call.who), reason: reason, at: now, until: until)
         let isNew = broker.bans[target] == nil
         let isBanned = broker.ban(ban) { failure in
@@ -45,8 +45,8 @@ extension Administration {
             throw APIError(
                 .conflict,
                 broker.bans.administratorsCount < BanList.largestCount
-                    ? "The bans take \(BanList.largestBytes) bytes, as many as may be."
-                    : "There are \(BanList.largestCount) bans, as many as may be.")
+                    ? "The bans take \(BanList.largestBytes) bytes, the maximum."
+                    : "There are \(BanList.largestCount) bans, the maximum.")
         }
     }
 
@@ -60,7 +60,7 @@ extension Administration {
 
     private static func refused(_ reason: String) -> HTTPResponse {
         APIError(
-            .serviceUnavailable, "Nothing is changed: \(reason).", fields: ["Retry-After": String(Limits.retryAfterSeconds)]
+            .serviceUnavailable, "Nothing was changed: \(reason).", fields: ["Retry-After": String(Limits.retryAfterSeconds)]
         ).response
     }
 
@@ -76,10 +76,10 @@ extension Administration {
         guard let target = BanTarget(kind, who) else {
             let words =
                 switch kind {
-                case .client: "who is no Client Identifier."
-                case .user: "who is no user name."
-                case .address: "who is no address such as 192.0.2.7 or 2001:db8::7; a network is a peerhost_net."
-                case .network: "who is no network such as 192.0.2.0/24 or 2001:db8::/32; all addresses are none."
+                case .client: "who is not a valid Client Identifier."
+                case .user: "who is not a valid user name."
+                case .address: "who is not an address such as 192.0.2.7 or 2001:db8::7; for a network use peerhost_net."
+                case .network: "who is not a network such as 192.0.2.0/24 or 2001:db8::/32; all addresses cannot be banned."
                 }
             throw .badRequest(words)
         }

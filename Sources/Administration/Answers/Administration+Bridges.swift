@@ -71,7 +71,7 @@ extension Administration {
             case .integer, .number, .array, .object:
                 guard let number = value.integer else {
                     throw .badRequest(
-                        "\(JSONName.shown(name)) is a text, an integer, true or false, an array of texts, or null.")
+                        "\(JSONName.shown(name)) must be a string, an integer, true or false, an array of strings, or null.")
                 }
                 settings.append((name, [String(number)]))
             }

@@ -142,7 +142,7 @@ extension Administration {
     }
 
     private static let noFile = APIError(
-        .conflict, "There is no config file to read, or it is being read already.")
+        .conflict, "There is no configuration file to reload, or a reload is running.")
 
     private static func result(_ findings: ConfigurationFindings) -> JSONObject {
         var object = JSONObject()
@@ -197,7 +197,7 @@ extension Administration {
         for word in words {
             guard let topic = LogTopics.named.first(where: { $0.name == word })?.topic else {
                 throw .badRequest(
-                    "types holds some of \(LogTopics.named.map(\.name).joined(separator: ", ")).")
+                    "types takes: \(LogTopics.named.map(\.name).joined(separator: ", ")).")
             }
             guard !topics.contains(topic) else { throw .badRequest("types holds \(word) twice.") }
             topics.insert(topic)

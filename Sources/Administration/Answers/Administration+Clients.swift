@@ -48,7 +48,7 @@ extension Administration {
         var after: ClientPosition?
         if let cursor = call.cursor {
             after = Self.position(cursor)
-            if after == nil { throw .badRequest("cursor is none of this list's.") }
+            if after == nil { throw .badRequest("cursor does not belong to this list.") }
             if call.isForNode, order == .connectedAt, let value = after?.value, value > 0 {
                 after?.value = value - min(value, placeOffset)
             }
@@ -75,7 +75,7 @@ extension Administration {
     func network(_ call: Call) throws(APIError) -> AddressRange? {
         guard let text = call.text("address") else { return nil }
         guard let range = AddressRange(text) else {
-            throw .badRequest("address is an IP address or a network such as 10.0.0.0/8.")
+            throw .badRequest("address must be an IP address or a network such as 10.0.0.0/8.")
         }
         return range
     }
@@ -125,7 +125,7 @@ extension Administration {
         let client = try call.client()
         let withPayload = call.text("payload") == "1"
         if withPayload, !maySeePayloads(call.who) {
-            throw APIError(.forbidden, "Payloads may not be seen; see martlet_http_payloads.")
+            throw APIError(.forbidden, "Payloads are not shown; see martlet_http_payloads.")
         }
         whenThere(client, call) { [self] () throws(APIError) in
             let shard = broker.shard(of: client)
@@ -241,9 +241,9 @@ extension Administration {
         let removed = "\(count) message\(count == 1 ? "" : "s") removed."
         switch shortfall {
         case .unreadable(let unread):
-            return "\(removed) \(unread) could not be read from the store; they stay, and the log says which."
-        case .moving: return "\(removed) The session is on its way between nodes of the cluster, with the rest of its queue."
-        case .unstored: return "\(removed) The store takes nothing now: after a restart they may be back."
+            return "\(removed) \(unread) could not be read from the store and were not removed; the log says which."
+        case .moving: return "\(removed) The session is moving between nodes of the cluster, with the rest of its queue."
+        case .unstored: return "\(removed) The store is not writable now: after a restart they may be back."
         }
     }
 

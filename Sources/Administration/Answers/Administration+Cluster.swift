@@ -7,7 +7,7 @@ internal import MQTTCodec
 /// The cluster that the broker is a node of: who is there, and what all nodes answer together.
 extension Administration {
     func getCluster(_ call: Call) throws(APIError) {
-        guard let cluster = broker.condition.cluster else { throw .notFound("cluster: this broker is alone") }
+        guard let cluster = broker.condition.cluster else { throw APIError(.notFound, "This broker is not part of a cluster.") }
         var object = JSONObject()
         object.set("name", cluster.name)
         object.set("node", broker.facts.node)

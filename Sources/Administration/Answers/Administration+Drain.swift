@@ -8,7 +8,7 @@ extension Administration {
         let body = try call.body("server_reference", "per_second", "stop")
         let reference = try body.encoded("server_reference")
         guard reference.map({ (1...Limits.serverReferenceBytesMax).contains($0.bytes.count) }) ?? true else {
-            throw .badRequest("server_reference has 1 to \(Limits.serverReferenceBytesMax) bytes.")
+            throw .badRequest("server_reference must have 1 to \(Limits.serverReferenceBytesMax) bytes.")
         }
         let order = DrainOrder(
             serverReference: reference?.description,
@@ -21,12 +21,12 @@ extension Administration {
 
     func endDrain(_ call: Call) throws(APIError) {
         guard !broker.condition.isStopping else { throw Self.isStopping }
-        guard broker.drain != nil else { throw .notFound("drain; clients are let in") }
+        guard broker.drain != nil else { throw APIError(.notFound, "The broker is not being drained.") }
         broker.endDrain()
         call.answer(HTTPResponse(.noContent))
     }
 
-    private static let isStopping = APIError(.conflict, "The broker is about to end.")
+    private static let isStopping = APIError(.conflict, "The broker is about to stop.")
 
     static func drain(_ status: DrainStatus) -> JSONObject {
         var object = JSONObject()

@@ -20,7 +20,7 @@ extension Administration {
         let condition = broker.condition
         var checks = [
             HealthCheck(
-                name: "listeners", isWell: condition.isListening, reason: broker.drain == nil ? nil : "clients are sent away"),
+                name: "listeners", isWell: condition.isListening, reason: broker.drain == nil ? nil : "the broker is being drained"),
             HealthCheck(name: "store", isWell: condition.store == nil || condition.store == .good),
             HealthCheck(name: "running", isWell: !condition.isStopping),
             HealthCheck(name: "memory", isWell: !condition.isMemoryFull),

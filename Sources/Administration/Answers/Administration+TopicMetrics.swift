@@ -32,9 +32,9 @@ extension Administration {
 
     func addTopicMetric(_ call: Call) throws(APIError) {
         let text = try call.body("filter").required("filter")
-        guard let filter = TopicFilter(text), !filter.isShared else { throw .badRequest("filter is no topic filter.") }
+        guard let filter = TopicFilter(text), !filter.isShared else { throw .badRequest("filter is not a topic filter.") }
         call.target = text
-        guard topicMetrics[filter] == nil else { throw APIError(.conflict, "It is counted already.") }
+        guard topicMetrics[filter] == nil else { throw APIError(.conflict, "This filter is counted already.") }
         var metric = TopicMetric(TopicMeterRow(filter), since: call.startedAt)
         topicMetrics[filter] = metric
         orderAll(.meterTopic(filter)) { [self] outcomes in
@@ -42,7 +42,8 @@ extension Administration {
                 topicMetrics[filter] = nil
                 orderAll(.unmeterTopic(filter)) { _ in }
                 let isFull = outcomes.contains(.tooMany)
-                return call.fail(isFull ? APIError(.conflict, "As many filters are counted as may be: remove one.") : .unavailable)
+                return call.fail(
+                    isFull ? APIError(.conflict, "The maximum number of counted filters is reached: remove one.") : .unavailable)
             }
             call.answer(metric.json(TopicMeterRow(filter), at: call.startedAt), status: .created)
         }
@@ -83,11 +84,11 @@ extension Administration {
             rows.map { ([("filter", "\($0.filter)")], Double($0[keyPath: count])) }
         }
         text.counter(
-            "martlet_topic_messages_received_total", "Messages published to a filter that is counted.", samples(\.received))
+            "martlet_topic_messages_received_total", "Messages published to a counted filter.", samples(\.received))
         text.counter("martlet_topic_bytes_received_total", "Bytes of their payloads.", samples(\.receivedBytes))
         text.counter("martlet_topic_messages_sent_total", "Messages of it that were sent to subscribers.", samples(\.sent))
         text.counter("martlet_topic_bytes_sent_total", "Bytes of their payloads.", samples(\.sentBytes))
         text.counter(
-            "martlet_topic_messages_dropped_total", "Messages of it that did not get where they were going.", samples(\.dropped))
+            "martlet_topic_messages_dropped_total", "Messages of it that were dropped.", samples(\.dropped))
     }
 }

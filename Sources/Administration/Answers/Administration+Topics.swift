@@ -36,7 +36,7 @@ extension Administration {
         var after: [UInt8]?
         if let cursor = call.cursor {
             after = Base64URL.decode(cursor)
-            if after == nil { throw .badRequest("cursor is none of this list's.") }
+            if after == nil { throw .badRequest("cursor does not belong to this list.") }
         }
         askAll(call, .topicTree(under: under, after: after), rowsMax: call.limit) { [self] (replies) throws(APIError) in
             var levels: [[UInt8]: TopicLevelRow] = [:]
@@ -83,7 +83,7 @@ extension Administration {
 
     func listRetained(_ call: Call) throws(APIError) {
         let filter = try call.filter() ?? "#"
-        guard !filter.isShared else { throw .badRequest("Retained messages are of no share group.") }
+        guard !filter.isShared else { throw .badRequest("filter must not be a shared subscription.") }
         try collect(call, .retained(filter), shards: 0..<broker.shardCount, isRare: false, retainedRows) { [self] in
             answer(call, page: $0, cursor: $1)
         }
@@ -145,7 +145,7 @@ extension Administration {
 
     func deleteRetained(_ call: Call) throws(APIError) {
         guard let filter = try call.filter(), !filter.isShared else {
-            throw .badRequest("filter is no topic filter.")
+            throw .badRequest("filter is not a topic filter.")
         }
         call.target = "\(filter)"
         var (missing, removed, hasFailed) = (broker.shardCount, 0, false)
@@ -174,16 +174,16 @@ extension Administration {
         guard let topic = TopicName(topicText),
             topic.bytes.first != UInt8(ascii: "$") || !(topicText.hasPrefix("$SYS/") || topicText.hasPrefix("$CONTROL/"))
         else {
-            throw .badRequest("topic is no topic name that may be published to.")
+            throw .badRequest("topic is not a topic name that can be published to.")
         }
         call.target = topicText
         let text = try body.text("payload") ?? ""
         let encoding = try body.choice("payload_encoding", ["plain", "base64"]) ?? "plain"
         guard let payload = encoding == "plain" ? Array(text.utf8) : Base64.decode(text) else {
-            throw .badRequest("payload is no Base64.")
+            throw .badRequest("payload is not valid Base64.")
         }
         guard let qos = QoS(rawValue: UInt8(try body.integer("qos", 0...2) ?? 0)) else {
-            throw .badRequest("qos is 0, 1 or 2.")
+            throw .badRequest("qos must be 0, 1 or 2.")
         }
         let packet = PublishPacket(
             topic: topic.text, qos: qos, retain: try body.boolean("retain") ?? false,
@@ -200,9 +200,9 @@ extension Administration {
 
     private static func refusal(_ reason: ReasonCode) -> APIError {
         switch reason {
-        case .packetTooLarge: APIError(.contentTooLarge, "The message is larger than the broker takes.")
+        case .packetTooLarge: APIError(.contentTooLarge, "The message is larger than the broker accepts.")
         case .quotaExceeded: .unavailable
-        default: .badRequest("The broker does not take the message: reason code \(reason.rawValue).")
+        default: .badRequest("The broker refuses the message: reason code \(reason.rawValue).")
         }
     }
 
@@ -223,13 +223,13 @@ extension Administration {
         properties.contentType = try given.encoded("content_type")
         if let topic = try given.encoded("response_topic") {
             guard TopicName(topic.bytes) != nil else {
-                throw .badRequest("response_topic is no topic name.")
+                throw .badRequest("response_topic is not a topic name.")
             }
             properties.responseTopic = topic
         }
         if let text = try given.text("correlation_data") {
             guard let data = Base64.decode(text), data.count <= 65_535 else {
-                throw .badRequest("correlation_data is no Base64.")
+                throw .badRequest("correlation_data is not valid Base64.")
             }
             properties.correlationData = data
         }
@@ -237,7 +237,7 @@ extension Administration {
         guard pairs.count <= 64 else { throw .badRequest("There are more than 64 user_properties.") }
         for pair in pairs {
             guard let name = try pair.encoded("name"), let value = try pair.encoded("value") else {
-                throw .badRequest("A user property has a name and a value.")
+                throw .badRequest("A user property needs a name and a value.")
             }
             properties.userProperties.append(UserProperty(name: name, value: value))
         }
@@ -253,7 +253,7 @@ extension Administration {
         selection.wasAdmitted = call.boolean("refused").map { !$0 }
         if let cursor = call.cursor {
             selection.before = Self.closedPosition(cursor)
-            if selection.before == nil { throw .badRequest("cursor is none of this list's.") }
+            if selection.before == nil { throw .badRequest("cursor does not belong to this list.") }
         }
         askAll(call, .closedConnections(selection), rowsMax: call.limit) {
             [self] (replies) throws(APIError) in

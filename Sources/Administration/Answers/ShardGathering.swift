@@ -55,7 +55,7 @@ extension Administration {
         var place = ListPlace(shard: shards.lowerBound, cursor: nil)
         if let text = call.cursor {
             guard let given = ListPlace(text), shards.contains(given.shard) else {
-                throw .badRequest("cursor is none of this list's.")
+                throw .badRequest("cursor does not belong to this list.")
             }
             place = given
         }

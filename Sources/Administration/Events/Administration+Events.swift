@@ -51,7 +51,7 @@ extension Administration {
         let countOfAddress = traces.reduce(events.count(of: address)) { $0 + $1.readerCount(of: address) }
         guard count < Limits.streamsMax, countOfAddress < Limits.streamsPerAddressMax else {
             throw APIError(
-                .tooManyRequests, "There are \(count) streams already.",
+                .tooManyRequests, "There are \(count) event streams already.",
                 fields: ["Retry-After": String(Limits.retryAfterSeconds)])
         }
     }

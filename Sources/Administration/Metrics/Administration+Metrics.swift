@@ -32,7 +32,7 @@ extension Administration {
         writeTraffic(sum, to: &text)
         text.counter(
             "martlet_listener_messages_dropped_total",
-            "Messages that did not get where they were going, by the listener of the client that they concern.",
+            "Messages that were dropped, by the client's listener.",
             dropsByListener(drops).flatMap { name, drops in
                 DropReason.allCases.map { ([("listener", name), ("reason", $0.label)], Double(drops[$0])) }
             })
@@ -61,20 +61,21 @@ extension Administration {
         }
         text.gauge("martlet_bridge_up", "Whether a bridge is connected.", samples { $0.isConnected ? 1 : 0 })
         text.gauge(
-            "martlet_bridge_state", "1 for the state that a bridge is in.",
+            "martlet_bridge_state", "1 for the state of a bridge, 0 for the others.",
             bridges.flatMap { bridge in
                 AdministeredBridge.State.allCases.map { state in
                     ([("bridge", bridge.name), ("state", state.rawValue)], bridge.state == state ? 1.0 : 0.0)
                 }
             })
-        text.counter("martlet_bridge_connections_total", "Connections that a bridge has made.", samples { Double($0.connections) })
         text.counter(
-            "martlet_bridge_messages_total", "Messages that have crossed a bridge.", bothWays(\.messagesOut, \.messagesIn))
-        text.counter("martlet_bridge_bytes_total", "Bytes that have crossed a bridge.", bothWays(\.bytesOut, \.bytesIn))
+            "martlet_bridge_connections_total", "Connections that a bridge has opened.", samples { Double($0.connections) })
         text.counter(
-            "martlet_bridge_dropped_messages_total", "Messages that a bridge could not carry.", bothWays(\.droppedOut, \.droppedIn))
+            "martlet_bridge_messages_total", "Messages that a bridge has forwarded.", bothWays(\.messagesOut, \.messagesIn))
+        text.counter("martlet_bridge_bytes_total", "Bytes that a bridge has forwarded.", bothWays(\.bytesOut, \.bytesIn))
+        text.counter(
+            "martlet_bridge_dropped_messages_total", "Messages that a bridge has dropped.", bothWays(\.droppedOut, \.droppedIn))
         text.gauge(
-            "martlet_bridge_queued_messages", "Messages that wait here for the other broker.", samples { Double($0.queuedMessages) }
+            "martlet_bridge_queued_messages", "Messages queued for the remote broker.", samples { Double($0.queuedMessages) }
         )
         text.gauge("martlet_bridge_queued_bytes", "Their bytes.", samples { Double($0.queuedBytes) })
         text.gauge(
@@ -83,29 +84,29 @@ extension Administration {
 
     private static func write(_ cluster: AdministeredCluster, to text: inout MetricText) {
         let name: MetricText.Labels = [("cluster", cluster.name)]
-        text.gauge("martlet_cluster_up", "Whether messages are carried to other nodes.", [(name, cluster.trouble == nil ? 1 : 0)])
+        text.gauge("martlet_cluster_up", "1 while this node is connected to its cluster.", [(name, cluster.trouble == nil ? 1 : 0)])
         text.gauge("martlet_cluster_other_nodes", "The other nodes of the cluster.", [(name, Double(cluster.otherNodes))])
         text.gauge(
-            "martlet_cluster_nodes", "Nodes that this one knows of, itself among them, by how they are.",
+            "martlet_cluster_nodes", "Nodes that this node knows of, itself included, by state.",
             AdministeredNode.State.allCases.map { state in
                 (name + [("state", state.rawValue)], Double(cluster.nodes.count { $0.state == state }))
             })
         text.gauge(
-            "martlet_cluster_node_up", "Whether a node has been heard of a moment ago.",
+            "martlet_cluster_node_up", "1 while a node is up.",
             cluster.nodes.map { (name + [("node", $0.shownName), ("id", $0.identifier)], $0.state == .up ? 1 : 0) })
         text.gauge(
-            "martlet_cluster_node_draining", "Whether a node sends its clients away.",
+            "martlet_cluster_node_draining", "1 while a node is being drained.",
             cluster.nodes.map {
                 (name + [("node", $0.shownName), ("id", $0.identifier)], $0.isThere && $0.figures?.isDraining == true ? 1 : 0)
             })
         text.gauge(
             "martlet_cluster_node_clock_offset_seconds",
-            "How far the clock of another node is ahead of this node's, less than 0 for behind.",
+            "Seconds that the clock of another node is ahead of this node's, negative if it is behind.",
             cluster.nodes.compactMap { node in
                 node.clockOffset.map { (name + [("node", node.shownName), ("id", node.identifier)], $0) }
             })
         text.gauge(
-            "martlet_cluster_node_info", "What a node is, its state and version.",
+            "martlet_cluster_node_info", "A node's state, version and address; always 1.",
             cluster.nodes.map {
                 (
                     name + [
@@ -122,13 +123,13 @@ extension Administration {
                 (name + [("direction", "in")], Double(cluster.messagesIn)),
             ])
         text.counter(
-            "martlet_cluster_dropped_messages_total", "Messages that did not leave for other nodes.",
+            "martlet_cluster_dropped_messages_total", "Messages that could not be sent to other nodes.",
             [(name, Double(cluster.dropped))])
         text.counter(
             "martlet_cluster_second_copies_total", "Messages that came a second time, and were dropped.",
             [(name, Double(cluster.copies))])
         text.counter(
-            "martlet_cluster_illegible_messages_total", "What came from the cluster's servers and cannot be read.",
+            "martlet_cluster_illegible_messages_total", "Unreadable messages from the cluster's servers.",
             [(name, Double(cluster.illegible))])
         text.counter(
             "martlet_cluster_logged_messages_total",
@@ -136,47 +137,47 @@ extension Administration {
             [(name, Double(cluster.logWritten))])
         text.counter(
             "martlet_cluster_unlogged_messages_total",
-            "Messages that did not get into the cluster's log, and were not acknowledged.",
+            "Messages that could not be stored in the cluster's log, and were not acknowledged.",
             [(name, Double(cluster.logFailed))])
         text.counter(
             "martlet_cluster_log_records_total", "Records of the cluster's log that were read.", [(name, Double(cluster.logRead))])
         text.counter(
-            "martlet_cluster_lost_log_records_total", "Records of the cluster's log that had gone before they were read.",
+            "martlet_cluster_lost_log_records_total", "Records of the cluster's log that were deleted before they were read.",
             [(name, Double(cluster.logLost))])
         text.counter(
-            "martlet_cluster_moved_sessions_total", "Sessions that went from node to node, by direction.",
+            "martlet_cluster_moved_sessions_total", "Sessions that moved between nodes, by direction.",
             [
                 (name + [("direction", "in")], Double(cluster.sessionsTaken)),
                 (name + [("direction", "out")], Double(cluster.sessionsGiven)),
             ])
         text.counter(
-            "martlet_cluster_lost_sessions_total", "Sessions that began anew because the node that kept them was gone.",
+            "martlet_cluster_lost_sessions_total", "Sessions that were lost because their node was gone.",
             [(name, Double(cluster.sessionsLost))])
         text.counter(
             "martlet_cluster_restored_sessions_total",
-            "Sessions that were taken up from what the cluster has stored of them, because the node that kept them was gone.",
+            "Sessions that were restored from the cluster's copy because their node was gone.",
             [(name, Double(cluster.sessionsRestored))])
         text.counter(
-            "martlet_cluster_expired_sessions_total", "Sessions that have expired after the node that kept them was gone.",
+            "martlet_cluster_expired_sessions_total", "Sessions that expired after their node was gone.",
             [(name, Double(cluster.sessionsExpired))])
         text.counter(
             "martlet_cluster_adopted_wills_total", "Wills that were published for clients of nodes that were gone.",
             [(name, Double(cluster.willsOfOthers))])
         text.counter(
-            "martlet_cluster_refused_claims_total", "Clients that were refused because nobody could say who keeps their session.",
+            "martlet_cluster_refused_claims_total", "Clients refused because it was not known which node has their session.",
             [(name, Double(cluster.claimsRefused))])
         text.counter(
             "martlet_cluster_lost_connections_total", "Connections to the cluster's servers that were lost.",
             [(name, Double(cluster.losses))])
         text.gauge(
-            "martlet_cluster_server_synced", "Whether a server of the cluster brings to its disk what it acknowledges.",
+            "martlet_cluster_server_synced", "1 for a server that syncs what it acknowledges (sync_interval: always).",
             cluster.servers.compactMap { server in
                 if case .unknown = server.syncs { return nil }
                 if case .always = server.syncs { return (name + [("server", server.address)], 1) }
                 return (name + [("server", server.address)], 0)
             })
         text.gauge(
-            "martlet_cluster_refusing_streams", "Streams for whose records the cluster's servers have no room.",
+            "martlet_cluster_refusing_streams", "Streams that are full on the cluster's servers.",
             [(name, Double(cluster.refusingStreams))])
         text.gauge(
             "martlet_cluster_retained_waiting", "Changes of retained messages that the cluster has not confirmed yet.",
@@ -186,7 +187,8 @@ extension Administration {
     private func writeBroker(_ sum: ShardStatistics, to text: inout MetricText) {
         let (facts, condition, listeners) = (broker.facts, broker.condition, broker.listeners)
         text.gauge("martlet_build_info", "The version of the broker.", [([("version", facts.version)], 1)])
-        text.gauge("martlet_start_time_seconds", "When the broker started, since 1970.", [([], Double(facts.startedAt) / 1000)])
+        text.gauge(
+            "martlet_start_time_seconds", "When the broker started, in seconds since 1970.", [([], Double(facts.startedAt) / 1000)])
         text.gauge(
             "martlet_connections", "Connections by listener.",
             listeners.map { ([("listener", $0.name), ("protocol", $0.application.rawValue)], Double($0.connections)) })
@@ -200,25 +202,25 @@ extension Administration {
             "martlet_subscriptions", "Subscriptions.",
             [([("kind", "plain")], Double(sum.subscriptions)), ([("kind", "shared")], Double(sum.sharedSubscriptions))])
         text.gauge("martlet_retained_messages", "Retained messages.", sum.retainedMessages)
-        text.gauge("martlet_stored_messages", "Messages that the broker holds, for retaining or for clients.", sum.storedMessages)
+        text.gauge("martlet_stored_messages", "Messages that the broker stores, retained or queued.", sum.storedMessages)
         text.gauge("martlet_stored_bytes", "Bytes of these messages.", sum.storedBytes)
-        text.gauge("martlet_output_bytes", "Bytes that wait for connections with room.", sum.outputBytes)
+        text.gauge("martlet_output_bytes", "Bytes in the output buffers of connections.", sum.outputBytes)
         let (bans, made) = (broker.bans.all, broker.bansMade)
         text.gauge(
             "martlet_bans", "Bans in force.",
             BanKind.allCases.map { kind in ([("as", kind.rawValue)], Double(bans.count { $0.target.kind == kind })) })
         text.counter(
-            "martlet_bans_total", "Bans that were made.", BanKind.allCases.map { ([("as", $0.rawValue)], Double(made[$0] ?? 0)) })
+            "martlet_bans_total", "Bans that were added.", BanKind.allCases.map { ([("as", $0.rawValue)], Double(made[$0] ?? 0)) })
         if let store = sum.store {
             text.gauge("martlet_store_bytes", "Bytes of the database that are in use.", store.bytes)
             text.gauge("martlet_store_rows", "Records in the database.", store.rows)
             text.counter("martlet_store_commits_total", "Commits since the store was made.", store.commits)
         }
         text.gauge(
-            "martlet_store_ready", "Whether the store takes what it is given; without one, 1.",
+            "martlet_store_ready", "1 while the store accepts writes; 1 without a store.",
             condition.store == nil || condition.store == .good ? 1 : 0)
         text.gauge(
-            "martlet_certificate_not_after_seconds", "When a certificate ends, since 1970.",
+            "martlet_certificate_not_after_seconds", "When a certificate expires, in seconds since 1970.",
             listeners.compactMap { listener in
                 guard let certificate = listener.certificate, let end = certificate.notAfter else { return nil }
                 return ([("listener", listener.name), ("name", certificate.name)], Double(end) / 1000)
@@ -253,7 +255,7 @@ extension Administration {
         text.counter("martlet_bytes_received_total", "Bytes from clients.", sum.bytesReceived)
         text.counter("martlet_bytes_sent_total", "Bytes to clients.", sum.bytesSent)
         text.counter(
-            "martlet_messages_dropped_total", "Messages that did not get where they were going.",
+            "martlet_messages_dropped_total", "Messages that were dropped.",
             DropReason.allCases.map { ([("reason", $0.label)], Double(sum.drops[$0])) })
         text.counter(
             "martlet_connections_accepted_total", "Connections that were accepted, by listener.",
@@ -263,7 +265,7 @@ extension Administration {
                 }
             })
         writeLogins(sum, to: &text)
-        text.counter("martlet_sessions_expired_total", "Sessions whose time was over.", sum.clientsExpired)
+        text.counter("martlet_sessions_expired_total", "Sessions that expired.", sum.clientsExpired)
     }
 
     /// Who came in, who did not, and who went.
@@ -277,18 +279,18 @@ extension Administration {
         let names = listeners.map(\.name)
         let open = listeners.indices.filter { listeners[$0].application != .httpAPI }
         text.counter(
-            "martlet_connections_refused_total", "Connections that came to nothing, turned away as they came or with CONNACK.",
+            "martlet_connections_refused_total", "Connections that were refused, before or with CONNACK.",
             samples(sum.refusals, usual: RefusedConnection.usual) { [("reason", $0.label)] })
         text.counter(
-            "martlet_logins_total", "Logins that were decided, by who decides.",
+            "martlet_logins_total", "Logins, by backend and result.",
             samples(sum.logins, usual: LoginTally.usual) { [("backend", $0.backend), ("result", $0.result.rawValue)] })
         text.counter(
-            "martlet_disconnects_total", "Clients whose connections have ended.",
+            "martlet_disconnects_total", "Clients that were disconnected, by reason.",
             samples(sum.disconnects, usual: open.flatMap { DisconnectTally.usual(of: $0) }) {
                 [("listener", names.indices.contains($0.listener) ? names[$0.listener] : ""), ("reason", $0.label)]
             })
         text.counter(
-            "martlet_access_denied_total", "What the access rules did not let clients do.",
+            "martlet_access_denied_total", "Actions that access rules denied.",
             DeniedAction.allCases.map { ([("action", $0.rawValue)], Double(sum.denials[$0])) })
     }
 
@@ -298,23 +300,24 @@ extension Administration {
                 .sorted { "\($0.0)" < "\($1.0)" }
         }
         text.histogram(
-            "martlet_acknowledge_seconds", "From a PUBLISH that is read to its acknowledgement that is written.",
+            "martlet_acknowledge_seconds", "Time from reading a PUBLISH to writing its acknowledgement.",
             samples { if case .acknowledge(let qos) = $0 { [("qos", "\(qos.rawValue)")] } else { nil } })
         text.histogram(
-            "martlet_delivery_seconds", "From a PUBLISH that is read to the message written to its receivers; one message in 64.",
+            "martlet_delivery_seconds", "Time from reading a PUBLISH to writing it to its receivers; one message in 64.",
             samples { if case .delivery(let qos) = $0 { [("qos", "\(qos.rawValue)")] } else { nil } })
         text.histogram(
-            "martlet_queue_wait_seconds", "How long messages stood in clients' queues.", samples { $0 == .queueWait ? [] : nil })
+            "martlet_queue_wait_seconds", "Time that messages waited in clients' queues.", samples { $0 == .queueWait ? [] : nil })
         text.histogram(
-            "martlet_store_commit_seconds", "From a batch given to the store to its confirmation.",
+            "martlet_store_commit_seconds", "Time that the store takes to commit a batch.",
             samples { $0 == .storeCommit ? [] : nil })
         text.histogram(
-            "martlet_login_seconds", "From CONNECT to the decision, by who decides.",
+            "martlet_login_seconds", "Time from CONNECT to the result of the login, by backend.",
             samples { if case .login(let backend) = $0 { [("backend", backend)] } else { nil } })
         text.histogram(
-            "martlet_tls_handshake_seconds", "From a connection to its first packet.", samples { $0 == .tlsHandshake ? [] : nil })
+            "martlet_tls_handshake_seconds", "Time from a connection to its first packet, TLS handshake included.",
+            samples { $0 == .tlsHandshake ? [] : nil })
         text.histogram(
-            "martlet_loop_turn_seconds", "Turns of a loop, without the wait between them.",
+            "martlet_loop_turn_seconds", "Time of an event loop's turns, without waiting.",
             shards.enumerated().compactMap { index, shard in
                 shard.latencies.histograms[.loopTurn].map { ([("loop", "\(index)")], $0, nil) }
             })
@@ -328,7 +331,7 @@ extension Administration {
             "martlet_http_requests_total", "Requests over HTTP.",
             counts.map { ([("route", $0.key.route), ("method", $0.key.method), ("code", "\($0.key.status)")], Double($0.value)) })
         text.histogram(
-            "martlet_http_request_seconds", "From a request to its answer.",
+            "martlet_http_request_seconds", "Time from an HTTP request to its answer.",
             requestCounts.durations.sorted { $0.key < $1.key }.map { ([("route", $0.key)], $0.value.histogram, $0.value.exemplar) })
     }
 

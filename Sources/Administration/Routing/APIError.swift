@@ -19,7 +19,7 @@ struct APIError: Error {
     }
 
     static let unavailable = APIError(
-        .serviceUnavailable, "The broker has too much to do, or is about to end.",
+        .serviceUnavailable, "The broker is overloaded or about to stop.",
         fields: ["Retry-After": String(Limits.retryAfterSeconds)])
 
     /// For programs: the status' words in capitals.

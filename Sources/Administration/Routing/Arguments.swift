@@ -9,7 +9,7 @@ struct Arguments {
             guard let parameter = parameters.first(where: { $0.name == item.name }) else {
                 let known = parameters.isEmpty ? "none" : parameters.map(\.name).joined(separator: ", ")
                 throw .badRequest(
-                    "This takes no parameter \(JSONName.shown(item.name)); it takes \(known).")
+                    "Unknown parameter \(JSONName.shown(item.name)); known: \(known).")
             }
             guard values[item.name] == nil else {
                 throw .badRequest("\(item.name) is given more than once.")

@@ -82,7 +82,7 @@ final class Call {
     /// The argument of the path that names a client.
     func client() throws(APIError) -> EncodedString {
         guard let client = path["clientid"].flatMap({ EncodedString($0) }) else {
-            throw .badRequest("No client can be called that.")
+            throw .badRequest("This is not a valid Client Identifier.")
         }
         return client
     }
@@ -90,20 +90,20 @@ final class Call {
     func encoded(_ name: String) throws(APIError) -> EncodedString? {
         guard let text = text(name) else { return nil }
         guard let encoded = EncodedString(text) else {
-            throw .badRequest("\(name) is no text of MQTT.")
+            throw .badRequest("\(name) is not a valid MQTT string.")
         }
         return encoded
     }
 
     func filter(_ name: String = "filter") throws(APIError) -> TopicFilter? {
         guard let text = text(name) else { return nil }
-        guard let filter = TopicFilter(text) else { throw .badRequest("\(name) is no topic filter.") }
+        guard let filter = TopicFilter(text) else { throw .badRequest("\(name) is not a topic filter.") }
         return filter
     }
 
     func topic(_ name: String) throws(APIError) -> TopicName? {
         guard let text = text(name) else { return nil }
-        guard let topic = TopicName(text) else { throw .badRequest("\(name) is no topic name.") }
+        guard let topic = TopicName(text) else { throw .badRequest("\(name) is not a topic name.") }
         return topic
     }
 

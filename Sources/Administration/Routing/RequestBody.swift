@@ -11,7 +11,7 @@ struct RequestBody {
         try self.init(request)
         if let unknown = members.names.first(where: { !names.contains($0) }) {
             throw .badRequest(
-                "The body has a member \(JSONName.shown(unknown)); it may have \(names.joined(separator: ", "))."
+                "The body has an unknown member \(JSONName.shown(unknown)); known: \(names.joined(separator: ", "))."
             )
         }
     }
@@ -20,15 +20,15 @@ struct RequestBody {
     init(_ request: HTTPRequest) throws(APIError) {
         let type = request.fields["Content-Type"].map { $0.prefix { $0 != ";" }.lowercased() } ?? ""
         guard type.trimmingBlanks == "application/json" else {
-            throw APIError(.unsupportedMediaType, "A body of the type application/json is wanted.")
+            throw APIError(.unsupportedMediaType, "The body must have the type application/json.")
         }
         let value: JSONValue
         do throws(JSONError) {
             value = try JSONValue(reading: request.body)
         } catch {
-            throw .badRequest("The body is no JSON that is taken: \(error).")
+            throw .badRequest("The body is not valid JSON: \(error).")
         }
-        guard let members = value.object else { throw .badRequest("The body is no object.") }
+        guard let members = value.object else { throw .badRequest("The body must be a JSON object.") }
         self.members = members
     }
 
@@ -41,9 +41,9 @@ struct RequestBody {
 
     func text(_ name: String, _ bytes: ClosedRange<Int> = 0...(1 << 24)) throws(APIError) -> String? {
         guard let value = members[name] else { return nil }
-        guard let text = value.string else { throw .badRequest("\(name) is no text.") }
+        guard let text = value.string else { throw .badRequest("\(name) must be a string.") }
         guard bytes.contains(text.utf8.count) else {
-            throw .badRequest("\(name) has \(bytes.lowerBound) to \(bytes.upperBound) bytes.")
+            throw .badRequest("\(name) must have \(bytes.lowerBound) to \(bytes.upperBound) bytes.")
         }
         return text
     }
@@ -56,7 +56,7 @@ struct RequestBody {
     func encoded(_ name: String) throws(APIError) -> EncodedString? {
         guard let text = try text(name) else { return nil }
         guard let encoded = EncodedString(text) else {
-            throw .badRequest("\(name) is no text of MQTT.")
+            throw .badRequest("\(name) is not a valid MQTT string.")
         }
         return encoded
     }
@@ -64,7 +64,7 @@ struct RequestBody {
     func choice(_ name: String, _ words: [String]) throws(APIError) -> String? {
         guard let text = try text(name) else { return nil }
         guard words.contains(text) else {
-            throw .badRequest("\(name) is one of \(words.joined(separator: ", ")).")
+            throw .badRequest("\(name) must be one of \(words.joined(separator: ", ")).")
         }
         return text
     }
@@ -72,14 +72,14 @@ struct RequestBody {
     func integer(_ name: String, _ range: ClosedRange<Int>) throws(APIError) -> Int? {
         guard let value = members[name] else { return nil }
         guard let number = value.integer.map({ Int($0) }), range.contains(number) else {
-            throw .badRequest("\(name) is an integer from \(range.lowerBound) to \(range.upperBound).")
+            throw .badRequest("\(name) must be an integer from \(range.lowerBound) to \(range.upperBound).")
         }
         return number
     }
 
     func boolean(_ name: String) throws(APIError) -> Bool? {
         guard let value = members[name] else { return nil }
-        guard let boolean = value.boolean else { throw .badRequest("\(name) is true or false.") }
+        guard let boolean = value.boolean else { throw .badRequest("\(name) must be true or false.") }
         return boolean
     }
 
@@ -87,26 +87,26 @@ struct RequestBody {
     func time(_ name: String) throws(APIError) -> UInt64? {
         guard let value = members[name], value != .null else { return nil }
         guard let time = value.string.flatMap({ Timestamp.milliseconds($0) }) else {
-            throw .badRequest("\(name) is a time such as 2026-07-01T12:00:00Z.")
+            throw .badRequest("\(name) must be a time such as 2026-07-01T12:00:00Z.")
         }
         return time
     }
 
     func words(_ name: String) throws(APIError) -> [String]? {
         guard let value = members[name] else { return nil }
-        guard let values = value.array else { throw .badRequest("\(name) is an array of texts.") }
+        guard let values = value.array else { throw .badRequest("\(name) must be an array of strings.") }
         let words = values.compactMap(\.string)
-        guard words.count == values.count else { throw .badRequest("\(name) is an array of texts.") }
+        guard words.count == values.count else { throw .badRequest("\(name) must be an array of strings.") }
         return words
     }
 
     /// An object in it, with no members but these.
     func object(_ name: String, _ names: [String]) throws(APIError) -> RequestBody? {
         guard let value = members[name] else { return nil }
-        guard let object = value.object else { throw .badRequest("\(name) is an object.") }
+        guard let object = value.object else { throw .badRequest("\(name) must be an object.") }
         if let unknown = object.names.first(where: { !names.contains($0) }) {
             throw .badRequest(
-                "\(name) has a member \(JSONName.shown(unknown)); it may have \(names.joined(separator: ", "))."
+                "\(name) has an unknown member \(JSONName.shown(unknown)); known: \(names.joined(separator: ", "))."
             )
         }
         return RequestBody(object)
@@ -114,11 +114,11 @@ struct RequestBody {
 
     func objects(_ name: String, _ names: [String]) throws(APIError) -> [RequestBody] {
         guard let value = members[name] else { return [] }
-        guard let values = value.array else { throw .badRequest("\(name) is an array of objects.") }
+        guard let values = value.array else { throw .badRequest("\(name) must be an array of objects.") }
         var bodies: [RequestBody] = []
         for value in values {
             guard let object = value.object, object.names.allSatisfy(names.contains) else {
-                throw .badRequest("\(name) is an array of objects with \(names.joined(separator: ", ")).")
+                throw .badRequest("\(name) must be an array of objects with \(names.joined(separator: ", ")).")
             }
             bodies.append(RequestBody(object))
         }

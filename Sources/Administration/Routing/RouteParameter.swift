@@ -46,24 +46,24 @@ struct RouteParameter: Sendable {
         switch kind {
         case .text(let bytes):
             return bytes.contains(value.utf8.count)
-                ? nil : "\(name) has \(bytes.lowerBound) to \(bytes.upperBound) bytes."
+                ? nil : "\(name) must have \(bytes.lowerBound) to \(bytes.upperBound) bytes."
         case .integer(let range):
             guard let number = Self.integer(value), range.contains(number) else {
                 return range.upperBound == .max
-                    ? "\(name) is an integer from \(range.lowerBound) on."
-                    : "\(name) is an integer from \(range.lowerBound) to \(range.upperBound)."
+                    ? "\(name) must be an integer of at least \(range.lowerBound)."
+                    : "\(name) must be an integer from \(range.lowerBound) to \(range.upperBound)."
             }
             return nil
         case .number(let numbers):
             return Self.integer(value).map(numbers.contains) ?? false
-                ? nil : "\(name) is \(numbers.map { String($0) }.joined(separator: " or "))."
-        case .boolean: return value == "true" || value == "false" ? nil : "\(name) is true or false."
+                ? nil : "\(name) must be \(numbers.map { String($0) }.joined(separator: " or "))."
+        case .boolean: return value == "true" || value == "false" ? nil : "\(name) must be true or false."
         case .choice(let words):
-            return words.contains(value) ? nil : "\(name) is one of \(words.joined(separator: ", "))."
+            return words.contains(value) ? nil : "\(name) must be one of \(words.joined(separator: ", "))."
         case .choices(let words):
             let wrong = Self.parts(value).first { !words.contains($0) }
             return wrong == nil
-                ? nil : "\(name) holds some of \(words.joined(separator: ", ")), with commas between."
+                ? nil : "\(name) takes \(words.joined(separator: ", ")), separated by commas."
         }
     }
 

@@ -78,13 +78,13 @@ extension Administration {
         let now = call.startedAt.wallMilliseconds
         let until = try body.time("until") ?? now + Limits.traceMilliseconds
         guard until > now, until <= now + Limits.traceMillisecondsMax else {
-            throw .badRequest("until is a time from now on and within 24 hours.")
+            throw .badRequest("until must be a time within the next 24 hours.")
         }
         guard let number = freeTraceNumber() else {
-            throw APIError(.conflict, "There are \(Limits.tracesMax) traces that run, or are about to end: delete one.")
+            throw APIError(.conflict, "There are \(Limits.tracesMax) traces already, the maximum: delete one.")
         }
         guard let file = broker.makeTraceFile() else {
-            throw APIError(.serviceUnavailable, "No file can be made for the trace; the log says why.")
+            throw APIError(.serviceUnavailable, "No file can be created for the trace; the log says why.")
         }
         lastTraceNumber += 1
         let trace = Trace(
@@ -114,18 +114,20 @@ extension Administration {
 
     private static func subject(_ body: RequestBody) throws(APIError) -> Trace.Subject {
         let given = Trace.subjects.filter { body.has($0) }
-        guard given.count == 1, let name = given.first else { throw .badRequest("A trace is of one clientid, topic or address.") }
+        guard given.count == 1, let name = given.first else {
+            throw .badRequest("A trace needs exactly one of clientid, topic and address.")
+        }
         let text = try body.required(name)
         switch name {
         case "clientid":
-            guard let client = EncodedString(text) else { throw .badRequest("No client can be called that.") }
+            guard let client = EncodedString(text) else { throw .badRequest("This is not a valid Client Identifier.") }
             return Trace.Subject(name: name, text: text, subject: .client(client))
         case "topic":
-            guard let filter = TopicFilter(text), !filter.isShared else { throw .badRequest("topic is no topic filter.") }
+            guard let filter = TopicFilter(text), !filter.isShared else { throw .badRequest("topic is not a topic filter.") }
             return Trace.Subject(name: name, text: text, subject: .topic(filter))
         default:
             guard let range = AddressRange(text) else {
-                throw .badRequest("address is no IP address, and no network such as 192.0.2.0/24.")
+                throw .badRequest("address is neither an IP address nor a network such as 192.0.2.0/24.")
             }
             return Trace.Subject(name: name, text: text, subject: .address(range))
         }
@@ -171,7 +173,7 @@ extension Administration {
 
     private func checkPayloads(_ call: Call) throws(APIError) {
         guard maySeePayloads(call.who) else {
-            throw APIError(.forbidden, "Payloads may not be seen; see martlet_http_payloads.")
+            throw APIError(.forbidden, "Payloads are not shown; see martlet_http_payloads.")
         }
     }
 }

@@ -31,7 +31,7 @@ def ring(directory: Path, given: list[dict], expected: list[tuple[str, str, list
 
 
 def end_of(certificate: Path) -> float:
-    """When a certificate ends, in seconds since 1970, as openssl tells it."""
+    """When a certificate expires, in seconds since 1970, as openssl tells it."""
     line = subprocess.run(["openssl", "x509", "-in", certificate, "-noout", "-enddate"], check=True, capture_output=True, text=True).stdout
     return datetime.strptime(line.strip(), "notAfter=%b %d %H:%M:%S %Y %Z").replace(tzinfo=timezone.utc).timestamp()
 
