@@ -294,7 +294,7 @@ extension HTTPConnection {
     }
 
     private static var noPlace: HTTPResponse {
-        var response = HTTPResponse.text("This server has as many connections as it may.\n", status: .serviceUnavailable)
+        var response = HTTPResponse.text("This server has its maximum number of connections.\n", status: .serviceUnavailable)
         response.fields.append("Retry-After", "1")
         return response
     }
@@ -434,7 +434,7 @@ extension HTTPConnection {
         }
         inputEnded = true
         if phase == .head || phase == .body {
-            waiting.append(.refusal(HTTPRefusal(.requestTimeout, "The request takes too long.")))
+            waiting.append(.refusal(HTTPRefusal(.requestTimeout, "The request took too long.")))
         }
         advance()
     }

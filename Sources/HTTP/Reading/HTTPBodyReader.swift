@@ -72,7 +72,7 @@ struct HTTPBodyReader {
                     continue
                 }
                 guard lines < Limits.fieldCountMax, count + line.count < Limits.headBytesMax else {
-                    throw HTTPRefusal(.fieldsTooLarge, "What stands behind the last chunk is too long.")
+                    throw HTTPRefusal(.fieldsTooLarge, "The trailer is too long.")
                 }
                 _ = try HTTPHeadLines.fields([line])
                 state = .trailer(lines: lines + 1, bytes: count + line.count + 2)
@@ -108,7 +108,7 @@ struct HTTPBodyReader {
         let rest = line[digits.endIndex...]
         let extensions = rest.drop(while: HTTPText.isBlank)
         guard !digits.isEmpty, digits.count <= 15, rest.isEmpty || extensions.first == UInt8(ascii: ";") else {
-            throw .malformed("The size of a chunk is no hexadecimal number.")
+            throw .malformed("The size of a chunk is not a hexadecimal number.")
         }
         return digits.reduce(0) { $0 << 4 | Int(HTTPText.hexDigit($1) ?? 0) }
     }

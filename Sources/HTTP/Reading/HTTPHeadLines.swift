@@ -10,7 +10,7 @@ enum HTTPHeadLines {
             switch bytes[index] {
             case 0x0D:
                 guard index + 1 < bytes.count, bytes[index + 1] == 0x0A else {
-                    throw .malformed("A carriage return stands alone.")
+                    throw .malformed("A carriage return has no line feed after it.")
                 }
                 lines.append(bytes[start..<index])
                 index += 2
@@ -38,12 +38,12 @@ enum HTTPHeadLines {
 
     private static func field(_ line: ArraySlice<UInt8>) throws(HTTPRefusal) -> HTTPField {
         if let first = line.first, HTTPText.isBlank(first) { throw .malformed("A field goes on in another line.") }
-        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { throw .malformed("A line of the head is no field.") }
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")) else { throw .malformed("A line of the head is not a field.") }
         let name = line[..<colon]
         guard !name.isEmpty, name.allSatisfy(HTTPText.isToken) else {
             throw .malformed(
                 name.last.map(HTTPText.isBlank) == true
-                    ? "A blank stands in front of a field's colon." : "A field's name holds what no name may.")
+                    ? "A space is in front of a field's colon." : "A field's name contains a character that is not allowed.")
         }
         let value = HTTPText.trimmed(line[(colon + 1)...])
         guard value.allSatisfy(HTTPText.isFieldByte) else { throw .malformed("A field's value holds a control byte.") }

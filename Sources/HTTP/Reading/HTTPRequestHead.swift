@@ -23,7 +23,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
         guard words.count == 3 else {
             throw .malformed("The first line is not method, target and version with one blank between each.")
         }
-        guard !words[0].isEmpty, words[0].allSatisfy(HTTPText.isToken) else { throw .malformed("The method is no word.") }
+        guard !words[0].isEmpty, words[0].allSatisfy(HTTPText.isToken) else { throw .malformed("The method is not a valid token.") }
         version = try Self.version(words[2])
         method = HTTPMethod(rawValue: String(decoding: words[0], as: UTF8.self))
         fields = try HTTPHeadLines.fields(lines.dropFirst())
@@ -31,7 +31,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
         (target, host) = try Self.target(words[1], method, host: stated)
         framing = try Self.framing(of: fields, version)
         if let expectation = fields["Expect"], version == .http11, !HTTPText.isSame(expectation, "100-continue") {
-            throw HTTPRefusal(.expectationFailed, "What the request expects is not known here.")
+            throw HTTPRefusal(.expectationFailed, "Unsupported expectation.")
         }
     }
 
@@ -53,9 +53,9 @@ public struct HTTPRequestHead: Sendable, Equatable {
     private static func target(
         _ word: ArraySlice<UInt8>, _ method: HTTPMethod, host: String
     ) throws(HTTPRefusal) -> (HTTPTarget, String) {
-        if method == .connect { throw HTTPRefusal(.notImplemented, "This is no proxy.") }
+        if method == .connect { throw HTTPRefusal(.notImplemented, "This is not a proxy.") }
         if word.elementsEqual([UInt8(ascii: "*")]) {
-            guard method == .options else { throw .malformed("Only OPTIONS is asked of the whole server.") }
+            guard method == .options else { throw .malformed("The target * is only for OPTIONS.") }
             return (.server, host)
         }
         if let target = HTTPTarget(word) { return (target, host) }
@@ -63,12 +63,12 @@ public struct HTTPRequestHead: Sendable, Equatable {
         if word.starts(with: "../".utf8), HTTPTarget("/".utf8 + Array(word)) != nil { throw HTTPRefusal(.notFound, "Not found.") }
         let text = String(decoding: word, as: UTF8.self)
         guard let scheme = ["http://", "https://"].first(where: { HTTPText.isSame(text.prefix($0.utf8.count), $0) }) else {
-            throw .malformed("The target is no path that a URI may have.")
+            throw .malformed("The request target is not a valid path.")
         }
         let rest = word.dropFirst(scheme.utf8.count)
         let end = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? rest.endIndex
         let path = rest[end...].first == UInt8(ascii: "/") ? Array(rest[end...]) : [UInt8(ascii: "/")] + rest[end...]
-        guard let target = HTTPTarget(path) else { throw .malformed("The target is no path that a URI may have.") }
+        guard let target = HTTPTarget(path) else { throw .malformed("The request target is not a valid path.") }
         return (target, try checkedHost(String(decoding: rest[..<end], as: UTF8.self)))
     }
 
@@ -76,7 +76,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
 
     private static func host(of fields: HTTPFields, _ version: HTTPVersion) throws(HTTPRefusal) -> String {
         let hosts = fields.values(of: "Host")
-        guard hosts.count <= 1 else { throw .malformed("The field Host stands there more than once.") }
+        guard hosts.count <= 1 else { throw .malformed("The field Host is given more than once.") }
         guard let host = hosts.first else {
             if version == .http10 { return "" }
             throw .malformed("The field Host is missing.")
@@ -121,7 +121,7 @@ public struct HTTPRequestHead: Sendable, Equatable {
             guard let length = lengths.first else { return .none }
             guard lengths.count == 1, let number = HTTPText.number(length.utf8) else {
                 throw .malformed(
-                    lengths.count > 1 ? "The field Content-Length stands there more than once." : "Content-Length is no number.")
+                    lengths.count > 1 ? "The field Content-Length is given more than once." : "Content-Length is not a number.")
             }
             return .length(number)
         }
