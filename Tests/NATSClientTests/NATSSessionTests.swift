@@ -185,7 +185,7 @@ import Testing
             _ = played.effects()
             played.say(said)
             if ends { played.session.ended("end of stream", now: played.now) } else { played.wait(Limits.joinMillisecondsMax) }
-            let (effects, reason) = (played.effects(), "nats://a:4222: it is no NATS server: it begins with \"\(shown)\"")
+            let (effects, reason) = (played.effects(), "nats://a:4222: it is not a NATS server: it begins with \"\(shown)\"")
             #expect(effects.contains(.away(reason: reason)), "\(effects)")
         }
     }
@@ -291,7 +291,7 @@ import Testing
         wanting.session.connected(now: wanting.now)
         _ = wanting.effects()
         wanting.say(Self.info())
-        #expect(wanting.effects().last == .away(reason: "tls://a:4222: TLS is wanted, and the server has none"))
+        #expect(wanting.effects().last == .away(reason: "tls://a:4222: TLS is required, and the server has none"))
     }
 
     @Test func `what comes behind INFO in clear is not believed where TLS is wanted`() throws {

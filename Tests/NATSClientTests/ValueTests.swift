@@ -90,7 +90,7 @@ import Testing
         #expect(StreamConfiguration.bucket("s").differences(in: members) == [])
         var other = StreamConfiguration.bucket("s")
         other.replicas = 3
-        #expect(other.differences(in: members) == ["num_replicas is 1, and 3 is wanted"])
+        #expect(other.differences(in: members) == ["num_replicas is 1, and 3 is needed"])
         #expect(JetStreamRequest.information(ofStream: "a.b") == nil && JetStreamRequest.information(ofStream: "*") == nil)
         let subject = try #require(Subject("s.a"))
         var expectation = JetStreamRequest.Expectation(messageIdentifier: "n-1", lastSubjectSequence: 0)

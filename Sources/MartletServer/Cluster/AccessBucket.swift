@@ -134,7 +134,7 @@ final class AccessBucket {
         case .found:
             // Where it was followed already, deletions may have been missed, and what was there.
             guard sequence > 0 || isWhole else { return }
-            isAway("all that nodes share is read anew")
+            isAway("the data that nodes share is being read again")
             isStale = true
         case .caughtUp: if !isStale { readAll() }
         case .failed(let reason):
@@ -268,9 +268,9 @@ final class AccessBucket {
         } catch {
             switch error {
             case .away: failed(purpose, "the cluster cannot be reached")
-            case .full: failed(purpose, "too much waits for the servers")
+            case .full: failed(purpose, "too many requests wait for the servers")
             case .tooLarge(let bytesMax):
-                failed(purpose, "\(request.payload.count) bytes are more than the servers take (max_payload \(bytesMax))")
+                failed(purpose, "\(request.payload.count) bytes are more than the servers' max_payload (\(bytesMax))")
             }
         }
     }
@@ -315,7 +315,8 @@ final class AccessBucket {
     private func unanswered(_ purpose: Request) {
         switch purpose {
         case .part, .head: document.unanswered()
-        case .ban(let token): tell(.banAnswer(token: token, "the servers have not confirmed it: look before it is tried again"))
+        case .ban(let token):
+            tell(.banAnswer(token: token, "the servers have not confirmed it: check whether it was made before trying again"))
         case .unheeded: return
         }
     }

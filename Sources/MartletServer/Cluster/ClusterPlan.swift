@@ -45,7 +45,8 @@ struct ClusterPlan: Sendable {
             throw .cluster(
                 option: "martlet_cluster_servers",
                 reason:
-                    "an address holds no login, for everybody may read it: write martlet_cluster_user and martlet_cluster_password")
+                    "an address must not contain a login, because addresses are shown: write martlet_cluster_user and martlet_cluster_password"
+            )
         }
         var settings = NATSSettings(
             servers: servers, name: "martlet \(nodeName)", versionMin: Self.versionMin, programVersion: ProductVersion.text)
@@ -89,14 +90,14 @@ struct ClusterPlan: Sendable {
 
     /// What the operator is told at the start.
     var line: String {
-        "Cluster \(name), node \(nodeName): messages are carried to the subscribers of all nodes by way of "
+        "Cluster \(name), node \(nodeName): messages go to the subscribers of all nodes, through the NATS servers "
             + "\(settings.servers.map(\.description).joined(separator: ", ")). "
             + (logPartitions > 0
-                ? "Those of QoS 1 and 2 are acknowledged when they are in the cluster's log, from which sessions that last get them. "
-                : "Without a store (persistence true) they go to other nodes without their acknowledgement. ")
+                ? "Those of QoS 1 and 2 are acknowledged when they are stored in the cluster's log, from which persistent sessions get them. "
+                : "Without a store (persistence true) they are acknowledged without waiting for other nodes. ")
             + (movesSessions
-                ? "Sessions with their queues go to the node that their client comes to. "
+                ? "Sessions with their queues move to the node that their client connects to. "
                 : "This node has its own sessions with their queues. ")
-            + "Retained messages are the same on all nodes. Of a shared subscription one member of all nodes gets a message; $SYS is not carried."
+            + "Retained messages are the same on all nodes. Of a shared subscription one member of all nodes gets a message; each node has its own $SYS topics."
     }
 }

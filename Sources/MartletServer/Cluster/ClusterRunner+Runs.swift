@@ -12,7 +12,7 @@ extension ClusterRunner {
         guard dealing != nil else { return leases.beginAgain() }
         sessions?.leaseEnded()
         connection.abandon()
-        wentAway(withRefusals("this node's lease has ended"))
+        wentAway(withRefusals("this node's lease has expired"))
         runs.begin()
         lane.begin(as: runs.current)
         leases.begin(as: runs.current)

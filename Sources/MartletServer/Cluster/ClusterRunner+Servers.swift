@@ -60,7 +60,7 @@ extension ClusterRunner: NATSListener {
     func complained(_ words: String) {
         // A node asks for nothing that it does not need.
         let isRefusal = words.hasPrefix("Permissions Violation")
-        let words = isRefusal ? "the servers refuse this node what it needs: \(words)" : words
+        let words = isRefusal ? "the servers refuse a permission that this node needs: \(words)" : words
         if isRefusal { refusal = (words, now) } else { complaint = (words, now) }
         tell(words)
     }
@@ -128,7 +128,7 @@ extension ClusterRunner: NATSListener {
         let stores = Set(nodes.map(\.store))
         for node in others.sorted() where !stores.contains(node.store) {
             let prospect = sessions.map { "; \($0.prospect(of: node))" } ?? ""
-            log(.warning, "node \(members.table.shownName(of: node)) is gone, its lease has ended\(prospect).")
+            log(.warning, "node \(members.table.shownName(of: node)) is gone, its lease has expired\(prospect).")
         }
     }
 

@@ -16,7 +16,7 @@ extension ClusterRunner {
         let awaited = isAway ? trouble : nil
         // What failed has been told.
         if let reason = awaiting.look(awaited, now: now), !toldReasons.contains(reason) {
-            tell("nothing is carried yet: \(reason)")
+            tell("not ready yet: \(reason)")
         }
         for (node, isSilent) in silences.look(members.table.members) { tell(node, isSilent: isSilent) }
         for (isFar, words) in members.clockNews() { log(isFar ? .warning : .notice, words) }
@@ -29,9 +29,9 @@ extension ClusterRunner {
 
     private func tell(_ node: NodeID, isSilent: Bool) {
         let name = members.table.shownName(of: node)
-        guard isSilent else { return log(.notice, "node \(name) is heard of again.") }
-        let clients = "clients that come here for sessions which it has wait until it is back, or its lease has ended"
-        log(.warning, "nothing is heard of node \(name)\(sessions == nil ? "" : "; \(clients)").")
+        guard isSilent else { return log(.notice, "node \(name) is up again.") }
+        let clients = "clients that connect here and have their session there wait until it is back, or its lease has expired"
+        log(.warning, "node \(name) is silent\(sessions == nil ? "" : "; \(clients)").")
     }
 
     private func tellMixedStores() {
@@ -117,7 +117,7 @@ extension ClusterRunner {
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
         if lane.state == .open { return "the retained messages are being read (stream \(retained.streamName))" }
         let missing = lane.waitingFor
-        guard !missing.isEmpty else { return "the other nodes are being found out" }
+        guard !missing.isEmpty else { return "discovering the other nodes" }
         let names =
             missing.prefix(Limits.namedNodesMax).map { members.table.shownName(of: $0) }
             + (missing.count > Limits.namedNodesMax ? ["…"] : [])

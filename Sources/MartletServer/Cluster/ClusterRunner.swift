@@ -157,7 +157,7 @@ final class ClusterRunner {
         tooLargeToldAt = now
         log(
             .warning,
-            "a message of \(byteCount) bytes is larger than the servers take (max_payload \(bytesMax)): it is not carried to other nodes."
+            "a message of \(byteCount) bytes is larger than the servers' max_payload (\(bytesMax)): it is not sent to other nodes."
         )
     }
 
@@ -287,7 +287,7 @@ final class ClusterRunner {
         isAway.toggle()
         if !isAway {
             let count = livingOthers
-            log(.notice, "messages are carried, with \(count) other \(count == 1 ? "node" : "nodes").")
+            log(.notice, "ready, with \(count) other \(count == 1 ? "node" : "nodes").")
             toldReasons = []
         }
         for other in loop.loops { other.post(.isAway(isAway), from: loop) }

@@ -86,8 +86,8 @@ extension LogLane {
                 _ = partition.noteGone(through: start)
                 log(
                     .error,
-                    "\(count) records of \(name) had gone before this node has read them (\(place.sequence + 1) to \(start)): "
-                        + "its sessions lack what stood in them.")
+                    "\(count) records of \(name) were deleted before this node had read them (\(place.sequence + 1) to \(start)): "
+                        + "their messages are missing from its sessions.")
                 partition.place?.sequence = start
             }
             for shard in partition.newcomers.sorted() { begin(partition, on: shard, after: place) }
@@ -95,7 +95,9 @@ extension LogLane {
             let isOther = partition.place != nil
             let place = LogPlaces.Place(sequence: isOther ? start : last, stream: stream)
             if isOther {
-                log(.error, "\(name) is another one than this node has read before: it is read from its first record on.")
+                log(
+                    .error, "the stream of \(name) is not the one that this node has read before: it is read from its first record."
+                )
                 partition.order = LogOrder()
                 partition.forgetGone(behind: 0)
                 partition.stream?.restart(from: start + 1, now: now)

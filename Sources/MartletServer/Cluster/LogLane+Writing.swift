@@ -125,7 +125,7 @@ extension LogLane {
                 answer = .refused
                 log(
                     .warning,
-                    "a message with \(record.count) bytes is larger than the servers take (max_payload \(bytesMax)): it is not logged."
+                    "a message with \(record.count) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged."
                 )
             }
             unasked.append((partition.index, lane, number, answer))
@@ -175,7 +175,7 @@ extension LogLane {
                     return .noRoom
                 }
                 if error.code >= 500 || error.code == 408 || error.code == 409 { return .unavailable }
-                log(.warning, "the log does not take a record: \(error).")
+                log(.warning, "a record could not be written to the log: \(error).")
                 return .refused
             }
         case .nobody: return .unavailable

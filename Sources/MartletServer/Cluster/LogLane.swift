@@ -76,7 +76,7 @@ final class LogLane {
     /// Why the log cannot be relied on; nil if it can.
     var trouble: String? {
         guard let missing = partitions.first(where: { !$0.isFound }) else { return nil }
-        return missing.trouble ?? "the log is being looked for"
+        return missing.trouble ?? "looking for the log's stream"
     }
 
     var nextDeadline: UInt64? {

@@ -186,7 +186,9 @@ struct NodeLeases {
             otherReplicas = found.flatMap { wanted.otherReplicas(in: $0) }.map { (wanted.name, $0, wanted.replicas) }
             // Replicas may be changed by whoever runs the servers.
             guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
-                return failed("the stream KV_\(bucket) is another one than nodes make: \(differences.joined(separator: "; "))", now)
+                return failed(
+                    "the stream KV_\(bucket) has another configuration than nodes need: \(differences.joined(separator: "; "))", now
+                )
             }
             (step, dueAt) = (.write, now)
         case .write:

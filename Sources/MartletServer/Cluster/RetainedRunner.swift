@@ -218,7 +218,7 @@ final class RetainedRunner: RetainedSink {
                 return .unavailable
             }
             if error.code != 400 { trouble = "JetStream, retained messages: \(error)" }
-            tell("JetStream does not take a retained message: \(error)")
+            tell("a retained message could not be stored in JetStream: \(error)")
             return error.code == 400 ? .refused : .unavailable
         }
     }

@@ -33,8 +33,8 @@ extension Server {
         if plan.monitors.isEmpty, plan.mode == .synced {
             log.write(
                 .warning,
-                "Cluster \(plan.name): nobody knows whether the servers sync what they acknowledge: martlet_cluster_monitors says where "
-                    + "that can be asked.")
+                "Cluster \(plan.name): it is not known whether the servers sync what they acknowledge: set "
+                    + "martlet_cluster_monitors to find out.")
         }
         let watch = SyncWatch(
             plan, log: log, post: { [mailbox = control.mailbox] in mailbox.post(.syncConducts($0)) },

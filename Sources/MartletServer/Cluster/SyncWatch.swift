@@ -63,7 +63,7 @@ final class SyncWatch {
         conducts = answers
         for (monitor, conduct) in zip(plan.monitors, conducts) {
             if case .unknown(let reason) = conduct {
-                log.write(.warning, "Cluster \(plan.name): nobody knows when the server at \(monitor) syncs: \(reason).")
+                log.write(.warning, "Cluster \(plan.name): it is not known when the server at \(monitor) syncs: \(reason).")
             }
         }
         if let mode, mode != before { log.write(.notice, "Cluster \(plan.name): \(Self.words(mode)).") }
@@ -82,7 +82,7 @@ final class SyncWatch {
     private static func words(_ mode: ClusterMode) -> String {
         switch mode {
         case .synced: "what is acknowledged is on the disks of a majority of the servers"
-        case .replicated: "what is acknowledged is in the memories of a majority of the servers, and on their disks a little later"
+        case .replicated: "what is acknowledged is in the memory of a majority of the servers, and on their disks a little later"
         }
     }
 }

@@ -77,7 +77,7 @@ public struct StreamConfiguration: Sendable, Equatable {
             let isSame =
                 value == wanted || (value.integer != nil && value.integer == wanted.integer)
                 || (value == .null && (wanted == .boolean(false) || wanted == .integer(0)))
-            if !isSame { differences.append("\(name) is \(Self.text(value)), and \(Self.text(wanted)) is wanted") }
+            if !isSame { differences.append("\(name) is \(Self.text(value)), and \(Self.text(wanted)) is needed") }
         }
         check("subjects", .array(subjects.map { .string($0) }))
         check("num_replicas", .integer(Int64(replicas)))

@@ -163,7 +163,7 @@ public final class StreamFollower {
                 // Somebody else has made it in between.
                 if state == .making, error.errorCode == JetStreamError.otherStreamCode { return look(for: stream, now: now) }
                 // With a stream that is there it says something else.
-                let wish = error.lacksServers && state == .making ? ", which is to have \(stream.replicas) replicas" : ""
+                let wish = error.lacksServers && state == .making ? " with \(stream.replicas) replicas" : ""
                 fail("JetStream, stream \(stream.name)\(wish): \(error)", now: now)
             }
         case (.status, .following): heard(view, now: now)
@@ -192,7 +192,7 @@ public final class StreamFollower {
         }
         missingSince = since
         fail(
-            "JetStream, stream \(stream.name): it is not there any more, or not read yet; it is made anew if it stays away",
+            "JetStream, stream \(stream.name): it was deleted, or could not be read yet; it is created again if it stays away",
             now: now)
     }
 
@@ -213,7 +213,7 @@ public final class StreamFollower {
             // Replicas may be changed by whoever runs the servers.
             guard differences.allSatisfy({ $0.hasPrefix("num_replicas") }) else {
                 throw JetStreamError(
-                    code: 400, text: "it is another one than is wanted: \(differences.joined(separator: "; "))")
+                    code: 400, text: "its configuration is not what nodes need: \(differences.joined(separator: "; "))")
             }
             if let replicas = members["config"]?.object.flatMap({ stream.otherReplicas(in: $0) }) {
                 effects.append(.otherReplicas(stream: stream.name, found: replicas, wanted: stream.replicas))
@@ -266,7 +266,7 @@ public final class StreamFollower {
     private func members(_ view: MessageView) throws(JetStreamError) -> JSONMembers {
         guard let message = try? ReceivedMessage(view) else { throw JetStreamError(code: 500, text: "the answer is illegible") }
         if message.headers.status == 503, message.payload.isEmpty {
-            throw JetStreamError(code: 503, text: "nobody answers: it is not switched on, or has no leader")
+            throw JetStreamError(code: 503, text: "no answer: JetStream is not enabled, or has no leader")
         }
         return try JetStreamAnswer.members(message)
     }

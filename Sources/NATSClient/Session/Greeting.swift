@@ -11,7 +11,7 @@ struct Greeting {
         let isServer = ["INFO", "-ERR"].contains { name in
             zip(line, name.utf8).allSatisfy { $0 == $1 || $0 == $1 + 0x20 } && !line.isEmpty
         }
-        return isServer ? nil : "it is no NATS server: it begins with \"\(ControlLine.printable(line))\""
+        return isServer ? nil : "it is not a NATS server: it begins with \"\(ControlLine.printable(line))\""
     }
 
     /// What to say of who has taken the connection and says nothing: a service that waits for its client's first word, such as HTTP or MQTT.

@@ -115,7 +115,7 @@ public final class NATSSession {
             effects.append(.hangUp)
             let place = server.map { "\($0)" } ?? ""
             leave()
-            effects.append(.away(reason: "\(place): connecting anew, with what the configuration has now of login and TLS"))
+            effects.append(.away(reason: "\(place): connecting again, with the new configuration of login and TLS"))
             pool.turnBack()
             dial(now: now)
         }
@@ -247,7 +247,7 @@ public final class NATSSession {
             return fail("headers are switched off there (no_header_support); they are needed", now: now)
         }
         if info.requiresTLS || server.usesTLS || settings.requiresTLS {
-            guard info.offersTLS else { return fail("TLS is wanted, and the server has none", now: now) }
+            guard info.offersTLS else { return fail("TLS is required, and the server has none", now: now) }
             isSecured = true
             effects.append(.secure(server))
         }
@@ -316,7 +316,7 @@ public final class NATSSession {
     private func renewed(_ info: ServerInfo, now: UInt64) {
         self.info = info
         learn(info)
-        if info.isEnding { fail("the server is about to end, and sends its clients away", now: now) }
+        if info.isEnding { fail("the server is shutting down (lame duck mode)", now: now) }
     }
 
     private func learn(_ info: ServerInfo) {

@@ -15,7 +15,7 @@ public struct NKey: Sendable, Hashable {
         guard checksum == Self.checksum(bytes[..<34]) else { throw NKeyError(description: "the seed's checksum is wrong") }
         // Five bits that say what it is, and five that say whose.
         guard bytes[0] & 0xF8 == Self.seedPrefix, (bytes[0] & 7) << 5 | bytes[1] >> 3 == Self.userPrefix else {
-            throw NKeyError(description: "it is no user's seed, which begins with SU")
+            throw NKeyError(description: "it is not a user's seed, which begins with SU")
         }
         seed = Array(bytes[2..<34])
         guard let key = Ed25519.publicKey(seed: seed) else { throw NKeyError(description: "OpenSSL makes no key of the seed") }

@@ -68,7 +68,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
             throw ServerAddressError("\(text) names no host")
         }
         if text.first != "[", host.contains(":") {
-            throw ServerAddressError("\(text): an IPv6 address stands in brackets, as in nats://[::1]:4222")
+            throw ServerAddressError("\(text): an IPv6 address needs brackets, as in nats://[::1]:4222")
         }
         guard !rest.isEmpty else { return (String(host), usualPort) }
         guard rest.first == ":", let port = UInt16(rest.dropFirst()), port > 0 else {

@@ -144,9 +144,9 @@ def test_the_logs_tell_that_a_node_is_gone_and_count_those_who_wait(kept, absent
         client.join(60)
     assert len(refused) >= len(group)
     for index in (0, 1):
-        lines = [line for line in log(index).splitlines() if "node node2" in line and "is gone, its lease has ended" in line]
+        lines = [line for line in log(index).splitlines() if "node node2" in line and "is gone, its lease has expired" in line]
         assert len(lines) == 1 and re.search(r"refused until \d{4}-\d\d-\d\dT[\d:.]+Z \(martlet_cluster_session_wait\)", lines[0]), lines
-    assert log(0).count("nothing is heard of node node2") == 1
+    assert log(0).count("node node2 is silent") == 1
     # One line for the first, and one for all others.
     assert log(0).count("is refused: the node that has its session, node2") == 1
     pattern = r"(\d+) more clients were refused: the node that has their sessions, node2"
@@ -187,4 +187,4 @@ def test_without_a_majority_of_the_servers_all_clients_are_disconnected_and_come
     wire.close()
     # That the others' leases had ended too is no news of a node that is gone.
     for node, log in zip(kept.nodes, logs):
-        assert "is gone, its lease has ended" not in node.broker.log[log:]
+        assert "is gone, its lease has expired" not in node.broker.log[log:]

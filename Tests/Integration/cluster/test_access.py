@@ -115,7 +115,7 @@ def members(program, tmp_path_factory):
             member.start()
             if member is made[0]:
                 # While the servers choose their leaders, what it brings is offered again and again.
-                wait_until(lambda: "is what all nodes share from now on" in made[0].log, "the first node has brought its own", 3 * PATIENCE)
+                wait_until(lambda: "from now on all nodes share the dynamic security" in made[0].log, "the first node has brought its own", 3 * PATIENCE)
             wait_until(lambda member=member: member.code("first", "first") == 0, f"{member.node.name} goes by what is shared", 3 * PATIENCE)
         yield made
     finally:
@@ -135,13 +135,13 @@ def counts(condition, what: str):
 
 def test_the_first_node_brings_its_own_and_others_keep_a_copy(members):
     first, second, third = members
-    assert "is what all nodes share from now on" in first.log
+    assert "from now on all nodes share the dynamic security" in first.log
     copy = Path(f"{second.file}.before-cluster")
-    assert "theirs holds from now on" in second.log and str(copy) in second.log
+    assert "theirs is used from now on" in second.log and str(copy) in second.log
     assert "second" in copy.read_text() and "second" not in second.file.read_text()
     assert second.code("second", "second") == NOT_AUTHORIZED
     # Written by another hand, the same is the same.
-    assert not Path(f"{third.file}.before-cluster").exists() and "theirs holds" not in third.log
+    assert not Path(f"{third.file}.before-cluster").exists() and "theirs is used" not in third.log
 
 
 def test_a_change_counts_on_all_nodes(members):
@@ -243,12 +243,12 @@ def alone(start_nats, program, tmp_path):
 def test_while_the_servers_are_away_nothing_is_changed(alone):
     start, nats = alone
     member = start("lonely", "first")
-    member.node.broker.wait_for_log("is what all nodes share from now on")
+    member.node.broker.wait_for_log("from now on all nodes share the dynamic security")
     boss = Administrator(member)
     nats.kill()
     wait_until(lambda: member.node.get("/readyz")[0] == 503, "the loss is known")
     error = boss.do(command="createClient", username="anna")
-    assert "The change is not made: the cluster cannot be reached" in error
+    assert "Nothing was changed: the cluster cannot be reached" in error
     assert boss.do(command="getClient", username="anna") == "Client not found"
     status, text = member.api("POST", "bans", {"as": "clientid", "who": "victim"})
     assert status == 503 and "Nothing is changed: the cluster cannot be reached" in text and not member.bans()
@@ -273,7 +273,7 @@ def test_many_clients_are_shared_in_parts(alone):
     start, nats = alone
     names = [f"device-{number:05}" for number in range(850)]
     first = start("first", *names)
-    first.node.broker.wait_for_log("is what all nodes share from now on")
+    first.node.broker.wait_for_log("from now on all nodes share the dynamic security")
     second = start("second")
     wait_until(lambda: names[0] in second.file.read_text(), "the other node has all")
     boss = Administrator(second)

@@ -151,7 +151,7 @@ def test_a_drained_node_sends_its_clients_to_the_others(seen, wire_to):
     newcomer = wire_to(seen[0].port)
     assert newcomer.connect("newcomer")[1] == USE_ANOTHER_SERVER
     assert wire_to(seen[0].port, "mqttv311").connect("newcomer")[1] == 3
-    assert seen[0].get("/readyz")[0] == 503 and "clients are sent away" in seen[0].get("/readyz?verbose")[1]
+    assert seen[0].get("/readyz")[0] == 503 and "the broker is being drained" in seen[0].get("/readyz?verbose")[1]
     wait_until(lambda: seen[0].ask("broker")[1]["drain"]["state"] == "drained", "nobody is left")
     wait_until(lambda: [row["draining"] for row in seen[1].ask("cluster")[1]["nodes"]] == [True, False, False], "the others know")
     # It is no place for those of another one.

@@ -197,7 +197,7 @@ def test_a_megabyte_crosses_and_more_is_told(nodes, clients):
     there.publish(topic, "m" * (1 << 20))
     there.publish(topic, "after")
     assert here.receive(PUBLISH).body.endswith(b"after")
-    nodes[1].broker.wait_for_log(r"is larger than the servers take \(max_payload 1048576\)")
+    nodes[1].broker.wait_for_log(r"is larger than the servers' max_payload \(1048576\)")
     wait_until(lambda: nodes[1].metric("martlet_cluster_dropped_messages_total") >= 1, "it is counted")
 
 

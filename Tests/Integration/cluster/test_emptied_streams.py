@@ -219,7 +219,7 @@ def test_a_node_that_waits_says_for_what(start_nats, start_node):
     first.broker.hang()
     second = start_node(nats.address, name="second")
     # Until the lease of the first one is over.
-    second.broker.wait_for_log("Cluster tests: nothing is carried yet: 1 other node has not answered yet: ")
+    second.broker.wait_for_log("Cluster tests: not ready yet: 1 other node has not answered yet: ")
     assert "1 other node has not answered yet" in second.get("/readyz?verbose")[1]
     second.is_ready()
     first.broker.signal(18)

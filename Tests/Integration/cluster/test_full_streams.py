@@ -188,7 +188,7 @@ def test_full_disks_of_the_servers_are_named(program, small_servers, tmp_path, w
         wait_until(lambda: words in node.get("/readyz?verbose")[1], "health says it")
         if len(small_servers) > 1:
             # The leases fail as well, for the same reason.
-            wait_until(lambda: "this node's lease has ended" in node.broker.log, "its lease ends", 3 * PATIENCE)
+            wait_until(lambda: "this node's lease has expired" in node.broker.log, "its lease ends", 3 * PATIENCE)
         for _ in range(100):
             assert words in node.get("/readyz?verbose")[1]
         assert "there is room" not in node.broker.log

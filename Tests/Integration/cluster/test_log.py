@@ -184,7 +184,7 @@ def test_the_log_is_the_same_when_its_servers_have_been_started_again(kept, open
         except (AssertionError, OSError):
             kept.is_whole()
     assert texts and "0" not in texts, texts
-    assert not any("another one than this node has read" in node.broker.log for node in kept.nodes)
+    assert not any("not the one that this node has read" in node.broker.log for node in kept.nodes)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -230,8 +230,8 @@ def test_what_is_stored_after_servers_have_lost_the_newest_records_arrives(start
 
 
 @pytest.mark.parametrize("request_, words, lost", [
-    ("PURGE", r"\d+ records of the log's partition 0 had gone before this node has read them", True),
-    ("DELETE", r"the log's partition 0 is another one than this node has read before", False),
+    ("PURGE", r"\d+ records of the log's partition 0 were deleted before this node had read them", True),
+    ("DELETE", r"the stream of the log's partition 0 is not the one that this node has read before", False),
 ])  # fmt: skip
 def test_a_log_that_has_lost_what_a_node_has_not_read_is_told_of(start_nats, start_node, wire_to, request_, words, lost):
     nats = start_nats()

@@ -57,7 +57,7 @@ def test_another_user_counts_at_once_and_clients_stay(start_nats, start_node, wi
     client.connect("client", clean=False, properties=LASTS)
     client.subscribe("a", 1)
     said = reloads(node, "user u\nmartlet_cluster_password one", "user v\nmartlet_cluster_password two")
-    said("connecting anew, with what the configuration has now of login and TLS")
+    said("connecting again, with the new configuration of login and TLS")
     users = lambda: {connection.get("authorized_user") for connection in nats.asks("/connz?auth=1")["connections"]}  # noqa: E731
     wait_until(lambda: users() == {"v"}, "the server knows the node by its other user")
     node.is_ready()
@@ -93,5 +93,5 @@ def test_certificates_that_are_renewed_under_the_same_name_are_read(start_nats, 
     certificate.write_text(good)
     authority.issue("node", "/CN=node")
     assert certificate.read_text() != good
-    reloads(node, "martlet_cluster_certfile", "martlet_cluster_certfile")("connecting anew")
+    reloads(node, "martlet_cluster_certfile", "martlet_cluster_certfile")("connecting again")
     node.is_ready()

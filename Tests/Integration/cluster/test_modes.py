@@ -36,7 +36,7 @@ def test_a_server_that_syncs_now_and_then_where_that_is_enough(start_nats, start
     node = start_node(nats.address, f"martlet_cluster_mode replicated\n{monitors(nats)}").is_ready()
     knows(node, "replicated", "120s")
     assert node.metric("martlet_cluster_server_synced") == 0
-    assert "in the memories of a majority" in node.broker.log
+    assert "in the memory of a majority" in node.broker.log
     assert node.get("/readyz")[0] == 200
 
 
@@ -67,6 +67,6 @@ def test_nobody_knows(start_nats, start_node):
     node = start_node(nats.address, f"martlet_cluster_mode synced\nmartlet_cluster_monitors http://127.0.0.1:{reserve_port()}").is_ready()
     knows(node, None, "unknown")
     assert node.ask("cluster")[1]["servers"][0]["reason"]
-    assert "nobody knows when the server at 127.0.0.1" in node.broker.log
+    assert "it is not known when the server at 127.0.0.1" in node.broker.log
     # What is not known is no reason to stand still.
     assert node.get("/readyz")[0] == 200

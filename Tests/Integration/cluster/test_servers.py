@@ -54,7 +54,7 @@ def test_tls_on_both_sides(start_nats, start_node, authority, tmp_path):
 
 def test_tls_that_a_server_does_not_offer(start_nats, start_node):
     node = start_node(start_nats().address, "martlet_cluster_tls true")
-    not_ready(node, "TLS is wanted, and the server has none")
+    not_ready(node, "TLS is required, and the server has none")
 
 
 def test_without_a_server_new_clients_are_refused(start_node, wire_to):
@@ -134,7 +134,7 @@ def test_another_service_at_a_servers_address(start_node, greets):
         if greets:
             threading.Thread(target=lambda: listener.accept()[0].sendall(b"220 mail.example ESMTP\r\n"), daemon=True).start()
         node = start_node(f"nats://127.0.0.1:{listener.getsockname()[1]}")
-        not_ready(node, 'it is no NATS server: it begins with "220 mail.example ESMTP"' if greets else "it may be another service")
+        not_ready(node, 'it is not a NATS server: it begins with "220 mail.example ESMTP"' if greets else "it may be another service")
 
 
 @pytest.mark.parametrize("denied", ["subscribe", "publish"])
@@ -150,7 +150,7 @@ def test_a_node_that_lacks_a_permission_is_not_ready(start_nats, start_node, wir
     else:
         wire_to(other.port).connect()
         wire.publish("a", "x")
-    not_ready(node, "the servers refuse this node what it needs: Permissions Violation for ")
+    not_ready(node, "the servers refuse a permission that this node needs: Permissions Violation for ")
     node.broker.wait_for_log("Permissions Violation for .* to \"martlet.tests.t")
     assert other.get("/readyz")[0] == 200
 
@@ -212,7 +212,7 @@ def test_what_is_wrong_is_told_at_the_start(program, tmp_path, lines, words):
 
 def test_what_is_carried_is_told_at_the_start(start_nats, start_node):
     node = start_node(start_nats().address).is_ready()
-    node.broker.wait_for_log("Cluster tests, node single: messages are carried .* This node has its own sessions")
+    node.broker.wait_for_log("Cluster tests, node single: messages go to the subscribers of all nodes.* This node has its own sessions")
 
 
 def test_a_node_with_another_number_of_partitions_stays_out(start_nats, start_node):
@@ -226,7 +226,7 @@ def test_a_node_with_another_number_of_partitions_stays_out(start_nats, start_no
 @pytest.mark.parametrize("lines, words", [
     ("martlet_cluster_servers http://127.0.0.1:4222", "nats:// nor tls://"),
     ("martlet_cluster_servers nats://127.0.0.1:99999", "port"),
-    ("martlet_cluster_servers nats://u:p@127.0.0.1:4222", "holds no login"),
+    ("martlet_cluster_servers nats://u:p@127.0.0.1:4222", "must not contain a login"),
     ("martlet_cluster_servers nats://127.0.0.1:4222\nmartlet_cluster_nkey_file /nowhere", "/nowhere"),
     ("martlet_cluster_servers tls://127.0.0.1:4222\nmartlet_cluster_cafile /nowhere", "/nowhere"),
 ])  # fmt: skip

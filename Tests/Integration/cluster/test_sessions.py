@@ -394,7 +394,7 @@ def test_without_the_node_that_keeps_it_a_session_is_taken_up_from_what_the_clus
         is_waited_for(kept.nodes[0], name)
         receiver, present = open_to(0, name)
         assert present
-        kept.nodes[0].broker.wait_for_log(f"session of client {name} is taken up by claim")
+        kept.nodes[0].broker.wait_for_log(f"session of client {name} is restored by claim")
         receiver.subscribe(f"{topic}/new", 1)
     finally:
         kept.nodes[2].broker.restart()

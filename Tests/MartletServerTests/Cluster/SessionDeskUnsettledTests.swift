@@ -119,7 +119,7 @@ import Testing
                     SessionClaim(identifier: PlayedDesk.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
             node.run(ticks: 1)
             for case .failed(_, let words, let isTold) in node.take(ticks: 0) {
-                #expect(words.contains("is away, and is waited for"))
+                #expect(words.contains("is not there; it is waited for"))
                 told.append(isTold)
             }
         }

@@ -247,8 +247,8 @@ final class LogReplay {
             guard count > 0 else { return }
             lost += count
             tell(
-                "\(count) records of the log's partition \(partition) had gone before they were read for sessions that came from "
-                    + "other nodes: these lack what stood in them")
+                "\(count) records of the log's partition \(partition) were deleted before they were read for sessions that came from "
+                    + "other nodes: their messages are missing from these sessions")
         case .caughtUp:
             finish(scan.log.caughtUp())
             if !scan.log.wants.isEmpty { scan.stream?.restart(from: scan.log.position + 1, now: now) }

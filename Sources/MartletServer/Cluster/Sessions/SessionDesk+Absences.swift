@@ -9,11 +9,11 @@ extension SessionDesk {
     func prospect(of gone: NodeID) -> String {
         let until = awaitedUntil(gone.store)
         guard until > now else {
-            return "sessions of its clients that come here are taken up from what the cluster has of them"
+            return "sessions of its clients that connect here are restored from the cluster's copy"
         }
         return
-            "clients that come here for sessions which it has are refused until \(clockTime(until)) (martlet_cluster_session_wait); "
-            + "if it is not back by then, the sessions are taken up from what the cluster has of them"
+            "clients that connect here and have their session there are refused until \(clockTime(until)) "
+            + "(martlet_cluster_session_wait); if it is not back by then, their sessions are restored from the cluster's copy"
     }
 
     /// When clients wait no more for a node that is missed.
@@ -25,10 +25,10 @@ extension SessionDesk {
     func tellAwaited() {
         for (node, count) in awaited.due(now: now) {
             let until = awaitedUntil(node.store)
-            let end = until > now ? ", and is waited for until \(clockTime(until))" : ""
+            let end = until > now ? "; it is waited for until \(clockTime(until))" : ""
             log(
                 .warning,
-                "\(count) more \(count == 1 ? "client was" : "clients were") refused: the node that has their sessions, \(shownName(node)), was away\(end)."
+                "\(count) more \(count == 1 ? "client was" : "clients were") refused: the node that has their sessions, \(shownName(node)), was not there\(end)."
             )
         }
     }

@@ -85,7 +85,7 @@ extension SessionDesk {
         let fate = visit.offers[missing.store] == nil ? "is gone" : "has nothing of it"
         log(
             .notice,
-            "the session of client \(Self.name(session)) is taken up by claim \(epoch) from what the cluster has stored by claim "
+            "the session of client \(Self.name(session)) is restored by claim \(epoch) from what the cluster has stored by claim "
                 + "\(saved.epoch): the node that kept it, \(shownName(missing)), \(fate).")
         post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
@@ -232,7 +232,7 @@ extension SessionDesk {
         for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             guard let visit = visits[session] else { continue }
             if let missing = visit.awaits {
-                giveUp(session, visit, "the node that has its session, \(shownName(missing)), is away, and is waited for")
+                giveUp(session, visit, "the node that has its session, \(shownName(missing)), is not there; it is waited for")
                 continue
             }
             switch (visit.stage, visit.wills) {
@@ -262,7 +262,7 @@ extension SessionDesk {
             if let last = visit.previous?.keepers[0].node, last.store != node.store, visit.offers[last.store] == nil {
                 "the node that keeps its session (\(last)) does not answer, and has not ended"
             } else {
-                "the servers do not answer what becomes of its session"
+                "the servers do not answer who has its session"
             }
         case .fetching(let fetch): "the node that has kept its session (\(fetch.source)) does not give it"
         case .replaying: "the log does not answer"

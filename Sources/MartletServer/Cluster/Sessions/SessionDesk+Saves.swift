@@ -74,8 +74,8 @@ extension SessionDesk {
         unsavable.insert(session)
         log(
             .warning,
-            "the session of client \(Self.name(session)) has subscriptions or a will of \(count) bytes, more than the \(bytesMax) that the "
-                + "servers take of it (max_payload): that is lost if its node is gone for good.")
+            "the session of client \(Self.name(session)) has subscriptions or a will of \(count) bytes, more than the servers' max_payload "
+                + "(\(bytesMax)): they are lost if its node is gone for good.")
     }
 
     /// It stands in the record.
@@ -100,7 +100,7 @@ extension SessionDesk {
     func takeRefused() {
         for (session, number) in records.takeRefused() where keeper?.refused(session, number: number) == true {
             if let visit = visits[session] {
-                giveUp(session, visit, "its session's record is larger than the servers take (max_payload)")
+                giveUp(session, visit, "its session's record is larger than the servers' max_payload")
             }
             if left.isHandling(session) {
                 keeper?.release(session)

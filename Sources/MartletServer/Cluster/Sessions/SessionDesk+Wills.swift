@@ -101,7 +101,7 @@ extension SessionDesk {
             change(job) { $0.token = token }
         } catch {
             guard case .tooLarge(let bytesMax) = error else { return willRetries.append(job.key.session) }
-            refused(job, "\(request.payload.count) bytes are more than the servers take (max_payload \(bytesMax))")
+            refused(job, "\(request.payload.count) bytes are more than the servers' max_payload (\(bytesMax))")
         }
     }
 

@@ -237,7 +237,7 @@ final class SessionDesk {
         }
         visits = [:]
         guard plan.detached == .refuse else { return }
-        log(.warning, "this node's lease has ended: its clients are disconnected, for other nodes may serve them now.")
+        log(.warning, "this node's lease has expired: its clients are disconnected, because other nodes may serve them now.")
         for shard in loop.loops.indices { post(.fence("the cluster cannot be reached"), to: shard) }
     }
 

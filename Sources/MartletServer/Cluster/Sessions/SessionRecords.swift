@@ -120,7 +120,7 @@ final class SessionRecords {
             } catch {
                 if case .tooLarge(let bytesMax) = error {
                     tell(
-                        "a session's record of \(request.payload.count) bytes is larger than the servers take (max_payload \(bytesMax))"
+                        "a session's record of \(request.payload.count) bytes is larger than the servers' max_payload (\(bytesMax))"
                     )
                     if case .write(let session, _, _, let number) = waiting[head] { tooLarge.append((session, number)) }
                     head += 1
@@ -217,7 +217,7 @@ final class SessionRecords {
                 if error.lacksRoom {
                     refused("KV_\(bucket)", error)
                 } else if !error.isConflict, !error.isPassing {
-                    tell("the stream KV_\(bucket) does not take a record: \(error)")
+                    tell("a record could not be stored in the stream KV_\(bucket): \(error)")
                 }
                 return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
             case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)
