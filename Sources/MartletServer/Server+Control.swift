@@ -47,12 +47,12 @@ extension Server {
     func stop() {
         isStopping = true
         manager.stopping()
-        log.write(.notice, "Saying goodbye to all clients; a second signal ends at once.")
+        log.write(.notice, "Stopping: disconnecting all clients; a second signal stops at once.")
         tellLoops(.stop(Farewell(loops: loops.count)))
     }
 
     private func stopAtOnce(_ signal: Int32) {
-        log.write(.notice, "Second signal: ending at once.")
+        log.write(.notice, "Second signal: stopping at once.")
         log.end(within: 200)
         identifierFile?.remove()
         _exit(128 + signal)
@@ -61,7 +61,7 @@ extension Server {
     private func stopOverdue() {
         log.write(
             .error,
-            "Error: The end has taken \(Limits.stopMillisecondsMax / 1000) s, most likely because the store's disk does not answer. Ending "
+            "Error: Stopping has taken \(Limits.stopMillisecondsMax / 1000) s, most likely because the store's disk does not answer. Stopping "
                 + "without it; what was acknowledged is kept.")
         log.end(within: 200)
         identifierFile?.remove()
@@ -80,7 +80,7 @@ extension Server {
     private func reopenLogs() {
         log.reopen()
         auditLog.reopen()
-        log.write(.notice, "Log files are opened anew.")
+        log.write(.notice, "Log files reopened.")
     }
 
     /// Reads the configuration again and gives it to every loop. A broken one changes nothing.
@@ -105,7 +105,7 @@ extension Server {
         log.reopen()
         auditLog.reopen()
         guard let result else {
-            log.write(.notice, "There is no config file to read again.")
+            log.write(.notice, "There is no config file to reload.")
             return false
         }
         for diagnostic in result.diagnostics {
@@ -149,7 +149,7 @@ extension Server {
             if clusterPlan != nil, keepers.keepers.count > opened {
                 log.write(
                     .warning,
-                    "Warning: the nodes of the cluster do not share dynamic security that a reload has begun before the next start."
+                    "Warning: dynamic security that a reload has switched on is shared with the other nodes only after a restart."
                 )
             }
             return try SecurityTables(reading: configuration, workers: workers, directories: keepers.directories)

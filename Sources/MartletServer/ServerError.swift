@@ -54,8 +54,8 @@ public enum ServerError: Error, CustomStringConvertible {
         case .store(let error): "\(error)"
         case .storeDirectory(let path, let reason): "\(path) cannot be used: \(reason)"
         case .mosquittoDatabase(let path, let reason):
-            "\(path) cannot be taken over: \(reason). Move it away, or name another persistence_file, to start without it"
-        case .daemon(let number): "Unable to go on in the background: \(Self.reason(number))."
+            "\(path) cannot be imported: \(reason). Move it away, or name another persistence_file, to start without it"
+        case .daemon(let number): "Unable to run in the background: \(Self.reason(number))."
         }
     }
 

@@ -168,7 +168,7 @@ import Testing
         try house.order(.add(Self.section), "n")
         #expect(
             try house.order(.change([("martlet_bridge_connections", ["2"])]), "n").hasPrefix(
-                "wrong: martlet_bridge_connections: it is 1 as long as the broker runs or the bridge is not removed"))
+                "wrong: martlet_bridge_connections: it stays 1 until the broker is restarted or the bridge is removed"))
         #expect(try house.order(.change([("martlet_bridge_connections", ["2"]), ("clientid", ["new"])]), "n") == "done")
         #expect(house.desk.rows["n"]?.plan?.connectionCount == 2, "it has other sessions")
     }
@@ -236,8 +236,11 @@ import Testing
             ),
             (.add([("address", ["h"]), ("local_clientid", ["one"])]), "m", "wrong: local_clientid: one is that of bridge f too."),
             (.add([("address", ["h"]), ("bridge_cafile", ["/nowhere"])]), "m", "wrong: "),
-            (.change([("topic", ["b"])]), "f", "conflict: It stands in m.conf line 1, and is changed there; a reload makes it so."),
-            (.remove, "f", "conflict: It stands in m.conf line 1, and is removed there; a reload makes it so."),
+            (
+                .change([("topic", ["b"])]), "f",
+                "conflict: It is defined in m.conf line 1, and is changed there; reload the configuration afterwards."
+            ),
+            (.remove, "f", "conflict: It is defined in m.conf line 1, and is removed there; reload the configuration afterwards."),
             (.remove, "nobody", "not found"), (.pause, "nobody", "not found"),
         ]
         for (order, name, words) in wrong {
@@ -292,7 +295,7 @@ import Testing
         try FileReplacement.write(Array("junk".utf8), to: path)
         try house.restart(Self.file)
         #expect(house.letters() == ["run f"])
-        #expect(try house.order(.add(Self.section), "m").hasPrefix("not kept: \(path) is no JSON: "))
+        #expect(try house.order(.add(Self.section), "m").hasPrefix("not kept: \(path) is not JSON: "))
         #expect(house.letters().isEmpty && house.directory.text(of: "martlet-bridges.json") == "junk")
     }
 }

@@ -122,6 +122,7 @@ import Testing
         #expect(budget.loopCount(asked: 1000) == 64)
         #expect(budget.remark(asked: 5) == nil)
         #expect(
-            budget.remark(asked: nil) == "The control group may use 1.50 of 8 processors: event loops are chosen for 2.")
+            budget.remark(asked: nil)
+                == "The control group may use 1.50 of 8 processors: the number of event loops is chosen for 2.")
     }
 }

@@ -131,8 +131,8 @@ final class BanDesk {
     /// For whom alone a ban is, as a sentence of the log.
     private static func scope(_ target: BanTarget) -> String {
         guard let scope = target.scope else { return "" }
-        let user = scope.user.map { "user '\(LoggedText($0.bytes))'" } ?? "who has no user name"
-        return " It is for \(user) from \(LoggedText(scope.party.utf8)) alone."
+        let user = scope.user.map { "user '\(LoggedText($0.bytes))'" } ?? "clients without a user name"
+        return " It applies only to \(user) from \(LoggedText(scope.party.utf8))."
     }
 
     /// Tells once that the broker's own bans give way to one another.
@@ -140,12 +140,12 @@ final class BanDesk {
         guard hasGivenWay, !isFullTold else { return }
         isFullTold = true
         log.write(
-            .warning, "Warning: \(ban.by) has made as many bans as may be; the oldest ones of it give way until some end.")
+            .warning, "Warning: \(ban.by) has reached its maximum number of bans; its oldest bans are removed for new ones.")
     }
 
     private func remove(_ target: BanTarget, by who: String) {
         guard let ban = list.remove(target) else { return }
-        log.write(.notice, "Banned no more: \(target.kind.rawValue) \(LoggedText(target.who.utf8)), lifted by \(who).")
+        log.write(.notice, "Ban removed: \(target.kind.rawValue) \(LoggedText(target.who.utf8)), by \(who).")
         tell?(ban, .lifted)
     }
 
@@ -160,7 +160,7 @@ final class BanDesk {
         guard !expired.isEmpty else { return }
         isFullTold = false
         for ban in expired {
-            log.write(.notice, "Banned no more: \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)), the time is over.")
+            log.write(.notice, "Ban expired: \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)).")
             tell?(ban, .expired)
         }
         spread {}

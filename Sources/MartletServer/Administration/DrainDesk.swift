@@ -53,11 +53,11 @@ final class DrainDesk: AlarmHandler {
         isCounting = false
         status = DrainStatus(order: order, since: status?.since ?? now, connectionsLeft: left, isDone: false)
         renewNotice()
-        let place = status.map { $0.places.isEmpty ? "" : ", to \(LoggedText($0.places.joined(separator: " ").utf8))" } ?? ""
+        let place =
+            status.map { $0.places.isEmpty ? "" : " and sent to \(LoggedText($0.places.joined(separator: " ").utf8))" } ?? ""
         log.write(
             .notice,
-            "Draining: nobody is let in, and \(left == 1 ? "1 client is" : "\(left) clients are") sent away\(place), \(order.perSecond) a second."
-        )
+            "Draining: new connections are refused, and \(left == 1 ? "1 client is" : "\(left) clients are") disconnected\(place), \(order.perSecond) a second.")
         credit = 1000
         stepAt = events.nowMilliseconds
         events.setAlarm(at: stepAt, for: self)
@@ -70,7 +70,7 @@ final class DrainDesk: AlarmHandler {
         notice = nil
         run += 1
         events.cancelAlarm(for: self)
-        log.write(.notice, "Draining is over: clients are let in again.")
+        log.write(.notice, "Draining is over: connections are accepted again.")
         for mailbox in mailboxes { mailbox.post(.drain(nil)) }
     }
 

@@ -94,7 +94,7 @@ final class BridgeDesk {
                 unreadable = "\(path) \(error)"
                 log.write(
                     .error,
-                    "Error: \(path) \(error). The bridges that administrators have added do not run; mend the file or remove it, and start "
+                    "Error: \(path) \(error). The bridges that administrators have added do not run; repair or remove the file, and start "
                         + "the broker again.")
             }
         }
@@ -134,7 +134,8 @@ final class BridgeDesk {
             let place = places.opening(ofBridge: section.name).map { "\($0.file) line \($0.line)" } ?? "the configuration"
             log.write(
                 .warning,
-                "Warning: Bridge \(section.name) stands in \(place) now; what administrators had made of that name is given up.")
+                "Warning: Bridge \(section.name) is defined in \(place) now; the bridge of that name that an administrator had added is removed."
+            )
         }
         if !taken.isEmpty {
             memory.sections.removeAll { taken.contains($0) }
@@ -210,8 +211,8 @@ final class BridgeDesk {
         kept.connectionCount = count
         log.write(
             .warning,
-            "Warning: Bridge \(name) has \(count) connections as before: \(messages) messages wait for them. A start at which none waits makes "
-                + "martlet_bridge_connections \(plan.connectionCount) of it.")
+            "Warning: Bridge \(name) keeps its \(count) connections: \(messages) messages are queued for them. martlet_bridge_connections "
+                + "\(plan.connectionCount) takes effect at a start without queued messages.")
         rows[name]?.plan = kept
         connectionCounts[plan.settings.localClientIdentifier] = count
         letters = letters.map { letter, old in
@@ -240,7 +241,7 @@ final class BridgeDesk {
             guard rows[name] == nil else { return .conflict("There is a bridge of this name.") }
             guard memory.sections.count < Limits.addedBridgesMax else {
                 return .conflict(
-                    "There are \(Limits.addedBridgesMax) bridges beside those of the configuration, as many as may be.")
+                    "There are \(Limits.addedBridgesMax) bridges besides those of the configuration, the maximum.")
             }
             return set(settings, name, nil, configuration)
         }
@@ -267,7 +268,7 @@ final class BridgeDesk {
 
     private static func standsInFile(_ name: String, _ places: ConfigurationPlaces, _ what: String) -> BridgeOrderOutcome {
         let place = places.opening(ofBridge: name).map { "in \($0.file) line \($0.line)" } ?? "in the configuration"
-        return .conflict("It stands \(place), and is \(what) there; a reload makes it so.")
+        return .conflict("It is defined \(place), and is \(what) there; reload the configuration afterwards.")
     }
 
     private func setPaused(_ isPaused: Bool, _ name: String, _ row: Row) -> BridgeOrderOutcome {
@@ -296,8 +297,8 @@ final class BridgeDesk {
             let count = old?.row.plan.flatMap { Self.isSameClient(plan, $0) ? $0.connectionCount : nil }
             if let count, count != plan.connectionCount {
                 return .wrong([
-                    "martlet_bridge_connections: it is \(count) as long as the broker runs or the bridge is not removed, for another number "
-                        + "deals topics to other queues."
+                    "martlet_bridge_connections: it stays \(count) until the broker is restarted or the bridge is removed, because another "
+                        + "number divides the topics differently."
                 ])
             }
             return keeping { memory in
@@ -373,12 +374,12 @@ final class BridgeDesk {
         var changed = memory
         change(&changed)
         if let path, changed != memory {
-            if let unreadable { return .notKept("\(unreadable). Mend the file or remove it, and start the broker again.") }
+            if let unreadable { return .notKept("\(unreadable). Repair or remove the file, and start the broker again.") }
             do throws(BridgeMemory.Failure) {
                 try changed.write(to: path)
             } catch {
                 log.write(.error, "Error: \(path) \(error).")
-                return .notKept("What is to be kept of bridges could not be written; the log says why.")
+                return .notKept("The bridges could not be saved; the log says why.")
             }
         }
         memory = changed

@@ -50,7 +50,7 @@ struct BridgeMemory: Equatable {
         do throws(JSONError) {
             value = try JSONValue(reading: bytes)
         } catch {
-            throw Failure(description: "is no JSON: \(error)")
+            throw Failure(description: "is not JSON: \(error)")
         }
         guard let bridges = value.object?["bridges"]?.array, let paused = value.object?["paused"]?.array else {
             throw Failure(description: "has no lists of bridges and of those that are paused")
@@ -67,7 +67,7 @@ struct BridgeMemory: Equatable {
                 }
                 sections.append(section)
             } catch {
-                throw Failure(description: "has a bridge \(name) that cannot be: \(error)")
+                throw Failure(description: "has an invalid bridge \(name): \(error)")
             }
         }
     }

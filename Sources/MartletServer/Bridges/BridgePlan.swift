@@ -173,7 +173,7 @@ struct BridgePlan: Sendable {
         settings.notifiesLocallyOnly = bridge.notifiesLocallyOnly
         if let topic = bridge.notificationTopic {
             guard let name = TopicName(topic) else {
-                throw .bridge(name: bridge.name, reason: "notification_topic \(topic) is no topic name")
+                throw .bridge(name: bridge.name, reason: "notification_topic \(topic) is not a topic name")
             }
             settings.notificationTopic = name
         }
@@ -191,7 +191,7 @@ struct BridgePlan: Sendable {
         let text = address.description
         if case .unix(let path) = address.transport {
             guard SocketAddress.unix(path: path) != nil else {
-                throw .bridge(name: bridge.name, reason: "the socket's path \(path) has to have 1 to 107 bytes")
+                throw .bridge(name: bridge.name, reason: "the socket's path \(path) must have 1 to 107 bytes")
             }
             return Place(target: .path(path), layers: ClientLayers(), text: text)
         }

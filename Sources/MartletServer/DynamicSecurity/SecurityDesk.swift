@@ -190,7 +190,7 @@ extension SecurityDesk {
             if let complaint { log.write(.error, "Error: Dynamic security is changed, and not saved: \(complaint).") }
             finish(job, answer)
         case .again: perform()
-        case .refused(let reason): finish(job, proposal.answer(failure: "The change is not made: \(reason)"))
+        case .refused(let reason): finish(job, proposal.answer(failure: "Nothing was changed: \(reason)"))
         }
     }
 

@@ -55,8 +55,8 @@ final class SecurityKeepers {
             guard keeper.isWrittenByOthers else { continue }
             log.write(
                 .warning,
-                "Warning: plugin_opt_config_file \(path): somebody else has written the file, which a running broker does not read again. "
-                    + "Start it again to go by it; the next command that changes something puts what the broker knows in its place."
+                "Warning: plugin_opt_config_file \(path): the file was changed by another program, and a running broker does not read it again. "
+                    + "Restart the broker to use it; the next command that changes something overwrites it."
             )
         }
     }
@@ -64,7 +64,7 @@ final class SecurityKeepers {
     /// Why nothing can be saved to a file, with what to type; nil when it can.
     static func warning(onSaving path: String) -> String? {
         SecurityKeeper.obstacle(toSaving: path).map {
-            "dynamic security cannot be changed, for no change can be saved: \($0.advice())."
+            "dynamic security cannot be changed, because no change can be saved: \($0.advice())."
         }
     }
 
@@ -78,7 +78,7 @@ final class SecurityKeepers {
                 if access(path, F_OK) != 0, errno == ENOENT {
                     _ = try FirstPasswords(security)
                     if let obstacle = FileAccess.obstacle(toWriting: path) {
-                        throw SecurityFileError(file: path, message: "cannot be made: \(obstacle.advice()).")
+                        throw SecurityFileError(file: path, message: "cannot be created: \(obstacle.advice()).")
                     }
                 } else {
                     _ = try SecurityKeeper.model(readingFrom: path)
@@ -105,7 +105,7 @@ final class SecurityKeepers {
         log.write(.information, "  \(passwords.origin.sentence(path))")
         let hash = Self.hashing(general)
         guard hash(passwords.clients.admin) != nil else {
-            throw SecurityFileError(file: path, message: "cannot be made: there is no memory to hash its first password.")
+            throw SecurityFileError(file: path, message: "cannot be created: there is no memory to hash its first password.")
         }
         let owner = Privileges.successor(named: general.userName)
         // What somebody has put there meanwhile is not followed.
@@ -162,7 +162,8 @@ struct FirstPasswords {
             guard password.utf8.count >= Limits.firstPasswordBytesMin else {
                 throw SecurityFileError(
                     file: security.dynamicSecurityFile ?? "",
-                    message: "is not made: MOSQUITTO_DYNSEC_PASSWORD must be at least \(Limits.firstPasswordBytesMin) characters.")
+                    message:
+                        "is not created: MOSQUITTO_DYNSEC_PASSWORD must be at least \(Limits.firstPasswordBytesMin) characters.")
             }
             (origin, clients) = (.environment, .init(admin: password, demonstration: nil))
         } else {

@@ -58,7 +58,8 @@ extension Server {
                 noteAnswered(message)
                 log.write(
                     .warning,
-                    "Warning: \(message.topic): too many requests wait; one of \(message.clientIdentifier) is not performed.")
+                    "Warning: \(message.topic): too many requests wait; a request of \(message.clientIdentifier) is not carried out."
+                )
             }
         }
     }

@@ -68,7 +68,7 @@ final class SharedSecurity {
             return .made
         case .conflict:
             // What was there came before this, and may still be being read.
-            if revision == base, reading == nil { return .refused("what another node has made of it cannot be taken over") }
+            if revision == base, reading == nil { return .refused("the change of another node cannot be read") }
             return attempts < Limits.securityAttemptsMax ? .again : .refused("other nodes change it too often")
         case .refused(let reason): return .refused(reason)
         }
@@ -81,7 +81,7 @@ final class SharedSecurity {
         switch verdict {
         case .stored(let number):
             revision = number
-            log.write(.notice, "Cluster: dynamic security of \(keeper.path) is what all nodes share from now on.")
+            log.write(.notice, "Cluster: from now on all nodes share the dynamic security of \(keeper.path).")
             join()
         case .conflict: return
         case .refused(let reason): log.write(.warning, "Warning: dynamic security could not be given to the cluster: \(reason).")
@@ -119,7 +119,7 @@ final class SharedSecurity {
         switch result {
         case .success(let model): takeOver(model, number)
         case .failure(let complaint):
-            log.write(.error, "Error: Cluster: the dynamic security that the nodes share \(complaint) This node goes by its own.")
+            log.write(.error, "Error: Cluster: the dynamic security that the nodes share \(complaint) This node uses its own.")
         }
     }
 
@@ -136,8 +136,8 @@ final class SharedSecurity {
             guard let copy = keepCopy() else { return }
             log.write(
                 .warning,
-                "Warning: Cluster: the nodes share another dynamic security than \(keeper.path) has: theirs holds from now on, and what the file "
-                    + "had is in \(copy).")
+                "Warning: Cluster: the nodes share another dynamic security than \(keeper.path): theirs is used from now on, and a copy of the "
+                    + "file is in \(copy).")
         }
         let (changes, complaint) = keeper.adopt(model)
         revision = number
@@ -153,7 +153,7 @@ final class SharedSecurity {
         let names = (1...Limits.securityCopiesMax).lazy.map { "\(self.keeper.path).before-cluster" + ($0 == 1 ? "" : "-\($0)") }
         guard let path = names.first(where: { access($0, F_OK) != 0 }) else {
             log.write(
-                .error, "Error: Cluster: there are too many copies \(keeper.path).before-cluster: this node goes by its own file.")
+                .error, "Error: Cluster: there are too many copies \(keeper.path).before-cluster: this node uses its own file.")
             return nil
         }
         do throws(FileReplacement.Failure) {
@@ -161,7 +161,7 @@ final class SharedSecurity {
             return path
         } catch {
             log.write(
-                .error, "Error: Cluster: no copy of \(keeper.path) can be kept, \(path) \(error): this node goes by its own file.")
+                .error, "Error: Cluster: no copy of \(keeper.path) can be kept, \(path) \(error): this node uses its own file.")
             return nil
         }
     }

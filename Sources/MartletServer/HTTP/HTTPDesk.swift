@@ -117,7 +117,7 @@ extension HTTPDesk {
             case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.find(exchange)
             case .accepted, .refused: self?.answer(exchange, Self.notAuthorised)
             case .busy:
-                var response = HTTPResponse.text("Too many logins wait.\n", status: .serviceUnavailable)
+                var response = HTTPResponse.text("Too many logins are waiting.\n", status: .serviceUnavailable)
                 response.fields.append("Retry-After", "1")
                 self?.answer(exchange, response)
             }
@@ -147,7 +147,7 @@ extension HTTPDesk {
         case "systree":
             count { [weak self] sum in
                 guard let self, let sum else {
-                    return exchange.answer(.text("The broker ends.\n", status: .serviceUnavailable))
+                    return exchange.answer(.text("The broker is stopping.\n", status: .serviceUnavailable))
                 }
                 answer(
                     exchange,

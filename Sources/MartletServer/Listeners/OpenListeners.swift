@@ -24,7 +24,7 @@ struct OpenListeners {
             try open(listener, policy, configuration, keyLogFile, log)
         }
         for address in inherited.unusedAddresses {
-            log.write(.warning, "Warning: The service manager's socket \(address) belongs to no listener of the config.")
+            log.write(.warning, "Warning: The service manager's socket \(address) belongs to no listener of the configuration.")
         }
     }
 

@@ -53,7 +53,7 @@ public final class Log: Sendable {
 
     /// Opens the files anew, which somebody has moved away.
     func reopen() {
-        for error in writer.reopen() { write(.error, "\(error) The log goes on where it was.") }
+        for error in writer.reopen() { write(.error, "\(error) The log file in use stays open.") }
     }
 
     /// Makes the files belong to the user that the broker becomes.

@@ -24,7 +24,7 @@ enum DoorRefusal: Equatable {
         case .tooFast(_, isNews: false): nil
         case .banned: "Client connection from \(peer) denied: banned."
         case .untrustedProxy:
-            "Connection from \(peer) denied: no PROXY header is believed from there. If it is your proxy, add its address to "
+            "Connection from \(peer) denied: it is not a trusted proxy. If it is your proxy, add its address to "
                 + "martlet_proxy_trusted."
         }
     }

@@ -41,7 +41,7 @@ struct ProcessorBudget: Equatable {
         guard asked ?? 0 == 0, usable < processors, let quota else { return nil }
         let hundredths = Int((quota * 100).rounded())
         let share = "\(hundredths / 100).\(hundredths / 10 % 10)\(hundredths % 10)"
-        return "The control group may use \(share) of \(processors) processors: event loops are chosen for \(usable)."
+        return "The control group may use \(share) of \(processors) processors: the number of event loops is chosen for \(usable)."
     }
 }
 

@@ -36,7 +36,7 @@ extension ShardLoop {
             return
         }
         guard let channel = layers.channel(on: socket, workspace: workspace) else {
-            log.write(.error, "Error: Out of memory for TLS; \(peer) is turned away.")
+            log.write(.error, "Error: Out of memory for TLS; the connection from \(peer) is closed.")
             socket.close()
             door.leave(listener: policy)
             return
@@ -375,7 +375,7 @@ extension ShardLoop {
         case .paused(let error):
             log.write(.warning, "Warning: Unable to accept new connections: \(error). Trying again every 100 ms.")
         case .resumed(let count):
-            log.write(.notice, "Accepting connections again; \(count) were turned away.")
+            log.write(.notice, "Accepting connections again; \(count) were refused.")
         }
     }
 

@@ -36,7 +36,7 @@ struct MosquittoTakeover {
         let present = present
         guard let path = present.first else { return }
         if present.count > 1 {
-            log.write(.warning, "Warning: What mosquitto kept in \(present[1]) is not taken over: \(path) is.")
+            log.write(.warning, "Warning: \(present[1]) of mosquitto is not imported, because \(path) is.")
         }
         let database = try read(path)
         let rows = MosquittoImport(of: database, listenerPorts: listenerPorts)
@@ -94,11 +94,11 @@ struct MosquittoTakeover {
     private func tell(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ path: String, _ log: Log) {
         log.write(
             .notice,
-            "Took over \(path) from mosquitto: \(CountedNoun.text(counts.sessions, "session")), "
+            "Imported \(path) of mosquitto: \(CountedNoun.text(counts.sessions, "session")), "
                 + "\(CountedNoun.text(counts.subscriptions, "subscription")), \(counts.queuedMessages) queued and "
                 + "\(CountedNoun.text(counts.retainedMessages, "retained message")).")
         if !database.wasWrittenAtEnd {
-            log.write(.warning, "Warning: mosquitto was running when it wrote \(path). What came later is not in it.")
+            log.write(.warning, "Warning: mosquitto was running when it wrote \(path). Later changes are not in it.")
         }
     }
 }

@@ -92,7 +92,7 @@ def test_ban_list_full(besiege, tmp_path):
             connection.sendall(frame(CONNECT, 0, body + text(f"made-up-{number}")))
             assert connection.recv(1)[0] == CONNACK << 4
             connection.close()
-    siege.broker.wait_for_log("Warning: martlet_flapping has made as many bans as may be; the oldest ones of it give way until some end.")
+    siege.broker.wait_for_log("Warning: martlet_flapping has reached its maximum number of bans; its oldest bans are removed for new ones.")
     wait_until(lambda: any(row["who"] == "made-up-399" for row in bans(place)), "the last one is banned")
     rows = bans(place)
     assert len(rows) == 100 and {row["by"] for row in rows} == {"martlet_flapping"}

@@ -168,7 +168,7 @@ def test_a_bridge_with_several_connections_lives_as_administrators_say(administe
     for subscriber in (at_here, at_there):
         assert sorted((message.topic, message.payload) for message in subscriber.take(18)) == wanted
     said = bridge("change", "site", "martlet_bridge_connections 2", code=1)
-    assert said.startswith("Error: martlet_bridge_connections: it is 3 as long as the broker runs or the bridge is not removed")
+    assert said.startswith("Error: martlet_bridge_connections: it stays 3 until the broker is restarted or the bridge is removed")
     bridge("pause", "site")
     for number in range(9):
         tools_for(here.port).publish(f"t/{number}", "late", qos=1)

@@ -114,7 +114,7 @@ def test_a_file_that_takes_up_a_name_has_it(managing, far):
     text = here.configuration_path.read_text()
     here.configuration_path.write_text(f"{text}\nconnection site\naddress 127.0.0.1:{far.port}\ntopic a out 1\n")
     here.signal(signal.SIGHUP)
-    here.wait_for_log(r"Warning: Bridge site stands in \S+ line \d+ now; what administrators had made of that name is given up\.")
+    here.wait_for_log(r"Warning: Bridge site is defined in \S+ line \d+ now; the bridge of that name that an administrator had added is removed\.")
     far.accept()
     is_connected(here, "site")
     assert state(bridge)["file"] == str(here.configuration_path)

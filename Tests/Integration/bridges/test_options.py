@@ -145,7 +145,7 @@ def test_once_is_once(bridge_to, far):
     far.accept()
     is_connected(here)
     far.drop()
-    here.wait_for_log(r"It does not connect again \(start_type once\)")
+    here.wait_for_log(r"With start_type once it does not connect again")
     assert far.stays_away(2.5)
 
 

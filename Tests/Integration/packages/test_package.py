@@ -124,7 +124,7 @@ def test_its_log_file_is_rotated(machine, pack):
     log = machine.root / "var/log/martlet/martlet.log"
     wait_until(lambda: log.exists() and " running on " in log.read_text(), "it writes to its log")
     machine.run("logrotate", "--force", "/etc/logrotate.d/martlet")
-    wait_until(lambda: log.exists() and "opened anew" in log.read_text(), "it goes on in a new file")
+    wait_until(lambda: log.exists() and "reopened" in log.read_text(), "it goes on in a new file")
     assert " running on " in log.with_name("martlet.log.1").read_text()
     assert log.stat().st_uid == int(machine.run("id", "--user", "martlet"))
     machine.run("systemctl", "stop", "martlet")

@@ -317,13 +317,13 @@ def test_what_cannot_be_saved_is_not_done(martlet, login, file):
     assert administrator.do(command="getRole", rolename="r") == {"command": "getRole", "error": "Role not found"}
     broker.wait_for_log("Error: Dynamic security: The change is not saved")
     broker.signal(signal.SIGHUP)
-    broker.wait_for_log("dynamic security cannot be changed, for no change can be saved: the directory")
+    broker.wait_for_log("dynamic security cannot be changed, because no change can be saved: the directory")
     (file.parent.parent / "away").rename(file.parent)
     assert administrator.do(command="createRole", rolename="r") == {"command": "createRole"}
     assert "\"r\"" in file.read_text()
     file.write_text(file.read_text().replace("\"r\"", "\"s\""))
     broker.signal(signal.SIGHUP)
-    broker.wait_for_log("somebody else has written the file, which a running broker does not read again")
+    broker.wait_for_log("the file was changed by another program, and a running broker does not read it again")
     assert administrator.do(command="getRole", rolename="r")["data"]["role"]["rolename"] == "r"
 
 

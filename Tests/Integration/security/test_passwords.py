@@ -250,7 +250,7 @@ def test_a_broken_file_on_reload_changes_nothing(program, start_broker, tmp_path
     broker = start_broker(configuration="password_file {directory}/users")
     (tmp_path / "users").write_text("anna:$9$x\n")
     broker.signal(signal.SIGHUP)
-    broker.wait_for_log(r"Error: .*users:1: the hash of the password of anna is of the unknown kind")
+    broker.wait_for_log(r"Error: .*users:1: the hash of the password of anna is of the unknown type")
     broker.wait_for_log("the broker goes on as before")
     assert answer(broker, "anna", "x") == 0
 

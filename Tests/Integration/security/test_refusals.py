@@ -49,7 +49,7 @@ def test_a_failed_login_says_who_from_where_and_why(guarded, wire_to):
     broker.wait_for_log(rf"^\d+: Login failed {place}: wrong password, user 'anna', client 'one'\.$")
     broker.wait_for_log(rf"^\d+: Login failed {place}: unknown user, user 'bob', client 'two'\.$")
     broker.wait_for_log(rf"^\d+: Login failed {place}: no password, user 'anna', client 'three'\.$")
-    broker.wait_for_log(rf"^\d+: Login failed {place}: no user name, and anonymous clients are not let in, client 'Login failed")
+    broker.wait_for_log(rf"^\d+: Login failed {place}: no user name, and anonymous clients are not allowed, client 'Login failed")
     broker.wait_for_log(r"^\d+: Client two \[127\.0\.0\.1:\d+\] disconnected: not authorised\.$")
 
 

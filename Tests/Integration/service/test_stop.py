@@ -78,7 +78,7 @@ def test_a_second_signal_ends_it_at_once(broker, program):
     broker.signal(signal.SIGTERM)
     if program.is_martlet:
         # The kernel makes one of two equal signals that wait at the same time.
-        broker.wait_for_log("Saying goodbye")
+        broker.wait_for_log("Stopping: disconnecting all clients")
     broker.signal(signal.SIGTERM)
     before = time.monotonic()
     broker.wait(5)
@@ -91,7 +91,7 @@ def test_a_signal_that_is_sent_twice_is_one(broker, wire):
     client = wire()
     client.connect("connected")
     broker.signal(signal.SIGTERM)
-    broker.wait_for_log("Saying goodbye")
+    broker.wait_for_log("Stopping: disconnecting all clients")
     broker.signal(signal.SIGINT)
     assert client.receive_end() == 0x8B
     client.close()

@@ -215,7 +215,7 @@ def test_the_first_start_takes_over_what_mosquitto_kept(start_broker, wire_to, t
     file = tmp_path / "store/old.db"
     file.write_bytes(old_file(4))
     broker = start_broker(configuration="persistence true\npersistence_location {directory}/store\npersistence_file old.db")
-    broker.wait_for_log(r"Took over .*/old\.db from mosquitto: 1 session, 1 subscription, 2 queued and 1 retained message\.")
+    broker.wait_for_log(r"Imported .*/old\.db of mosquitto: 1 sessions, 1 subscriptions, 2 queued and 1 retained messages\.")
     client = wire_to(broker.port)
     assert client.connect("client", clean=False) == (True, 0)
     assert sorted(client.receive(PUBLISH).topic for _ in range(2)) == ["a/b", "a/c"]
@@ -224,7 +224,7 @@ def test_the_first_start_takes_over_what_mosquitto_kept(start_broker, wire_to, t
     broker.stop()
     before = len(broker.log)
     broker.restart()
-    assert "Took over" not in broker.log[before:]
+    assert " of mosquitto: " not in broker.log[before:]
     assert file.read_bytes() == old_file(4)
 
 
@@ -249,7 +249,7 @@ def test_the_plug_in_for_sqlite_is_the_store_and_its_database_is_taken_over(star
     broker = start_broker(
         configuration="plugin /usr/lib/mosquitto_persist_sqlite.so\nplugin_opt_sync full\npersistence_location {directory}"
     )
-    broker.wait_for_log(r"Took over .*/mosquitto\.sqlite3 from mosquitto: 1 session, 1 subscription, 1 queued and 1 retained message\.")
+    broker.wait_for_log(r"Imported .*/mosquitto\.sqlite3 of mosquitto: 1 sessions, 1 subscriptions, 1 queued and 1 retained messages\.")
     keeper = wire_to(broker.port, "mqttv311")
     assert keeper.connect("keeper", clean=False) == (True, 0)
     assert keeper.receive(PUBLISH).body.endswith(b"first")
@@ -257,7 +257,7 @@ def test_the_plug_in_for_sqlite_is_the_store_and_its_database_is_taken_over(star
     said = len(broker.log)
     broker.restart()
     assert wire_to(broker.port, "mqttv311").connect("keeper", clean=False) == (True, 0)
-    assert "Took over" not in broker.log[said:]
+    assert " of mosquitto: " not in broker.log[said:]
     assert plug_in_file.read_bytes() == before
 
 
@@ -348,7 +348,7 @@ def test_a_store_that_is_not_there_is_told(program, tmp_path, command):
     "content, complaint",
     [
         (None, "No such file or directory."),
-        (b"", "this is no database of mosquitto's: it does not begin as one."),
+        (b"", "this is not a database of mosquitto: it does not begin like one."),
         (b"\0\xb5\0mosquitto db\0\0\0\0\0\0\0\7", "its format has version 7, and this program reads versions 3 to 6."),
         (b"\0\xb5\0mosquitto db\0\0\0\0\0\0\0\6\0\0\0\1\0\0\0\x10\0", "byte 31, in the record of the configuration: it ends too early."),
     ],
