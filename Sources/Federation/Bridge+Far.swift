@@ -97,7 +97,7 @@ extension Bridge {
             }
             return receive(firstByte, body)
         }
-        if !isLegible { fail("the other broker sends what is no packet of MQTT") }
+        if !isLegible { fail("the other broker sends something that is not MQTT") }
     }
 
     /// A packet is larger than this broker takes, of which the beginning is there. A connection that ended for it would end again as often as
@@ -105,9 +105,9 @@ extension Bridge {
     private func refuse(tooLarge firstByte: UInt8, _ body: UnsafeRawBufferPointer) {
         let topicLength = Int(body[0]) << 8 | Int(body[1])
         guard firstByte >> 4 == PacketType.publish.rawValue, let qos = QoS(rawValue: firstByte >> 1 & 3) else {
-            return fail("the other broker sends what is no packet of MQTT")
+            return fail("the other broker sends something that is not MQTT")
         }
-        warnOnce("the other broker sends a message that is larger than this broker takes. Such messages do not cross.")
+        warnOnce("the other broker sends a message that is larger than this broker takes. Such messages are not forwarded.")
         let place = 2 + topicLength
         refuse(qos, UInt16(body[place]) << 8 | UInt16(body[place + 1]), .implementationSpecificError)
     }
@@ -135,7 +135,7 @@ extension Bridge {
                     try ControlPacket.decode(firstByte: firstByte, body: body, version: settings.version, from: .server))
             }
         } catch {
-            fail("the other broker sends what is no packet of MQTT: \(error.explanation)")
+            fail("the other broker sends something that is not MQTT: \(error.explanation)")
         }
         return true
     }
@@ -164,7 +164,7 @@ extension Bridge {
         guard answer.isAccepted else {
             if hasAnnounced, answer.returnCode == .unacceptableProtocolVersion {
                 mayAnnounce = false
-                log(.connection, "Bridge \(settings.name): the other broker does not know bridges; trying without try_private.")
+                log(.connection, "Bridge \(settings.name): the other broker does not support try_private; trying without it.")
                 leave()
                 return enter(.waiting(until: now), report: .connecting)
             }
@@ -256,7 +256,7 @@ extension Bridge {
             return false
         default:
             report.droppedOut += 1
-            warnOnce("the other broker refuses messages: \(reason). They do not cross.")
+            warnOnce("the other broker refuses messages: \(reason). They are not forwarded.")
             return true
         }
     }

@@ -77,7 +77,7 @@ extension Bridge {
                 }
                 return true
             }
-            if !isLegible, local != .absent { lose("this broker sends what is no packet of MQTT") }
+            if !isLegible, local != .absent { lose("this broker sends something that is not MQTT") }
         }
         openRoom()
     }
@@ -113,7 +113,7 @@ extension Bridge {
                 receiveLocally(try ControlPacket.decode(firstByte: firstByte, body: body, version: .v5, from: .server))
             }
         } catch {
-            lose("this broker sends what is no packet of MQTT: \(error.explanation)")
+            lose("this broker sends something that is not MQTT: \(error.explanation)")
         }
     }
 
@@ -235,7 +235,7 @@ extension Bridge {
         guard !renaming.isReserved else {
             warnOnce(
                 "without its prefix, the topic of a message would begin with $ at the other broker, where such topics are not for clients. "
-                    + "Such messages do not cross.")
+                    + "Such messages are not forwarded.")
             return refuseLocally(view, .success)
         }
         renaming.withName(of: view.topic) { sendOut(view, as: $0) }
@@ -263,7 +263,7 @@ extension Bridge {
             if size > 0 { sentAliases.set(alias.number, for: name) } else { size = write(as: name, alias: nil) }
         }
         guard size > 0 else {
-            warnOnce("a message, or its topic, is larger than the other broker takes. Such messages do not cross.")
+            warnOnce("a message, or its topic, is larger than the other broker takes. Such messages are not forwarded.")
             return refuseLocally(view, .implementationSpecificError)
         }
         lastSentAt = now

@@ -21,7 +21,7 @@ extension Bridge {
         guard !renaming.isReserved else {
             warnOnce(
                 "the other broker sends a message whose topic, without its prefix, would begin with $ here, where such topics are not for "
-                    + "clients. Such messages do not cross.")
+                    + "clients. Such messages are not forwarded.")
             return refuse(view, .success)
         }
         renaming.withName(of: topic) { takeIn(view, from: topic, as: $0) }
@@ -38,7 +38,7 @@ extension Bridge {
             duplicate: view.duplicate && view.qos != .atMostOnce, bytesMax: nearPacketBytesMax, into: &localOutput)
         guard written > 0 else {
             warnOnce(
-                "the other broker sends a message that is, or whose topic is, larger than this broker takes. Such messages do not cross."
+                "the other broker sends a message that is, or whose topic is, larger than this broker takes. Such messages are not forwarded."
             )
             return refuse(view, .implementationSpecificError)
         }

@@ -302,7 +302,7 @@ public final class Bridge {
         report.failure = reason
         guard isWanted else { return enter(.stopped, report: .paused) }
         if settings.start == .once {
-            log(.warning, "Warning: Bridge \(settings.name): \(reason). It does not connect again (start_type once).")
+            log(.warning, "Warning: Bridge \(settings.name): \(reason). With start_type once it does not connect again.")
             return enter(.stopped, report: .ended)
         }
         if settings.isLazy, let connectedFor, connectedFor >= Limits.stableMilliseconds {

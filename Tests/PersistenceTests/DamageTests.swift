@@ -21,7 +21,7 @@ import Testing
         #expect(damages.map(\.description) == ["entry 512: the record is damaged"])
         #expect(
             "\(store.refusal(damages))" == """
-                \(home.path)/martlet.db is damaged; the broker does not start with part of it unasked.
+                \(home.path)/martlet.db is damaged; the broker does not start with a part of it unless it is told to.
                   entry 512: the record is damaged
                 To go on with what is intact, start the broker once with --repair: it keeps a copy of the damaged files
                 """)
@@ -40,7 +40,7 @@ import Testing
             .retained, .unreadable(SQLiteError(code: SQLITE_IOERR, systemError: EIO, message: "disk I/O error")))
         let other = StoreDamage(
             .retained, .unreadable(SQLiteError(code: SQLITE_CORRUPT, message: "database disk image is malformed")))
-        let advice = "The disk does not give back what is on it: see to the disk first, or start again; it may all be there still\n"
+        let advice = "The disk could not be read: check the disk first, or start again; the data may still be intact\n"
         #expect("\(StoreError.damaged(path: "db", [other, failing]))".contains(advice))
         #expect(!"\(StoreError.damaged(path: "db", [other]))".contains(advice))
     }

@@ -131,7 +131,7 @@ import Testing
         do {
             _ = try home.open(StoreOptions(repair: true))
         } catch {
-            #expect("\(error)" == "\(home.path)/martlet.db-mark is used by another process")
+            #expect("\(error)" == "\(home.path)/martlet.db-mark is in use by another process")
         }
         try first?.run([])
         first = nil

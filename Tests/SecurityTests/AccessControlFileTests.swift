@@ -43,12 +43,12 @@ import Testing
             error.problems.map(\.description) == [
                 "acl:1: \"user\" lacks the user's name.",
                 "acl:2: \"topic\" lacks its topic filter.",
-                "acl:4: \"some\" is no access; expected read, write, readwrite or deny before a filter that holds a space.",
-                "acl:5: \"a+\" is no topic filter: + and # have to fill a level, and # has to be the last.",
+                "acl:4: \"some\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.",
+                "acl:5: \"a+\" is not a topic filter: + and # must be a whole level, and # the last one.",
                 "acl:6: \"patern\" is not known here; expected user, topic or pattern.",
-                "acl:7: words are parted by spaces here, not by tabs.",
+                "acl:7: words are separated by spaces here, not by tabs.",
                 "acl:8: a comment has to begin at the first character of its line.",
-                "acl:10: \"a/#/b\" is no topic filter: + and # have to fill a level, and # has to be the last.",
+                "acl:10: \"a/#/b\" is not a topic filter: + and # must be a whole level, and # the last one.",
             ])
     }
 

@@ -31,12 +31,12 @@ import Testing
         }
         #expect(
             error.problems.map(\.description) == [
-                "users:2: the user anna stands in line 1 already.",
+                "users:2: the user anna is already in line 1.",
                 "users:3: the user's name is empty.",
-                "users:4: the hash of the password of bob is not one: the password seems to stand there itself; \"martlet passwd -U users\" "
+                "users:4: the hash of the password of bob is not a hash: it seems to be the password itself; \"martlet passwd -U users\" "
                     + "hashes such files.",
                 "users:5: the hash of the password of carl is missing. Set it: martlet passwd users carl.",
-                "users:6: the hash of the password of dora is of the unknown kind $9$; expected $6$, $7$ or $argon2id$. Set it anew: martlet passwd users dora.",
+                "users:6: the hash of the password of dora is of the unknown type $9$; expected $6$, $7$ or $argon2id$. Set it again: martlet passwd users dora.",
                 "users:7: this is an entry for SCRAM; name its file with martlet_scram_file.",
             ])
     }

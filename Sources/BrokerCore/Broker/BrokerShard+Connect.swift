@@ -225,7 +225,7 @@ extension BrokerShard {
             if settings.validatesPayloadFormat, will.properties.payloadFormatIndicator == 1,
                 will.payload.withUnsafeBytes(UTF8Validation.validate) != nil
             {
-                return (.payloadFormatInvalid, "the Will Payload is not the text that it says it is.")
+                return (.payloadFormatInvalid, "the Will Payload is not valid UTF-8.")
             }
             if settings.payloadBytesMax > 0, will.payload.count > settings.payloadBytesMax {
                 return (.packetTooLarge, "the Will Payload is larger than \(settings.payloadBytesMax) bytes.")

@@ -9,7 +9,7 @@ extension BrokerShard {
             // A session that was to end with its connection cannot be prolonged now (section 3.14.2.2.2).
             if session.expiryIntervalSeconds == 0, asked != 0 {
                 refuse(
-                    connection, .protocolError, because: "DISCONNECT prolongs a session that CONNECT had end with the connection.")
+                    connection, .protocolError, because: "DISCONNECT sets a Session Expiry Interval, and CONNECT had set none.")
                 return
             }
             session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)

@@ -48,7 +48,7 @@ extension BrokerShard {
             if connection.state == .connected {
                 sendDisconnect(drain.reason, to: connection, explanation: Self.drainWords, reference: nextServerReference(drain))
                 let fate = willFate(ofSentAway: connection)
-                tellDeparture(of: connection, drain.reason, "the broker sends its clients away", will: fate)
+                tellDeparture(of: connection, drain.reason, "the broker is being drained", will: fate)
                 detach(connection, will: fate)
             }
             close(connection)
@@ -69,5 +69,5 @@ extension BrokerShard {
         return drain.serverReferences[drainTurn % drain.serverReferences.count]
     }
 
-    private static let drainWords = "this broker sends its clients away."
+    private static let drainWords = "this broker is being drained."
 }

@@ -56,7 +56,7 @@ extension BrokerShard {
         connection.countedCapacity = UInt32(truncatingIfNeeded: connection.inbound.capacity)
         guard isMore else { return }
         if connection.state == .connected, connection.inbound.capacity > Limits.cutPacketBytesWhenFullMax, isMemoryFull {
-            refuse(connection, .quotaExceeded, because: "memory is short, and a packet is large.")
+            refuse(connection, .quotaExceeded, because: "the broker's memory is almost full, and the packet is large.")
         } else if settings.connectingBytesMax > 0, tally.ofNewcomers > settings.connectingBytesMax / shardCount {
             endLargestNewcomers()
         }

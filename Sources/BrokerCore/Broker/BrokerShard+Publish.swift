@@ -312,10 +312,10 @@ extension BrokerShard {
             return (.quotaExceeded, .noRoom, "quota exceeded: an earlier message of the client waits for room")
         }
         if mayRefusePublishers, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
-            return (.quotaExceeded, .noRoom, "quota exceeded: the queue of somebody who is to get the message is full")
+            return (.quotaExceeded, .noRoom, "quota exceeded: the queue of a receiver is full")
         }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {
-            return (.payloadFormatInvalid, .refused, "the payload is not the text that it says it is")
+            return (.payloadFormatInvalid, .refused, "the payload is not valid UTF-8")
         }
         return nil
     }
@@ -324,11 +324,11 @@ extension BrokerShard {
     private func isWithinRates(_ extras: ConnectionExtras, _ view: PublishView, _ connection: Connection) -> Bool {
         let count = view.topic.count + view.properties.count + view.payload.count
         guard extras.messageRate?.take(1, now: now) ?? true else {
-            refuse(connection, .messageRateTooHigh, because: "the client sends more messages than it may in a second.")
+            refuse(connection, .messageRateTooHigh, because: "the client exceeds its rate of messages.")
             return false
         }
         guard extras.byteRate?.take(count, now: now) ?? true else {
-            refuse(connection, .quotaExceeded, because: "the client sends more bytes than it may in a second.")
+            refuse(connection, .quotaExceeded, because: "the client exceeds its rate of bytes.")
             return false
         }
         return true

@@ -76,11 +76,11 @@ extension BrokerShard {
         case .wildcardSubscriptionsNotSupported: "wildcards in topic filters are switched off"
         case .quotaExceeded:
             if let journal, journal.health != .good {
-                "quota exceeded: the broker's store has no room at present"
+                "quota exceeded: the broker's store is full"
             } else if isMemoryFull {
                 "quota exceeded: the broker's memory for clients is full"
             } else {
-                "quota exceeded: the client has as many subscriptions as it may"
+                "quota exceeded: the client has its maximum number of subscriptions"
             }
         default: "\(reason)"
         }

@@ -92,7 +92,8 @@ extension BrokerShard {
             logConnection(.notice, of: connection, reason: "keep alive") {
                 "Client \(connection.name) \(connection.logPlace) disconnected: exceeded timeout."
             }
-            sendDisconnect(.keepAliveTimeout, to: connection, explanation: "nothing came for one and a half times the Keep Alive.")
+            sendDisconnect(
+                .keepAliveTimeout, to: connection, explanation: "no packet came for one and a half times the Keep Alive.")
             tellDeparture(of: connection, .keepAliveTimeout, "keep alive", will: .due)
             detach(connection, will: .due)
             close(connection)

@@ -21,7 +21,7 @@ extension BrokerShard {
             let isVouchedFor =
                 source == .login || login.method != nil || verifiedName(of: connection.info, source) == connection.userName
             guard !isVouchedFor || !holds(login) else { continue }
-            refuse(connection, .notAuthorized, because: "its login does not hold any more since the config was reloaded.")
+            refuse(connection, .notAuthorized, because: "its login is no longer valid since the configuration was reloaded.")
         }
     }
 
@@ -32,7 +32,7 @@ extension BrokerShard {
             // Who logged in by an Authentication Method has no user name, but is known.
             guard !settings.listeners[connection.info.listener].allowsAnonymous, connection.extras?.authenticationMethod == nil
             else { continue }
-            refuse(connection, .notAuthorized, because: "clients without a user name are not let in any more.")
+            refuse(connection, .notAuthorized, because: "clients without a user name are no longer allowed.")
         }
     }
 }

@@ -28,7 +28,7 @@ extension BrokerShard {
         drop(.noRoom, DroppedMessage(view, topic), for: session)
         if connection.version == .v5 {
             answerRefused(
-                view, session, connection, .quotaExceeded, because: "quota exceeded: the broker's store has no room at present")
+                view, session, connection, .quotaExceeded, because: "quota exceeded: the broker's store is full")
         } else if view.qos > .atMostOnce {
             unanswered.insert(connection.id)
         }
@@ -53,6 +53,6 @@ extension BrokerShard {
         let isNew = known == nil || beginsAnew
         let lasts = packet.version == .v5 ? packet.properties.sessionExpiryInterval ?? 0 > 0 : !packet.cleanStart
         guard isNew, lasts || known?.isStored == true else { return nil }
-        return (.quotaExceeded, "the broker has no room to keep a session at present.")
+        return (.quotaExceeded, "the broker's store is full, and cannot keep a session.")
     }
 }

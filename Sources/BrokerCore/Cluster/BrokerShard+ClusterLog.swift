@@ -96,7 +96,7 @@ extension BrokerShard {
             refuse(
                 connection, isRefused ? .quotaExceeded : .implementationSpecificError,
                 because: isRefused
-                    ? "the cluster's log does not take \(what)." : "nobody knows whether the cluster's log has \(what).")
+                    ? "the cluster's log could not store \(what)." : "it is not known whether the cluster's log has \(what).")
         }
         settleLogged(serial, log, isRefused: isRefused, isForRoom: isForRoom)
     }

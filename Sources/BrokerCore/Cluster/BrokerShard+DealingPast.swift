@@ -57,7 +57,7 @@ extension BrokerShard {
         beginRun(log)
         for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
             guard let session = connection.session, past.waiting.contains(session.key) else { continue }
-            refuse(connection, .serverShuttingDown, because: "another node may deal by now what its share groups have dealt it.")
+            refuse(connection, .serverShuttingDown, because: "another node may have taken over its shared subscriptions.")
         }
     }
 

@@ -54,9 +54,9 @@ extension BrokerShard {
         tellSlow(session, lagMilliseconds: lag)
         log(.warning) {
             "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "
-                + "\(session.outbox.waiting) are queued, and \(connection.output.pendingBytes) bytes are not taken."
+                + "\(session.outbox.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."
         }
         guard policy.disconnects else { return }
-        refuse(connection, .quotaExceeded, because: "the client has not taken a message for \(lag / 1000) seconds.")
+        refuse(connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")
     }
 }

@@ -28,8 +28,8 @@ extension BrokerShard {
         }
         guard unansweredBytes + view.payload.count <= Limits.unansweredBytesMax else {
             log(.warning) {
-                "Warning: \(name): a request of \(connection.name) is not performed: \(view.payload.count) bytes more than the "
-                    + "\(self.unansweredBytes) that wait are too many."
+                "Warning: \(name): a request of \(connection.name) is not carried out: with its \(view.payload.count) bytes the "
+                    + "\(self.unansweredBytes) bytes of waiting requests would be too many."
             }
             drop(.noRoom, DroppedMessage(view, topic), for: session)
             return answerRefused(

@@ -85,7 +85,7 @@ extension BrokerShard {
         guard !connection.isLocal else { return false }
         guard cluster?.isAway == false else {
             guard let known, known.isMoving || known.isReplaying else { return false }
-            refuseConnect(connection, .serverUnavailable, "the session is not whole, and the cluster cannot be reached.")
+            refuseConnect(connection, .serverUnavailable, "the session is not complete, and the cluster cannot be reached.")
             return true
         }
         let name = packet.clientIdentifier
@@ -117,7 +117,7 @@ extension BrokerShard {
         else { return false }
         // Who comes next asks again.
         moves.claims[name] = nil
-        refuseConnect(connection, .serverUnavailable, "the cluster has not said in time who keeps the session.")
+        refuseConnect(connection, .serverUnavailable, "the cluster has not answered in time which node has the session.")
         return true
     }
 

@@ -19,7 +19,7 @@ public enum SecurityFile {
         } catch {
             throw Complaint(description: "is not valid JSON: \(error).")
         }
-        guard let root = value.object else { throw Complaint(description: "is no JSON object of clients, groups and roles.") }
+        guard let root = value.object else { throw Complaint(description: "is not a JSON object with clients, groups and roles.") }
         var model = SecurityModel()
         try readRoles(try list("roles", in: root), into: &model)
         try readClients(try list("clients", in: root), into: &model)
@@ -41,7 +41,7 @@ public enum SecurityFile {
 
     private static func list(_ name: String, in root: JSONMembers) throws(Complaint) -> [JSONMembers] {
         guard let value = root.any(name) else { return [] }
-        guard let list = value.array else { throw Complaint(description: "has \"\(name)\" that are no list.") }
+        guard let list = value.array else { throw Complaint(description: "has \"\(name)\" that is not a list.") }
         return list.compactMap(\.object)
     }
 

@@ -21,7 +21,7 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
         switch self {
         case .system(let operation, let reason): "\(operation): \(reason)"
         case .sqlite(let error): "the store: \(error)"
-        case .inUse(let path): "\(path) is used by another process"
+        case .inUse(let path): "\(path) is in use by another process"
         case .newer(let path, let version):
             "\(path) has version \(version), which a later Martlet wrote; this one knows version \(StoreSchema.version)"
         case .exists(let path): "\(path) is there already"
@@ -31,12 +31,12 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
     }
 
     private static func describe(_ path: String, _ damages: [StoreDamage]) -> String {
-        var lines = ["\(path) is damaged; the broker does not start with part of it unasked."]
+        var lines = ["\(path) is damaged; the broker does not start with a part of it unless it is told to."]
         lines += damages.prefix(Limits.damagesListed).map { "  \($0)" }
         if damages.count > Limits.damagesListed { lines.append("  and \(damages.count - Limits.damagesListed) more") }
         if damages.contains(where: \.isOfDisk) {
             lines.append(
-                "The disk does not give back what is on it: see to the disk first, or start again; it may all be there still")
+                "The disk could not be read: check the disk first, or start again; the data may still be intact")
         }
         lines.append("To go on with what is intact, start the broker once with --repair: it keeps a copy of the damaged files")
         return lines.joined(separator: "\n")

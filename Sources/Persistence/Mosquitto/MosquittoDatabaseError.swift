@@ -30,7 +30,7 @@ public struct MosquittoDatabaseError: Error, Equatable, CustomStringConvertible 
     public var description: String {
         let place = "byte \(offset)" + (chunk.map { ", in the record of \($0.words)" } ?? "")
         return switch reason {
-        case .notADatabase: "this is no database of mosquitto's: it does not begin as one"
+        case .notADatabase: "this is not a database of mosquitto: it does not begin like one"
         case .version(let version):
             "its format has version \(version), and this program reads versions "
                 + "\(MosquittoDatabase.versions.lowerBound) to \(MosquittoDatabase.versions.upperBound)"

@@ -50,7 +50,7 @@ struct MosquittoPluginDatabase {
         }
         if let missing = Self.tables.first(where: { !found.contains($0) }) {
             throw MosquittoPluginDatabaseError(
-                "this is no database of mosquitto's persist-sqlite plug-in: it has no table \(missing)")
+                "this is not a database of mosquitto's persist-sqlite plug-in: it has no table \(missing)")
         }
         var version: (major: Int, minor: Int)?
         try rows("version_info", "major, minor", where: "component = 'database_schema'") {

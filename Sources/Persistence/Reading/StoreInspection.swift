@@ -80,7 +80,7 @@ final class StoreInspection {
         version = try meta.read(.state) { StoreState.version(of: $0) }
         state = try meta.read(.state) { StoreState(decoding: $0) }
         identity = try meta.read(.identity) { StoreIdentity(decoding: $0) }
-        if state == nil { complain(": the record of how much it holds is damaged; what is missing cannot be told") }
+        if state == nil { complain(": the record of how much it holds is damaged; it cannot be said what is missing") }
         if identity == nil { complain(": the record of which store it is is damaged") }
     }
 
@@ -109,8 +109,8 @@ final class StoreInspection {
 
     private func compare(with mark: StoreMark.Contents) {
         switch mark {
-        case .empty: complain("-mark is missing; what the disk has lost cannot be told")
-        case .damaged: complain("-mark is damaged; what the disk has lost cannot be told")
+        case .empty: complain("-mark is missing; it cannot be said what the disk has lost")
+        case .damaged: complain("-mark is damaged; it cannot be said what the disk has lost")
         case .slot(let slot):
             if let identity, identity.seed != slot.seed { complain("-mark belongs to another store") }
             guard let state, state.commitNumber < slot.commitNumber else { return }

@@ -230,7 +230,7 @@ final class CommitWriter: @unchecked Sendable {
     /// A store above its bound is full, until it is well below.
     private func compareWithBound() {
         if transaction.usedBytes > (isFull ? bytesMax / 16 * 15 : bytesMax) {
-            tellFull("it has reached its bound of \(bytesMax) bytes")
+            tellFull("it has reached martlet_store_bytes_max, \(bytesMax) bytes")
         } else if isFull {
             isFull = false
             for shard in 0..<shards { report(shard, .hasRoom) }

@@ -84,7 +84,7 @@ public struct AccessControlFile: Sendable {
                 let access = String(decoding: word, as: UTF8.self)
                 guard let named = Self.permissions[access] else {
                     lines.report(
-                        "\"\(access)\" is no access; expected read, write, readwrite or deny before a filter that holds a space.",
+                        "\"\(access)\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.",
                         line: line)
                     return
                 }
@@ -93,7 +93,7 @@ public struct AccessControlFile: Sendable {
             }
             guard word.count <= 65_535, EncodedString(word) != nil, let filter = AccessFilter(word, isPattern: isPattern) else {
                 lines.report(
-                    "\"\(String(decoding: word, as: UTF8.self))\" is no topic filter: + and # have to fill a level, and # has to be the last.",
+                    "\"\(String(decoding: word, as: UTF8.self))\" is not a topic filter: + and # must be a whole level, and # the last one.",
                     line: line)
                 return
             }
@@ -104,7 +104,7 @@ public struct AccessControlFile: Sendable {
             if isPattern {
                 if rule.filter.hasPartialSubstitution {
                     lines.report(
-                        "%c and %u stand for a name only as a whole level; here they are taken as they are written.", line: line,
+                        "%c and %u are replaced only where they are a whole level; here they are taken literally.", line: line,
                         severity: .warning)
                 } else if !rule.filter.isPersonal {
                     lines.report("the pattern holds neither %c nor %u.", line: line, severity: .warning)
@@ -126,7 +126,7 @@ public struct AccessControlFile: Sendable {
 
         private static func complaint(about word: String) -> String {
             if word.first == "#" { return "a comment has to begin at the first character of its line." }
-            if word.contains("\t") { return "words are parted by spaces here, not by tabs." }
+            if word.contains("\t") { return "words are separated by spaces here, not by tabs." }
             return "\"\(word)\" is not known here; expected user, topic or pattern."
         }
 

@@ -28,7 +28,7 @@ public struct PreSharedKeyFile: Sendable {
                 lines.report("the key is empty.", line: line.number)
             } else if keys[identity] != nil {
                 lines.report(
-                    "the identity \(String(decoding: identity, as: UTF8.self)) stands in the file twice.", line: line.number)
+                    "the identity \(String(decoding: identity, as: UTF8.self)) is in the file twice.", line: line.number)
             } else if let key = Self.key(digits) {
                 keys[identity] = key
             } else {

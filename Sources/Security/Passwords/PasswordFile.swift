@@ -37,7 +37,7 @@ public struct PasswordFile: Sendable {
                 continue
             }
             if let place = places.updateValue(line.number, forKey: user) {
-                lines.report("the user \(user) stands in line \(place) already.", line: line.number)
+                lines.report("the user \(user) is already in line \(place).", line: line.number)
                 continue
             }
             // A second colon ends the hash, as with mosquitto.
@@ -55,7 +55,7 @@ public struct PasswordFile: Sendable {
                 hashes[user] = try PasswordHash(text)
             } catch {
                 let words = error.words.replacing(every: "passwd -U FILE", by: "passwd -U \(file)")
-                let remedy = words == error.words ? " Set it anew: martlet passwd \(file) \(user)." : ""
+                let remedy = words == error.words ? " Set it again: martlet passwd \(file) \(user)." : ""
                 lines.report("the hash of the password of \(user) \(words)\(remedy)", line: line.number)
             }
         }

@@ -16,7 +16,7 @@ extension PasswordHash {
         let parts = text.split(separator: "$", omittingEmptySubsequences: false).map(String.init)
         guard parts.count > 1, parts[0].isEmpty else {
             throw Complaint(
-                words: "is not one: the password seems to stand there itself; \"martlet passwd -U FILE\" hashes such files.")
+                words: "is not a hash: it seems to be the password itself; \"martlet passwd -U FILE\" hashes such files.")
         }
         switch parts[1] {
         case "6":
@@ -30,7 +30,7 @@ extension PasswordHash {
             self = .pbkdf2(iterations: iterations, salt: try Self.salt(parts[3]), digest: try Self.digest(parts[4]))
         case "argon2id": self = try Self.argon2id(parts)
         default:
-            throw Complaint(words: "is of the unknown kind $\(parts[1])$; expected $6$, $7$ or $argon2id$.")
+            throw Complaint(words: "is of the unknown type $\(parts[1])$; expected $6$, $7$ or $argon2id$.")
         }
     }
 
@@ -90,5 +90,5 @@ extension PasswordHash {
         return digest
     }
 
-    private static func wrongShape(_ shape: String) -> Complaint { Complaint(words: "has not the form \(shape).") }
+    private static func wrongShape(_ shape: String) -> Complaint { Complaint(words: "does not have the form \(shape).") }
 }

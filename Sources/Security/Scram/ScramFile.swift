@@ -45,12 +45,12 @@ public struct ScramFile: Sendable {
                 continue
             }
             if credentials[user] != nil {
-                lines.report("the user \(name) stands in the file twice.", line: line.number)
+                lines.report("the user \(name) is in the file twice.", line: line.number)
             } else if let parsed = ScramCredentials(String(decoding: entry.secret, as: UTF8.self)) {
                 credentials[user] = parsed
             } else {
                 lines.report(
-                    "the entry of \(name) has not the form SCRAM-SHA-256$ITERATIONS:SALT$STORED_KEY:SERVER_KEY; "
+                    "the entry of \(name) does not have the form SCRAM-SHA-256$ITERATIONS:SALT$STORED_KEY:SERVER_KEY; "
                         + "\"martlet passwd -H scram-sha-256 FILE USER\" makes such entries.", line: line.number)
             }
         }

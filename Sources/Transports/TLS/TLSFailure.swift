@@ -29,7 +29,8 @@ extension TLSContext {
             let name = CertificateName.subject(X509_get_subject_name(authority)) ?? "without a name"
             remarks.append(
                 TLSFailure(
-                    option: "cafile", value: path, reason: "the authority \(name) \(reason). No client of its can log in; renew it")
+                    option: "cafile", value: path,
+                    reason: "the CA certificate \(name) \(reason). Clients with its certificates cannot log in; renew it")
             )
         }
         return remarks
@@ -42,7 +43,7 @@ enum CertificateDates {
     static func complaint(about certificate: OpaquePointer) -> String? {
         if let end = X509_get0_notAfter(certificate), X509_cmp_current_time(end) < 0 { return "has expired on \(day(end))" }
         if let start = X509_get0_notBefore(certificate), X509_cmp_current_time(start) > 0 {
-            return "is good from \(day(start)) on only"
+            return "is not valid before \(day(start))"
         }
         return nil
     }

@@ -46,7 +46,7 @@ enum TLSFiles {
         throw TLSFailure(
             option: option, value: path,
             reason:
-                "it begins with a byte order mark, so that OpenSSL would not read what stands first in it. Take it away: \(command)"
+                "it begins with a byte order mark, so that OpenSSL would not read its first block. Remove it: \(command)"
         )
     }
 

@@ -156,7 +156,7 @@ import Testing
         let reasons = asker.acknowledgements(.puback).map(\.reasonCode)
         #expect(reasons == Array(repeating: .success, count: 16) + [version == .v5 ? .quotaExceeded : .success])
         #expect(broker.takeRequests().map(\.payload.count) == Array(repeating: part.utf8.count, count: 16))
-        #expect(broker.logLines.contains { $0.contains("a request of asker is not performed") })
+        #expect(broker.logLines.contains { $0.contains("a request of asker is not carried out") })
         broker.cores[0].answered(part.utf8.count)
         asker.publish("$CONTROL/here/v1", "more", qos: .atLeastOnce)
         #expect(broker.takeRequests().map(\.payload) == [Array("more".utf8)])

@@ -23,7 +23,7 @@ def test_at_its_bound_the_store_takes_nothing_new_until_something_goes(start_bro
     keeper.close()
     taken = fill(broker.port)
     assert BOUND // 2 < taken * len(PAYLOAD) <= BOUND
-    broker.wait_for_log(f"The store has no room: it has reached its bound of {BOUND} bytes")
+    broker.wait_for_log(f"The store has no room: it has reached martlet_store_bytes_max, {BOUND} bytes")
     check_refusals(broker)
     values = told(broker.port, commits=taken)
     assert values["state"] == "full"

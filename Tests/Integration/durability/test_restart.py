@@ -155,5 +155,5 @@ def test_a_second_broker_on_the_same_store_is_refused(program, start_broker, tmp
     second = Broker(program, tmp_path, configuration=STORE)
     ended = subprocess.run(second.command(), capture_output=True, text=True, timeout=10)
     assert ended.returncode == 1
-    assert "store/martlet.db-mark is used by another process" in ended.stderr
+    assert "store/martlet.db-mark is in use by another process" in ended.stderr
     check_it_is_there(broker)

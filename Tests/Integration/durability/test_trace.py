@@ -92,7 +92,7 @@ def test_no_descriptor_is_used_that_is_not_open(make_broker):
     leave_something(broker)
     second = make_broker(BrokerWithTracedDescriptors)
     number, complaint = run_to_its_end(second)
-    assert f"{second.directory}/martlet.db-mark is used by another process" in complaint
+    assert f"{second.directory}/martlet.db-mark is in use by another process" in complaint
     broker.signal(signal.SIGHUP)
     broker.wait_for_log("Reloading config")
     check_it_is_there(broker)

@@ -215,7 +215,7 @@ def test_the_first_start_takes_over_what_mosquitto_kept(start_broker, wire_to, t
     file = tmp_path / "store/old.db"
     file.write_bytes(old_file(4))
     broker = start_broker(configuration="persistence true\npersistence_location {directory}/store\npersistence_file old.db")
-    broker.wait_for_log(r"Imported .*/old\.db of mosquitto: 1 sessions, 1 subscriptions, 2 queued and 1 retained messages\.")
+    broker.wait_for_log(r"Imported .*/old\.db of mosquitto: 1 session, 1 subscription, 2 queued and 1 retained message\.")
     client = wire_to(broker.port)
     assert client.connect("client", clean=False) == (True, 0)
     assert sorted(client.receive(PUBLISH).topic for _ in range(2)) == ["a/b", "a/c"]
@@ -249,7 +249,7 @@ def test_the_plug_in_for_sqlite_is_the_store_and_its_database_is_taken_over(star
     broker = start_broker(
         configuration="plugin /usr/lib/mosquitto_persist_sqlite.so\nplugin_opt_sync full\npersistence_location {directory}"
     )
-    broker.wait_for_log(r"Imported .*/mosquitto\.sqlite3 of mosquitto: 1 sessions, 1 subscriptions, 1 queued and 1 retained messages\.")
+    broker.wait_for_log(r"Imported .*/mosquitto\.sqlite3 of mosquitto: 1 session, 1 subscription, 1 queued and 1 retained message\.")
     keeper = wire_to(broker.port, "mqttv311")
     assert keeper.connect("keeper", clean=False) == (True, 0)
     assert keeper.receive(PUBLISH).body.endswith(b"first")

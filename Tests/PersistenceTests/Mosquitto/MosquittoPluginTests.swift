@@ -173,7 +173,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("DROP TABLE retains", "this is no database of mosquitto's persist-sqlite plug-in: it has no table retains"),
+        ("DROP TABLE retains", "this is not a database of mosquitto's persist-sqlite plug-in: it has no table retains"),
         ("DELETE FROM version_info", "its table version_info does not say which schema it has"),
         ("UPDATE version_info SET major = 2", "its schema has version 2.1, and this program reads versions 1.0 and 1.1"),
         (

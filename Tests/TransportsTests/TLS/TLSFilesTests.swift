@@ -21,7 +21,7 @@ import Testing
             try TLSFiles.checkReadable("cafile", path)
         } else {
             let failure = try #require(throws: TLSFailure.self) { try TLSFiles.checkReadable("cafile", path) }
-            #expect(failure.reason.hasSuffix(#"Take it away: sed -i --follow-symlinks '1s/^\xEF\xBB\xBF//' '\#(path)'"#))
+            #expect(failure.reason.hasSuffix(#"Remove it: sed -i --follow-symlinks '1s/^\xEF\xBB\xBF//' '\#(path)'"#))
         }
         try TLSFiles.checkReadable("capath", "/tmp")
     }
