@@ -15,7 +15,7 @@ let martlet: Package.Dependency =
 let package = Package(
     name: "Examples",
     dependencies: [martlet],
-    targets: ["RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger"].map { name in
+    targets: ["GettingStarted", "RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger"].map { name in
         .executableTarget(
             name: name,
             dependencies: [

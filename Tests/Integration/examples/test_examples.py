@@ -10,7 +10,7 @@ import pytest
 from harness.broker import REPOSITORY
 
 ARTICLES = {
-    "RequestLayer": "RequestLayer", "DeclaredEndpoints": "Endpoints", "MessageStreams": "Streams",
+    "GettingStarted": "GettingStarted", "RequestLayer": "RequestLayer", "DeclaredEndpoints": "Endpoints", "MessageStreams": "Streams",
     "CallsAndCollections": "CallsAndCollections", "OfflineMessenger": "OfflineMessenger",
 }  # fmt: skip
 CATALOG = REPOSITORY / "Sources/MartletClient/MartletClient.docc"
