@@ -32,7 +32,8 @@ import Testing
         let drain = Control.Drain(serverReference: "b:1", perSecond: 5, stops: false)
         try Control(service, page.output()).drain(drain, pause: { pauses += 1 })
         #expect(service.bodies == [#"{"server_reference":"b:1","per_second":5,"stop":false}"#])
-        #expect(page.lines == ["Draining: 12 connections are left.", "Drained: no client is left, and none is let in."])
+        #expect(
+            page.lines == ["Draining: 12 connections are left.", "Drained: no client is left, and new connections are refused."])
         #expect(pauses == 1)
     }
 

@@ -31,7 +31,7 @@ import Testing
         try control.bridge("site")
         let facts = page.lines.map(String.init)
         #expect(facts.contains("Waiting            5 messages, 1.5 kB, 3 on disk"))
-        #expect(facts.contains("Stands in          no file: added while the broker ran"))
+        #expect(facts.contains("Defined in         no file: added while the broker ran"))
         #expect(Array(facts.suffix(4)) == ["address h", "topic a out", "topic b in", "cleansession true"])
         #expect(control.bridgeCompletions(of: "si") == ["site"] && control.bridgeCompletions(of: "x") == [])
     }

@@ -59,8 +59,8 @@ import Testing
         }
         #expect(
             try lastLines(broker, width: 80) == [
-                "This is of the node hall-1 alone; martlet ctl cluster shows all.",
-                "This is of the node hall-1 alone; --cluster lists the clients of all.", "This is of the node hall-1 alone.",
+                "This shows the node hall-1 only; martlet ctl cluster shows all.",
+                "This shows the node hall-1 only; --cluster lists the clients of all.", "This shows the node hall-1 only.",
             ])
         let others = [
             try lastLines(broker, width: nil), try lastLines(broker, width: 80, isJSON: true),

@@ -208,7 +208,7 @@ import Testing
             "\(page.lines)")
         try control.addTopicMetric("a/#")
         try control.removeTopicMetric("a/#")
-        #expect(page.lines.suffix(2) == ["a/# is counted.", "a/# is counted no more."])
+        #expect(page.lines.suffix(2) == ["a/# is counted.", "a/# is not counted any more."])
     }
 
     @Test func `a shell completes names that are one word to it, and no others`() {

@@ -79,7 +79,7 @@ extension Administration {
         }
         guard call.who.means != .none else { throw Self.unauthorized(call, "Log in first.") }
         guard let role = call.who.role, role.fulfils(call.route.need) else {
-            throw APIError(.forbidden, "This needs the role \(call.route.need.rawValue).")
+            throw APIError(.forbidden, "That needs the role \(call.route.need.rawValue).")
         }
     }
 

@@ -48,9 +48,10 @@ extension Control {
         facts.add("Messages a second", bothWays("rate"))
         facts.add("Messages", bothWays("messages"))
         facts.add("Bytes", bothWays("bytes", bytes))
-        facts.add("Not carried", bothWays("dropped"))
+        facts.add("Dropped", bothWays("dropped"))
         facts.add(
-            "Stands in", bridge["file"].string.map { "\($0) line \(bridge["line"].cell)" } ?? "no file: added while the broker ran")
+            "Defined in", bridge["file"].string.map { "\($0) line \(bridge["line"].cell)" } ?? "no file: added while the broker ran"
+        )
         let connections = bridge["each_connection"].array ?? []
         for connection in connections where connections.count > 1 {
             let because = connection["last_error"].string.map { ": \($0)" } ?? ""
@@ -149,7 +150,7 @@ extension Control {
             let words = line.split(maxSplits: 1) { $0 == " " || $0 == "\t" }
             guard let name = words.first.map(String.init), name.first != "#" else { continue }
             guard words.count == 2 else {
-                throw ControlError(.refused, "\(name): say its value behind it, as 'address host:1883'.")
+                throw ControlError(.refused, "\(name): give its value after it, as in 'address host:1883'.")
             }
             let value = String(words[1].drop { $0 == " " || $0 == "\t" })
             if let place = options.firstIndex(where: { $0.name == name }) {

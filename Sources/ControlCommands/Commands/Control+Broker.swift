@@ -26,7 +26,7 @@ extension Control {
         let counts = [("connected", "clients_connected"), ("sessions", "sessions"), ("subscriptions", "subscriptions")]
         facts.add("Clients", counts.map { "\(now[$0.1].cell) \($0.0)" }.joined(separator: ", "))
         facts.add("Messages", "\(now["received_messages_rate"].cell)/s in, \(now["sent_messages_rate"].cell)/s out")
-        facts.add("Kept", "\(Figures.counted(now["stored_messages"].cell, "message")), \(now["retained_messages"].cell) retained")
+        facts.add("Stored", "\(Figures.counted(now["stored_messages"].cell, "message")), \(now["retained_messages"].cell) retained")
         facts.add("Acknowledged", now["acknowledge_p99_ms"].number.map { "within \(Figures.decimal($0)) ms (99 of 100)" })
         let reasons = dropped.object.map { members in
             members.names.filter { $0 != "total" && (members[$0]?.integer ?? 0) > 0 }
@@ -54,7 +54,7 @@ extension Control {
     private static func state(_ broker: JSONValue) -> String {
         if let state = broker["drain"]["state"].string {
             return state == "drained"
-                ? "drained: martlet ctl drain --undo lets clients in again"
+                ? "drained: martlet ctl drain --undo accepts connections again"
                 : "draining: \(broker["drain"]["connections_left"].cell) connections are left"
         }
         switch (broker["live"].boolean, broker["ready"].boolean) {

@@ -127,7 +127,7 @@ extension Control {
         if withPayload { columns.append(.text("PAYLOAD")) }
         try list(
             ["clients", name, "queue"], query: [("payload", withPayload ? "1" : nil)], count: count, columns,
-            orSay: "Nothing waits for it.",
+            orSay: "The queue is empty.",
             closing: { page in
                 page["on_disk"].integer.flatMap { $0 > 0 ? "Behind them \($0) wait on the disk." : nil }
             }, { Self.messageCells($0, withPayload: withPayload) })

@@ -12,7 +12,7 @@ extension Control {
         let totals = cluster["totals"]
         var facts = FactList()
         facts.add("Cluster", cluster["name"].cell)
-        facts.add("State", cluster["trouble"].string.map { "this node is not ready: \($0)" } ?? "messages are carried")
+        facts.add("State", cluster["trouble"].string.map { "this node is not ready: \($0)" } ?? "ready")
         facts.add("Acknowledged", Self.mode(of: cluster))
         facts.add(
             "Clients", "\(totals["clients_connected"].cell) connected, \(Figures.counted(totals["sessions"].cell, "session"))")
@@ -46,13 +46,13 @@ extension Control {
     private static func mode(of cluster: JSONValue) -> String {
         switch cluster["mode"].string {
         case "synced": return "on the disks of a majority of the servers"
-        case .some: return "in the memories of a majority of the servers"
+        case .some: return "in the memory of a majority of the servers"
         case nil:
             let unknown = (cluster["servers"].array ?? []).compactMap { server in
                 server["reason"].string.map { "\(server["address"].cell): \($0)" }
             }
             return unknown.isEmpty
-                ? "by a majority of the servers; martlet_cluster_monitors would tell whether on their disks"
+                ? "by a majority of the servers; set martlet_cluster_monitors to see whether on their disks"
                 : "by a majority of the servers; whether on their disks is not known (\(unknown.joined(separator: "; ")))"
         }
     }
@@ -72,7 +72,7 @@ extension Control {
         let asked = broker ?? (try? ask(ControlRequest(["broker"]))).flatMap { try? value($0) }
         guard let asked, asked["cluster"]["name"].string != nil else { return }
         output.say("")
-        output.sayForeign("This is of the node \(asked["node"].cell) alone\(more.map { "; \($0)" } ?? "").")
+        output.sayForeign("This shows the node \(asked["node"].cell) only\(more.map { "; \($0)" } ?? "").")
     }
 
     /// The cluster in one line; nil on a broker that is alone.

@@ -41,7 +41,7 @@ extension Control {
             }
             status = try value(answer)["drain"]
         }
-        guard status["state"].string == "drained" else { throw ControlError(.refused, "Somebody lets clients in again.") }
+        guard status["state"].string == "drained" else { throw ControlError(.refused, "Draining was undone by somebody else.") }
         if output.isJSON { output.put(answer.body) } else { say(status) }
     }
 
@@ -49,11 +49,11 @@ extension Control {
         let left = status["connections_left"].cell
         output.say(
             status["state"].string == "drained"
-                ? "Drained: no client is left, and none is let in." : "Draining: \(left) connections are left.")
+                ? "Drained: no client is left, and new connections are refused." : "Draining: \(left) connections are left.")
     }
 
     /// `ctl drain --undo`.
     public func endDrain() throws(ControlError) {
-        try order(ControlRequest(.delete, ["drain"])) { _ in "Clients are let in again." }
+        try order(ControlRequest(.delete, ["drain"])) { _ in "Connections are accepted again." }
     }
 }

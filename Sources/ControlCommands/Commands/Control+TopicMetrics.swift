@@ -30,6 +30,8 @@ extension Control {
 
     /// `ctl topic-metrics remove FILTER`.
     public func removeTopicMetric(_ filter: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["topic-metrics"], query: [("filter", filter)])) { _ in "\(filter) is counted no more." }
+        try order(ControlRequest(.delete, ["topic-metrics"], query: [("filter", filter)])) { _ in
+            "\(filter) is not counted any more."
+        }
     }
 }

@@ -63,7 +63,7 @@ public struct TopModel {
         let figures = stats["now"]
         head = [
             "Martlet \(broker["version"].cell) on \(broker["node"].cell)"
-                + (broker["cluster"]["name"].string.map { ", this node of the cluster \($0) alone" } ?? "")
+                + (broker["cluster"]["name"].string.map { ", this node of the cluster \($0) only" } ?? "")
                 + (broker["uptime_s"].integer.map { ", up \(Figures.duration(seconds: $0))" } ?? "")
                 + (broker["ready"].boolean == true ? "" : ", NOT READY"),
             "Clients   \(figures["clients_connected"].cell) connected, \(Figures.counted(figures["sessions"].cell, "session")), "

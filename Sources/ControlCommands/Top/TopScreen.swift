@@ -18,7 +18,7 @@ public struct TopScreen {
     public func run(_ first: TopModel) throws(ControlError) {
         var model = first
         try control.refresh(&model, rows: TerminalScreen.size(of: 1).rows, at: MonotonicClock.milliseconds())
-        guard TerminalMode.takeOver() else { throw ControlError(.refused, "This terminal cannot be drawn on.") }
+        guard TerminalMode.takeOver() else { throw ControlError(.refused, "This terminal does not support full-screen output.") }
         defer { TerminalMode.giveBack() }
         Self.handleSignals()
         var keys = KeyReader()

@@ -5,10 +5,10 @@ import ControlCommands
 struct ControlBanCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "ban",
-        abstract: "List who is banned, ban somebody, or lift a ban.",
+        abstract: "List bans, ban a client, user, address or network, or remove a ban.",
         discussion: """
-            Who is banned is disconnected, and not let in any more: 5.0 clients are told 0x8A. A broker with persistence keeps bans when it is \
-            started again. For example:
+            Banned clients are disconnected and refused: MQTT 5.0 clients with Banned (0x8A). A broker with persistence keeps bans over a \
+            restart. For example:
 
               martlet ctl ban add sensor-7 --for 1h --reason flapping
               martlet ctl ban add 10.1.0.0/16 --as network
@@ -47,7 +47,7 @@ struct ControlBanCommand: ControlSubcommand {
         name: .customLong("for"), help: "How long: 90s, 10m, 24h, 7d. (default: for ever)", transform: ControlTokenCommand.seconds)
     var duration: Int?
 
-    @Option(help: "Why, for those who read the list.")
+    @Option(help: "The reason, shown in the list.")
     var reason: String?
 
     @OptionGroup var rows: RowCount
@@ -55,7 +55,7 @@ struct ControlBanCommand: ControlSubcommand {
     func validate() throws {
         guard (action == .list) == (who == nil) else { throw ValidationError(who == nil ? "Say whom." : "list takes no name.") }
         guard action == .add || (duration == nil && reason == nil) else {
-            throw ValidationError("--for and --reason belong to add.")
+            throw ValidationError("--for and --reason are for add only.")
         }
     }
 

@@ -31,22 +31,22 @@ struct ControlBridgeCommand: ControlSubcommand {
     @Argument(help: "The bridge's name.", completion: ClientCompletion.bridges)
     var name: String?
 
-    @Argument(help: ArgumentHelp("An option of its section and what follows it, as one word.", valueName: "line"))
+    @Argument(help: ArgumentHelp("An option of its section with its value, as one argument.", valueName: "line"))
     var lines: [String] = []
 
     @Option(name: .customLong("lines"), help: ArgumentHelp("A file with such lines; - for standard input.", valueName: "file"))
     var file: String?
 
-    @Option(help: ArgumentHelp("An option that change takes away.", valueName: "option"))
+    @Option(help: ArgumentHelp("An option that change removes.", valueName: "option"))
     var unset: [String] = []
 
     func validate() throws {
         guard (action == .list) == (name == nil) else { throw ValidationError(name == nil ? "Say which." : "list takes no name.") }
         let hasLines = !lines.isEmpty || file != nil
-        guard hasLines || action != .add else { throw ValidationError("Say where it goes, as 'address HOST:PORT'.") }
-        guard hasLines || !unset.isEmpty || action != .change else { throw ValidationError("Say what is to be changed.") }
-        guard !hasLines || action == .add || action == .change else { throw ValidationError("Lines belong to add and change.") }
-        guard unset.isEmpty || action == .change else { throw ValidationError("--unset belongs to change.") }
+        guard hasLines || action != .add else { throw ValidationError("Give its address, as in 'address HOST:PORT'.") }
+        guard hasLines || !unset.isEmpty || action != .change else { throw ValidationError("Say what to change.") }
+        guard !hasLines || action == .add || action == .change else { throw ValidationError("Lines are for add and change only.") }
+        guard unset.isEmpty || action == .change else { throw ValidationError("--unset is for change only.") }
     }
 
     func act(_ control: Control, _ service: BrokerService) throws {

@@ -16,11 +16,11 @@ struct ControlStatusCommand: ControlSubcommand {
 /// `martlet ctl health`.
 struct ControlHealthCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
-        commandName: "health", abstract: "Ask whether clients are served, check by check; exits with 0 if they are, else with 1.")
+        commandName: "health", abstract: "Run the health checks and print them; exits with 0 if all pass, else with 1.")
 
     @OptionGroup var options: ControlOptions
 
-    @Flag(help: "Only ask whether every loop turns.")
+    @Flag(help: "Only check whether the event loops respond.")
     var live = false
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.health(isLiveOnly: live) }
@@ -29,11 +29,11 @@ struct ControlHealthCommand: ControlSubcommand {
 /// `martlet ctl reload`.
 struct ControlReloadCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
-        commandName: "reload", abstract: "Let the broker read its configuration again; exits with 1 if it is wrong.")
+        commandName: "reload", abstract: "Reload the broker's configuration; exits with 1 if it has errors.")
 
     @OptionGroup var options: ControlOptions
 
-    @Flag(help: "Only look whether it is right.")
+    @Flag(help: "Only check it.")
     var check = false
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.reload(isCheck: check) }
@@ -52,10 +52,10 @@ struct ControlLogCommand: ControlSubcommand {
 
     @OptionGroup var options: ControlOptions
 
-    @Option(name: [.customShort("n"), .long], help: "Lines of the past.")
+    @Option(name: [.customShort("n"), .long], help: "How many of the last lines to print.")
     var lines = 50
 
-    @Flag(name: .shortAndLong, help: "Go on with the lines that come, until Ctrl-C.")
+    @Flag(name: .shortAndLong, help: "Follow the log until Ctrl-C.")
     var follow = false
 
     @Argument(
@@ -65,12 +65,12 @@ struct ControlLogCommand: ControlSubcommand {
 
     func validate() throws {
         guard words.isEmpty || words[0] == "level" else {
-            throw ValidationError("'\(words[0])' is nothing that log knows; there is: level.")
+            throw ValidationError("Unknown argument '\(words[0])'; log takes: level.")
         }
         guard (1...4096).contains(lines) else { throw ValidationError("--lines takes 1 to 4096.") }
         let types = words.dropFirst().map { $0.hasPrefix("+") ? String($0.dropFirst()) : $0 }
         if let wrong = types.first(where: { !(Control.logTypes + ["all", "none"]).contains($0) }) {
-            throw ValidationError("'\(wrong)' is nothing that is logged; there are: \(Control.logTypes.joined(separator: ", ")).")
+            throw ValidationError("Unknown log type '\(wrong)'; there are: \(Control.logTypes.joined(separator: ", ")).")
         }
     }
 
@@ -86,16 +86,16 @@ struct ControlTopCommand: ControlSubcommand {
         commandName: "top",
         abstract: "Watch the broker and its busiest clients, live on the terminal.",
         discussion: """
-            s and the arrows change the order, r turns it round, p pauses, Enter asks at once, q ends it. Where nobody watches it prints one \
-            picture.
+            s and the arrows change the order, r reverses it, p pauses, Enter refreshes, q quits. When its output is not a terminal it prints \
+            one snapshot.
             """)
 
     @OptionGroup var options: ControlOptions
 
-    @Option(help: "By what the clients are ordered.", completion: .list(TopModel.orderNames))
+    @Option(help: "The order of the clients.", completion: .list(TopModel.orderNames))
     var sort = "dropped"
 
-    @Option(name: [.customShort("d"), .long], help: "Seconds from one picture to the next.")
+    @Option(name: [.customShort("d"), .long], help: "Seconds between two refreshes.")
     var interval = 2.0
 
     func validate() throws {

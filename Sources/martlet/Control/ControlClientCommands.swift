@@ -34,13 +34,13 @@ struct ControlClientsCommand: ControlSubcommand {
     @Flag(help: "Those of all nodes of the cluster.")
     var cluster = false
 
-    @Option(help: ArgumentHelp("Only with so many dropped messages.", valueName: "number"))
+    @Option(help: ArgumentHelp("Only with at least this many dropped messages.", valueName: "number"))
     var minDropped: Int?
 
-    @Option(help: ArgumentHelp("Only with so many queued messages.", valueName: "number"))
+    @Option(help: ArgumentHelp("Only with at least this many queued messages.", valueName: "number"))
     var minQueue: Int?
 
-    @Option(help: ArgumentHelp("Only when their oldest unwritten message is older than so many milliseconds.", valueName: "ms"))
+    @Option(help: ArgumentHelp("Only if their oldest unsent message is older than this many milliseconds.", valueName: "ms"))
     var minLag: Int?
 
     @Option(
@@ -87,7 +87,7 @@ struct ControlKickCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "kick",
         abstract:
-            "End clients' connections, on whatever node of the cluster they are. They may come back: to keep them out there is ban."
+            "Disconnect clients, on whatever node of the cluster they are. They may reconnect; to keep them out, use ban."
     )
 
     @OptionGroup var options: ControlOptions
@@ -115,7 +115,7 @@ struct ControlKickCommand: ControlSubcommand {
 /// `martlet ctl queue NAME`.
 struct ControlQueueCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
-        commandName: "queue", abstract: "List the messages that wait for a client, or delete them.")
+        commandName: "queue", abstract: "List the messages that are queued for a client, or delete them.")
 
     @OptionGroup var options: ControlOptions
 
@@ -125,10 +125,10 @@ struct ControlQueueCommand: ControlSubcommand {
     @Flag(help: "With payloads, for those who may see them.")
     var payload = false
 
-    @Flag(help: "Those that were sent and are not acknowledged to the end.")
+    @Flag(help: "Those that were sent and are not acknowledged yet.")
     var inFlight = false
 
-    @Flag(help: "Delete what waits.")
+    @Flag(help: "Delete the queued messages.")
     var delete = false
 
     @Option(help: "With --delete: only messages whose topic matches this filter; a long queue is read from the disk for it.")
@@ -138,9 +138,9 @@ struct ControlQueueCommand: ControlSubcommand {
 
     func validate() throws {
         guard !delete || (!payload && !inFlight) else {
-            throw ValidationError("--delete goes with neither --payload nor --in-flight.")
+            throw ValidationError("--delete cannot be combined with --payload or --in-flight.")
         }
-        guard filter == nil || delete else { throw ValidationError("--filter belongs to --delete.") }
+        guard filter == nil || delete else { throw ValidationError("--filter is for --delete only.") }
     }
 
     func act(_ control: Control, _ service: BrokerService) throws {
@@ -160,7 +160,7 @@ struct ControlClosedCommand: ControlSubcommand {
     @Option(help: "Only this client's.", completion: ClientCompletion.kind)
     var client: String?
 
-    @Flag(help: "Only those that were not let in.")
+    @Flag(help: "Only those that were refused.")
     var refused = false
 
     @OptionGroup var rows: RowCount

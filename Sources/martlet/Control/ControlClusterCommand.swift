@@ -7,8 +7,8 @@ struct ControlClusterCommand: ControlSubcommand {
         commandName: "cluster",
         abstract: "List the nodes of the cluster, as the broker that is asked sees them.",
         discussion: """
-            A node is up while it says how it is; silent while it only holds its lease; left when it has said goodbye, and gone when it has not: \
-            these two are listed for a minute. The node that answers has a star.
+            A node is up while it reports its state; silent while it only holds its lease; left when it has shut down, and gone when its lease \
+            has expired: these two are listed for a minute. The node that answers has a star.
             """)
 
     @OptionGroup var options: ControlOptions

@@ -5,7 +5,7 @@ import ControlCommands
 struct ControlCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ctl",
-        abstract: "See and steer a broker that runs: its clients, queues, retained messages, log.",
+        abstract: "Watch and control a running broker: its clients, queues, retained messages, log.",
         discussion: """
             It asks the broker's HTTP API: over the Unix socket /run/martlet/http.sock if that is there, where root and the broker's own \
             user may do everything; else on port 9883 of this machine. -c, --socket or --url say where else. Over TCP one says who one is \

@@ -6,11 +6,11 @@ import Glibc
 struct ControlDrainCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "drain",
-        abstract: "Send all clients away, some at a time, and let nobody in; waits until all have gone.",
+        abstract: "Disconnect all clients, at a limited rate, and refuse new ones; waits until all are gone.",
         discussion: """
-            Ports are closed, /readyz answers 503, and clients are disconnected so many a second, so that they do not all come to the next \
-            broker at once. Sessions stay. 5.0 clients are told 0x8B, or with --to 0x9C and the name of the other server. A node of a \
-            cluster sends them to the other nodes that have a martlet_node_address, and leaves its ports open to tell those who come. \
+            Ports are closed, /readyz answers 503, and clients are disconnected at a limited rate, so that they do not all come to the next \
+            broker at once. Sessions stay. MQTT 5.0 clients get 0x8B, or with --to 0x9C and the name of the other server. A node of a \
+            cluster sends them to the other nodes that have a martlet_node_address, and keeps its ports open to redirect new clients. \
             The broker stays like this until --undo, or ends with --stop. For example:
 
               martlet ctl drain --to broker-2.example:1883 --rate 500 --stop
@@ -19,24 +19,24 @@ struct ControlDrainCommand: ControlSubcommand {
 
     @OptionGroup var options: ControlOptions
 
-    @Option(help: ArgumentHelp("Where clients are to go.", valueName: "server"))
+    @Option(help: ArgumentHelp("The server that clients are sent to (Server Reference).", valueName: "server"))
     var to: String?
 
-    @Option(help: ArgumentHelp("Clients that are sent away in a second. (default: 1000)", valueName: "number"))
+    @Option(help: ArgumentHelp("Clients that are disconnected in a second. (default: 1000)", valueName: "number"))
     var rate: Int?
 
-    @Flag(help: "Let the broker end when all have gone.")
+    @Flag(help: "Stop the broker when all are gone.")
     var stop = false
 
-    @Flag(help: "Let clients in again.")
+    @Flag(help: "Accept connections again.")
     var undo = false
 
-    @Flag(help: "Do not wait until all have gone.")
+    @Flag(help: "Do not wait until all are gone.")
     var noWait = false
 
     func validate() throws {
         guard !undo || (to == nil && rate == nil && !stop && !noWait) else {
-            throw ValidationError("--undo stands alone.")
+            throw ValidationError("--undo cannot be combined with other options.")
         }
         guard (1...1_000_000).contains(rate ?? 1) else { throw ValidationError("--rate takes 1 to 1000000.") }
     }

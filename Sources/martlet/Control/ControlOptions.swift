@@ -19,7 +19,7 @@ struct ControlOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The Unix socket of the broker's API.", valueName: "path"), completion: .file)
     var socket: String?
 
-    @Option(help: "A token, which other users of this machine can see here. (default: MARTLET_TOKEN of the environment)")
+    @Option(help: "A token; other users of this machine can see it here. (default: the environment variable MARTLET_TOKEN)")
     var token: String?
 
     @Option(help: ArgumentHelp("A file whose first line is a token.", valueName: "file"), completion: .file)
@@ -27,10 +27,10 @@ struct ControlOptions: ParsableArguments {
 
     @OptionGroup var certificates: CertificateOptions
 
-    @Option(help: "Seconds until an answer has to be there.")
+    @Option(help: "Seconds to wait for an answer.")
     var timeout = 10.0
 
-    @Flag(help: "Print what the API answers, as it is.")
+    @Flag(help: "Print the API's answer as JSON.")
     var json = false
 
     func validate() throws {
@@ -94,7 +94,7 @@ struct ControlOptions: ParsableArguments {
         }
         guard let text, !text.isEmpty else { return .none }
         guard text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
-            throw Self.end("A token has letters, digits and signs only.")
+            throw Self.end("A token consists of printable ASCII characters without spaces.")
         }
         return .token(text)
     }

@@ -17,7 +17,7 @@ struct ControlSubscriptionsCommand: ControlSubcommand {
     @Option(help: "Only those that a message to this topic reaches.")
     var matches: String?
 
-    @Option(help: "Only this filter, letter by letter.")
+    @Option(help: "Only exactly this filter.")
     var filter: String?
 
     @Option(help: "Only this share group's.")
@@ -45,10 +45,10 @@ struct ControlRetainedCommand: ControlSubcommand {
     @Flag(help: "Print the payload of the message of this one topic, as it is.")
     var payload = false
 
-    @Flag(help: "Delete what matches.")
+    @Flag(help: "Delete the messages that match.")
     var delete = false
 
-    @Flag(help: "With --delete: only say how many would go.")
+    @Flag(help: "With --delete: only print how many would be removed.")
     var dryRun = false
 
     @OptionGroup var rows: RowCount
@@ -58,7 +58,7 @@ struct ControlRetainedCommand: ControlSubcommand {
             throw ValidationError(delete ? "--delete needs a filter; '#' is all." : "--payload needs a topic.")
         }
         guard !(delete && payload) else { throw ValidationError("Give --delete or --payload, not both.") }
-        guard delete || !dryRun else { throw ValidationError("--dry-run belongs to --delete.") }
+        guard delete || !dryRun else { throw ValidationError("--dry-run is for --delete only.") }
     }
 
     func act(_ control: Control, _ service: BrokerService) throws {

@@ -5,9 +5,9 @@ import ControlCommands
 struct ControlTraceCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "trace",
-        abstract: "Follow the packets of a client or an address, or what becomes of a topic's messages.",
+        abstract: "Follow the packets of a client or an address, or the way of a topic's messages.",
         discussion: """
-            Ctrl-C ends it. With --keep it goes on by itself until its time is over: `print` shows what it has, `stop` ends and forgets it.
+            Ctrl-C ends it. With --keep it runs in the background until its time is over: `print` shows it, `stop` ends and deletes it.
 
               martlet ctl trace --client sensor-7 --for 10m --payload text
               martlet ctl trace --topic 'plant/+/alarm'
@@ -25,7 +25,7 @@ struct ControlTraceCommand: ControlSubcommand {
 
     @OptionGroup var options: ControlOptions
 
-    @Argument(help: "list, print or stop; nothing to begin one.")
+    @Argument(help: "list, print or stop; without it a trace is started.")
     var action: Action?
 
     @Argument(help: ArgumentHelp("Which one, as list names it.", valueName: "id"))
@@ -43,13 +43,13 @@ struct ControlTraceCommand: ControlSubcommand {
     @Option(name: .customLong("for"), help: "How long at most: 90s, 10m, 24h.", transform: Self.seconds)
     var duration = 600
 
-    @Option(help: "What of the payloads: none, text or hex.")
+    @Option(help: "How payloads are shown: none, text or hex.")
     var payload = Payload.none
 
-    @Option(help: "Bytes of a payload at most.")
+    @Option(help: "The most bytes of a payload to show.")
     var payloadLimit = 1024
 
-    @Flag(help: "Begin it and print its identifier, and do not follow it.")
+    @Flag(help: "Start it in the background and print its identifier.")
     var keep = false
 
     private var subjects: [TraceChoice.Subject] {

@@ -102,7 +102,7 @@ def test_queues_and_what_is_dropped(ctl, house):
     assert ctl.json("drops", "--limit", "1")["data"][0]["clientid"] == "away-1"
     assert ctl("queue", "away-1", "--delete", "--filter", "plant/0/#").startswith("1 ")
     assert ctl("queue", "away-1", "--delete").startswith("1 ")
-    assert ctl("queue", "away-1") == "Nothing waits for it.\n"
+    assert ctl("queue", "away-1") == "The queue is empty.\n"
 
 
 def test_retained_messages(ctl, house):

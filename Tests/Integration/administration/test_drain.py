@@ -40,7 +40,7 @@ def test_clients_are_sent_away_and_come_back_when_it_is_undone(draining, wire_to
     old = wire_to(broker.port, "mqttv311")
     old.connect("old")
     said = ctl("drain", "--to", "other.example:1883")
-    assert said.endswith("Drained: no client is left, and none is let in.\n")
+    assert said.endswith("Drained: no client is left, and new connections are refused.\n")
     for client in clients:
         packet = client.receive()
         assert packet.body[0] == OTHER_SERVER and b"\x1c\x00\x12other.example:1883" in packet.body
@@ -53,7 +53,7 @@ def test_clients_are_sent_away_and_come_back_when_it_is_undone(draining, wire_to
         assert local.recv(1) == b""
     assert "[-]listeners failed" in ctl("health", code=1)
     assert "drained" in ctl("status")
-    assert ctl("drain", "--undo") == "Clients are let in again.\n"
+    assert ctl("drain", "--undo") == "Connections are accepted again.\n"
     wait_until(lambda: broker.log.count("Draining is over") == 1, "the log says so")
     back = wait_until(lambda: connected(broker.port), "the port is open again")
     back.close()
