@@ -36,7 +36,7 @@ import Testing
     @Test func `more event loops than there can be are cut, with a warning`() {
         #expect(
             read("martlet_threads 65").texts == [
-                "Warning: m.conf:1: martlet_threads: 65 event loops are asked for, and there are at most 64; so many are run."
+                "Warning: m.conf:1: martlet_threads: 65 event loops are configured, and there are at most 64; 64 are run."
             ])
         #expect(read("martlet_threads 64\nset_tcp_nodelay true").texts == [])
     }
@@ -45,7 +45,7 @@ import Testing
         let cluster = "martlet_cluster_name c\nmartlet_cluster_servers nats://a\nset_tcp_nodelay true\n"
         #expect(
             read("\(cluster)martlet_threads 63").texts == [
-                "Warning: m.conf:4: martlet_threads: 63 event loops are asked for, and a node of a cluster has at most 62; so many are run."
+                "Warning: m.conf:4: martlet_threads: 63 event loops are configured, and a node of a cluster has at most 62; 62 are run."
             ])
         #expect(read("\(cluster)martlet_threads 62").texts == [])
     }

@@ -16,8 +16,8 @@ import Testing
     @Test func `a bridge to the broker itself is told with its lines and what to do`() {
         #expect(
             loops(bridge("b", "127.0.0.1", "topic # both 1")) == [
-                "Warning: m.conf:3: connection: 127.0.0.1:1883 is this broker itself, and what crosses by \"topic # both 1\" (line 5, line 1) "
-                    + "comes back and crosses again, for ever. With bridge_protocol_version mqttv50 messages say where they have been, and end."
+                "Warning: m.conf:3: connection: 127.0.0.1:1883 is this broker itself, and messages of \"topic # both 1\" (line 5, line 1) "
+                    + "come back and are forwarded again, for ever. With bridge_protocol_version mqttv50 the loop is detected and ends."
             ])
     }
 
@@ -48,7 +48,7 @@ import Testing
         let there = "example.org"
         let found = loops(bridge("a", there, "topic # out") + bridge("b", there, "topic # in"))
         #expect(found.count == 1)
-        #expect(found[0].contains("m.conf:3: connection: example.org:1883 is where bridge b leads too"))
+        #expect(found[0].contains("m.conf:3: connection: example.org:1883 is also the address of bridge b"))
         #expect(found[0].contains("\"topic # out 0\" and \"topic # in 0\" (line 5, line 8)"))
         #expect(loops(bridge("a", there, "topic # both") + bridge("b", there, "topic # both")).count == 1)
         #expect(loops(bridge("a", there, "topic x/# out") + bridge("b", there, "topic y/# in")) == [])

@@ -65,7 +65,7 @@ import Testing
                 #"Warning: keepalive_interval: the rest of the line, "x", is ignored."#,
                 #"Error: keepalive_interval: found "70000", expected a number from 5 to 65535."#,
                 "Error: connection: the bridge has no address.", "Warning: connection: the bridge has no topic.",
-                "Error: connection: remote_password needs remote_username beside it.",
+                "Error: connection: remote_password needs remote_username too.",
             ])
     }
 

@@ -76,7 +76,7 @@ import Testing
         #expect(
             result.texts == [
                 #"Error: m.conf:1: persistence: found "maybe", expected true or false."#,
-                "Error: m.conf:3: Unknown configuration variable 'nonsense'. martlet.conf(5) lists those that there are.",
+                "Error: m.conf:3: Unknown configuration variable 'nonsense'. martlet.conf(5) lists all options.",
                 #"Error: m.conf:5: max_qos: found "7", expected 0, 1 or 2."#,
             ])
         #expect(result.configuration.general.userName == "me")

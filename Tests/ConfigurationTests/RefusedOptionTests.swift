@@ -65,7 +65,7 @@ import Testing
             "martlet_cluster_monitors http://a,,http://b",
             #"found "http://a,,http://b", expected one comma between two addresses, and none elsewhere: http://a,http://b."#
         ),
-        ("martlet_cluster_servers nats://a", "it needs martlet_cluster_name beside it, the same name on all nodes."),
+        ("martlet_cluster_servers nats://a", "it needs martlet_cluster_name too, the same name on all nodes."),
         ("martlet_cluster_name a.b", #"found "a.b", expected up to 64 letters, digits, - and _."#),
         ("martlet_cluster_partitions 65", #"found "65", expected a number from 1 to 64."#),
         ("martlet_cluster_session_wait -1", #"found "-1", expected a number from 0 to 86400."#),
@@ -90,7 +90,7 @@ import Testing
         ),
         (
             "martlet_cluster_name c\nmartlet_cluster_servers a\nmartlet_cluster_token t\nmartlet_cluster_nkey_file k",
-            "there is one login: a user, a token or a key."
+            "give one login only: a user, a token or an NKey."
         ),
         (
             "martlet_cluster_name c\nmartlet_cluster_servers a\nmartlet_cluster_certfile c",
@@ -168,7 +168,7 @@ import Testing
         ("listener 0", "port 0 needs the path of a Unix socket after it."),
         ("listener 0 /\(String(repeating: "x", count: 107))", "the path of the Unix socket is longer than 107 bytes."),
         ("listener 1884 a b", #"found "a b", expected one address."#),
-        ("listener 1884\nlistener 1884", "the listener of line 1 is in the same place."),
+        ("listener 1884\nlistener 1884", "the listener of line 1 has the same address and port."),
         ("listener 1\nmax_qos 7", #"found "7", expected 0, 1 or 2."#),
         ("listener 1\nprotocol mqttsn", #"found "mqttsn", expected mqtt, websockets or http_api."#),
         ("listener 1\naccept_protocol_versions 3,6", #"found "3,6", expected some of 3, 4 and 5 with commas between them."#),

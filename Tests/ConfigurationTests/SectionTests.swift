@@ -73,7 +73,7 @@ import Testing
         #expect(result.configuration.listeners.map(\.endpoint) == [.tcp(port: 1884, host: nil)])
         #expect(
             result.texts == [
-                "Warning: m.conf: the ports of the command line are not opened, because the file says what to listen on."
+                "Warning: m.conf: the ports of the command line are not opened, because the file has listeners."
             ])
     }
 
@@ -83,7 +83,7 @@ import Testing
         #expect(result.configuration.listeners.map(\.qosMax) == [1, 2])
         #expect(
             result.texts == [
-                "Warning: m.conf:2: a listener option before the first line \"listener PORT\" opens one on port 1883 too; below that line it would be that listener's."
+                "Warning: m.conf:2: a listener option before the first line \"listener PORT\" opens another listener, on port 1883; to set it for the listener only, move it below that line."
             ])
     }
 
@@ -153,15 +153,15 @@ import Testing
     }
 
     @Test(arguments: [
-        ("certfile c", "Error: m.conf:3: certfile: it needs keyfile beside it, the file of its key."),
-        ("keyfile c", "Error: m.conf:3: keyfile: it needs certfile beside it, the certificate that it is the key to."),
+        ("certfile c", "Error: m.conf:3: certfile: it needs keyfile too, the private key of the certificate."),
+        ("keyfile c", "Error: m.conf:3: keyfile: it needs certfile too, the certificate of this key."),
         (
             "certfile c\nkeyfile k\npsk_hint h\npsk_file p",
             "Error: m.conf:5: psk_hint: certfile and psk_hint exclude each other; give each a listener of its own."
         ),
         (
             "enable_proxy_protocol 2\nmartlet_proxy_trusted 10.0.0.1\nuse_subject_as_username true",
-            "Error: m.conf:5: use_subject_as_username: a proxy tells the common name of a certificate only, and not its subject; "
+            "Error: m.conf:5: use_subject_as_username: a proxy sends only the common name of a certificate, not its subject; "
                 + "write use_identity_as_username true."
         ),
         (
@@ -172,7 +172,7 @@ import Testing
             "certfile c\nkeyfile k\nrequire_certificate true",
             "Warning: m.conf:5: require_certificate: without cafile or capath no client's certificate will be accepted."
         ),
-        ("psk_hint h", "Warning: m.conf:3: psk_hint: without psk_file no client will be let in."),
+        ("psk_hint h", "Warning: m.conf:3: psk_hint: without psk_file no client can connect."),
         ("http_dir d", "Warning: m.conf:3: http_dir: it has no effect without protocol http_api."),
         (
             "martlet_http_serve api,health", "Warning: m.conf:3: martlet_http_serve: it has no effect without protocol http_api."
@@ -189,8 +189,8 @@ import Testing
         ),
         (
             "protocol websockets\nmartlet_proxy_trusted 10.0.0.1 ::/0",
-            "Warning: m.conf:4: martlet_proxy_trusted: a network of 0 bits is everybody, so that any client can pretend to come from any "
-                + "address: name the proxies alone."
+            "Warning: m.conf:4: martlet_proxy_trusted: a network of 0 bits means everybody, so that any client can claim any "
+                + "address: name only your proxies."
         ),
         (
             "enable_proxy_protocol 2",
@@ -213,7 +213,7 @@ import Testing
     @Test(arguments: [
         ("topic #", "Error", "the bridge has no address."),
         ("address h", "Warning", "the bridge has no topic."),
-        ("address h\ntopic #\nremote_password p", "Error", "remote_password needs remote_username beside it."),
+        ("address h\ntopic #\nremote_password p", "Error", "remote_password needs remote_username too."),
         (
             "address h\ntopic a out 1 $share/g/\nmartlet_bridge_connections 2", "Error",
             "martlet_bridge_connections divides topics; so does the share group of topic a."

@@ -7,7 +7,7 @@ struct BridgeCheck {
         if bridge.addresses.isEmpty { error("the bridge has no address.", &log) }
         if bridge.topics.isEmpty { log.warning("the bridge has no topic.", at: position, option: "connection") }
         if bridge.remote.password != nil && bridge.remote.userName == nil && bridge.protocolVersion < 5 {
-            error("remote_password needs remote_username beside it.", &log)
+            error("remote_password needs remote_username too.", &log)
         }
         if bridge.connectionCount > 1 { checkConnections(&log) }
         checkTLS(&log)

@@ -122,11 +122,11 @@ struct BridgeLoopCheck {
         let whither =
             loop.listener != nil
             ? "\(loop.address) is this broker itself"
-            : "\(loop.address) is where bridge\(others.count == 1 ? "" : "s") \(others.joined(separator: ", ")) leads too"
+            : "\(loop.address) is also the address of bridge\(others.count == 1 ? "" : "s") \(others.joined(separator: ", "))"
         let topics = loop.topics.map { "\"topic \(bridges[$0.bridge].topics[$0.topic].text)\"" }.joined(separator: " and ")
         return
-            "\(whither), and what crosses by \(topics)\(lines.map { " (\($0))" } ?? "") comes back and crosses again, for ever. With "
-            + "bridge_protocol_version mqttv50 messages say where they have been, and end."
+            "\(whither), and messages of \(topics)\(lines.map { " (\($0))" } ?? "") come back and are forwarded again, for ever. With "
+            + "bridge_protocol_version mqttv50 the loop is detected and ends."
     }
 }
 

@@ -16,7 +16,7 @@ struct ClusterCheck {
             return
         }
         if cluster.name == nil {
-            error("martlet_cluster_servers", "it needs martlet_cluster_name beside it, the same name on all nodes.", &log)
+            error("martlet_cluster_servers", "it needs martlet_cluster_name too, the same name on all nodes.", &log)
         }
         if (cluster.userName == nil) != (cluster.password == nil) {
             error(
@@ -26,7 +26,7 @@ struct ClusterCheck {
         if [cluster.userName, cluster.token, cluster.keyFile].compactMap({ $0 }).count > 1 {
             error(
                 cluster.keyFile == nil ? "martlet_cluster_token" : "martlet_cluster_nkey_file",
-                "there is one login: a user, a token or a key.", &log)
+                "give one login only: a user, a token or an NKey.", &log)
         }
         if (cluster.certificateFile == nil) != (cluster.certificateKeyFile == nil) {
             error(

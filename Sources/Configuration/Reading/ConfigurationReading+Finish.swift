@@ -45,8 +45,8 @@ extension ConfigurationReading {
         let threadsMax = isNode ? Limits.nodeThreadsMax : Limits.threadsMax
         if let position = position(of: "martlet_threads"), let threads = configuration.general.threads, threads > threadsMax {
             log.warning(
-                "\(threads) event loops are asked for, and \(isNode ? "a node of a cluster has" : "there are") at most \(threadsMax); "
-                    + "so many are run.", at: position, option: "martlet_threads")
+                "\(threads) event loops are configured, and \(isNode ? "a node of a cluster has" : "there are") at most \(threadsMax); "
+                    + "\(threadsMax) are run.", at: position, option: "martlet_threads")
         }
     }
 
@@ -94,18 +94,19 @@ extension ConfigurationReading {
             log.add(
                 Diagnostic(
                     severity: .warning, file: path,
-                    message: "the ports of the command line are not opened, because the file says what to listen on."))
+                    message: "the ports of the command line are not opened, because the file has listeners."))
         }
         guard let position = defaultListenerPosition else { return }
         let endpoint = ListenerEndpoint.tcp(port: defaultPort ?? BrokerConfiguration.defaultPort, host: defaultHost)
         if defaultPort == nil && defaultHost == nil {
             log.warning(
-                "a listener option before the first line \"listener PORT\" opens one on port \(BrokerConfiguration.defaultPort) too; below that line it would be that listener's.",
+                "a listener option before the first line \"listener PORT\" opens another listener, on port \(BrokerConfiguration.defaultPort); to set it for the listener only, move it below that line.",
                 at: position)
         }
         if let twin = listeners.dropFirst().first(where: { $0.configuration.endpoint == endpoint })?.position {
             log.error(
-                "the listener of \(twin.place(from: position)) is in the same place as the default listener.", at: position)
+                "the listener of \(twin.place(from: position)) has the same address and port as the default listener.", at: position
+            )
             return
         }
         listeners[0].configuration.endpoint = endpoint

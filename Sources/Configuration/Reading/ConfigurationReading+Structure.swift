@@ -47,7 +47,8 @@ extension ConfigurationReading {
         case .success(let endpoint):
             if let twin = listeners.first(where: { $0.configuration.endpoint == endpoint })?.position {
                 log.error(
-                    "the listener of \(twin.place(from: line.position)) is in the same place.", at: line.position, option: line.name
+                    "the listener of \(twin.place(from: line.position)) has the same address and port.", at: line.position,
+                    option: line.name
                 )
                 return
             }

@@ -272,7 +272,7 @@ struct ConfigurationReading: Sendable {
         } else if let nearest = NearestName.nearest(to: line.name, among: ConfigurationOption.fixedNames) {
             message += " Did you mean \(nearest)?"
         } else {
-            message += " martlet.conf(5) lists those that there are."
+            message += " martlet.conf(5) lists all options."
         }
         log.error(message, at: line.position)
     }

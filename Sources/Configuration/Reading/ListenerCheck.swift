@@ -17,10 +17,10 @@ struct ListenerCheck {
     private func checkTLS(_ log: inout DiagnosticLog) {
         let tls = draft.configuration.tls
         if tls.certificateFile != nil && tls.keyFile == nil {
-            error("certfile", "it needs keyfile beside it, the file of its key.", &log)
+            error("certfile", "it needs keyfile too, the private key of the certificate.", &log)
         }
         if tls.keyFile != nil && tls.certificateFile == nil {
-            error("keyfile", "it needs certfile beside it, the certificate that it is the key to.", &log)
+            error("keyfile", "it needs certfile too, the certificate of this key.", &log)
         }
         if tls.certificateFile != nil && tls.preSharedKeyHint != nil {
             error("psk_hint", "certfile and psk_hint exclude each other; give each a listener of its own.", &log)
@@ -33,7 +33,7 @@ struct ListenerCheck {
         if draft.usesSubjectAsUserName && !tls.isEnabled && draft.configuration.proxyProtocolVersion == 2 {
             error(
                 "use_subject_as_username",
-                "a proxy tells the common name of a certificate only, and not its subject; write use_identity_as_username true.",
+                "a proxy sends only the common name of a certificate, not its subject; write use_identity_as_username true.",
                 &log)
         }
         let asksForCertificate = tls.requiresCertificate || draft.usesSubjectAsUserName
@@ -41,7 +41,7 @@ struct ListenerCheck {
         if asksForCertificate && !tls.isEnabled && draft.configuration.proxyProtocolVersion != 2 {
             warning(
                 tls.requiresCertificate ? "require_certificate" : "use_subject_as_username",
-                "certificates are asked for, but without certfile and keyfile there is no TLS.", &log)
+                "client certificates are required, but without certfile and keyfile there is no TLS.", &log)
         }
         if tls.requiresCertificate && tls.isEnabled && tls.authoritiesFile == nil && tls.authoritiesDirectory == nil {
             warning(
@@ -49,7 +49,7 @@ struct ListenerCheck {
                 &log)
         }
         if tls.preSharedKeyHint != nil && draft.configuration.security.preSharedKeyFile == nil {
-            warning("psk_hint", "without psk_file no client will be let in.", &log)
+            warning("psk_hint", "without psk_file no client can connect.", &log)
         }
     }
 
@@ -82,7 +82,7 @@ struct ListenerCheck {
         if listener.trustedProxies.contains(where: { $0.bits == 0 }) {
             warning(
                 "martlet_proxy_trusted",
-                "a network of 0 bits is everybody, so that any client can pretend to come from any address: name the proxies alone.",
+                "a network of 0 bits means everybody, so that any client can claim any address: name only your proxies.",
                 &log)
         }
         if listener.proxyProtocolVersion == nil {

@@ -64,7 +64,7 @@ def test_a_bridge_to_the_broker_itself_is_told_of_at_the_start(start_broker, pro
     port, log = reserve_port(), tmp_path / "broker.log"
     section = f"listener {port} 127.0.0.1\nlog_dest file {log}\nlog_dest stderr\nconnection itself\naddress localhost:{port}\ntopic nowhere/# both 1\n"
     broker = start_broker(configuration=section)
-    told = f'localhost:{port} is this broker itself, and what crosses by "topic nowhere/# both 1"'
+    told = f'localhost:{port} is this broker itself, and messages of "topic nowhere/# both 1"'
     wait_until(lambda: told in log.read_text(), "the log warns of it")
     done = run(program, "-c", str(broker.configuration_path), "--test-config")
     assert done.returncode in (0, 3) and told in done.stdout, done.stdout

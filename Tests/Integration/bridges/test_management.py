@@ -53,7 +53,7 @@ def test_a_bridge_lives_as_administrators_say_and_outlives_the_broker(managing, 
     wait_until(lambda: state(bridge)["out_messages"] == 1, "it has counted the message")
 
     assert bridge("change", "site", "topic b out 1", "--unset", "remote_username", code=1) == (
-        "Error: connection: remote_password needs remote_username beside it.\n")
+        "Error: connection: remote_password needs remote_username too.\n")
     bridge("change", "site", "topic b out 1")
     is_connected(here, "site", count=2)
     publish("a", "not bridged", qos=1)
