@@ -58,7 +58,7 @@ def test_clients_are_sent_away_and_come_back_when_it_is_undone(draining, wire_to
     back = wait_until(lambda: connected(broker.port), "the port is open again")
     back.close()
     assert wire_to(broker.port).connect("client 7", clean=False) == (True, 0)
-    assert "There is no such drain" in ctl("drain", "--undo", code=4)
+    assert "The broker is not being drained" in ctl("drain", "--undo", code=4)
 
 
 def connected(port: int) -> socket.socket | None:

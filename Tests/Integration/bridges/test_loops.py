@@ -68,4 +68,4 @@ def test_a_bridge_to_the_broker_itself_is_told_of_at_the_start(start_broker, pro
     wait_until(lambda: told in log.read_text(), "the log warns of it")
     done = run(program, "-c", str(broker.configuration_path), "--test-config")
     assert done.returncode in (0, 3) and told in done.stdout, done.stdout
-    assert re.search(r":\d+: connection: .* \(line \d+, line \d+\) comes back", done.stdout), done.stdout
+    assert re.search(r":\d+: connection: .* \(line \d+, line \d+\) come back", done.stdout), done.stdout

@@ -95,7 +95,7 @@ def test_a_bridge_of_a_file_is_paused_here_and_changed_there(managing, far):
     line = state(bridge)["line"]
     assert here.configuration_path.read_text().splitlines()[line - 1] == "connection site"
     for words in [("remove", "site"), ("change", "site", "topic b")]:
-        assert f"It stands in {here.configuration_path} line {line}" in bridge(*words, code=1)
+        assert f"It is defined in {here.configuration_path} line {line}" in bridge(*words, code=1)
     assert "There is a bridge of this name." in bridge("add", "site", "address h", code=1)
     assert bridge("add", "other", "adress h", code=1) == "Error: Unknown configuration variable 'adress'. Did you mean address?\n"
     bridge("pause", "site")

@@ -159,7 +159,7 @@ def test_at_a_terminal_it_is_asked_for_twice_and_not_shown(program, tmp_path, se
     [
         (["users", "anna"], "users does not exist. To create it, give -c too."),
         (["-D", "users", "anna"], "users does not exist.\n"),
-        (["-c", "-b", "users", "an:na", "x"], "holds a colon"),
+        (["-c", "-b", "users", "an:na", "x"], "contains a colon"),
         (["-c", "-b", "users", "anna", ""], "the password is empty"),
         (["-c", "-b", "none/users", "anna", "x"], "none does not exist. Make it: mkdir -p "),
     ],
