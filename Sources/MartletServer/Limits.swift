@@ -330,4 +330,7 @@ enum Limits {
     /// How long a node is not ready after its servers have refused it something for want of a permission, in milliseconds: longer than it takes
     /// to ask again for what is asked for in any case, such as a subscription.
     static let clusterRefusalMilliseconds: UInt64 = 60_000
+
+    /// The longest file of a systemd unit that is looked at, in bytes; a longer one is taken for none.
+    static let unitFileBytesMax = 1 << 20
 }

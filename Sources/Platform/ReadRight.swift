@@ -54,13 +54,25 @@ public struct ReadRight: Sendable {
         return allows(target, mask: 0o4) ? nil : target
     }
 
-    /// What to do about an obstacle, as a sentence without its full stop; it ends in a command to type, if one is enough.
+    /// What to do about an obstacle, as sentences without the last full stop; they end in a command to type, if one is enough.
+    ///
+    /// A file that another program reads, such as mosquitto, stays as it is: with another group that program would not start any more.
     public func remedy(for obstacle: String) -> String {
         var status = stat()
-        let isDirectory = stat(obstacle, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
-        return isDirectory
-            ? "The directory \(obstacle) is closed to that user: put a copy of the file where it may go, such as /etc/martlet"
-            : "Type: chgrp \(group) \(obstacle) && chmod g+r \(obstacle)"
+        guard stat(obstacle, &status) != 0 || status.st_mode & S_IFMT != S_IFDIR else {
+            return "The directory \(obstacle) is closed to that user: put a copy of the file where it may go, such as /etc/martlet"
+        }
+        guard let holder = OtherHolder.name(of: obstacle, besides: user) else {
+            return "Type: chgrp \(group) \(obstacle) && chmod g+r \(obstacle)"
+        }
+        return "It is there for \(holder), so leave it as it is and name a copy instead. Type: " + copying(obstacle)
+    }
+
+    /// The command that gives the user a copy of a file, in the place that the packages have for it.
+    private func copying(_ path: String) -> String {
+        let place = "/etc/martlet"
+        let isThere = access(place, F_OK) == 0
+        return "install \(isThere ? "" : "-D ")-g \(group) -m 640 \(path)\(isThere ? " \(place)/" : " -t \(place)")"
     }
 
     private func closedDirectory(above path: String) -> String? {

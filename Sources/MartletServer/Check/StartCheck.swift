@@ -7,11 +7,16 @@ import Transports
 /// Tries all that a start needs, and does none of it: no file is made, emptied or given away, no port is listened on, no store opened.
 ///
 /// What only root can do is tried with the rights that the process has; what the broker does after it has become the user that `user` names,
-/// with that user's.
+/// with that user's. If root checks the configuration of an installed service, all but the opening of ports is tried with the rights of the
+/// service's user.
 public struct StartCheck {
     /// What keeps the broker from starting, and what its operator should know: each once.
     public private(set) var diagnostics: [Diagnostic] = []
     private let result: ConfigurationResult
+    /// The installed service that runs the broker with this configuration; nil if there is none, or this is its user already.
+    private let service: ServiceUnit?
+    /// Whom root judges for from the first file on.
+    private let serviceUser: Privileges.User?
     private var configuration: BrokerConfiguration { result.configuration }
 
     /// Looks at everything that a configuration names.
@@ -22,18 +27,24 @@ public struct StartCheck {
     ///   - keyLogFile: where the secrets of TLS connections would go.
     public init(_ result: ConfigurationResult, file: String?, keyLogFile: String?) {
         self.result = result
+        service = geteuid() == 0 ? file.flatMap { ServiceUnit.running($0) } : nil
+        serviceUser = service.flatMap { Privileges.other(named: $0.userName) }
         // Of a file that cannot be read nothing is known, and the defaults are not what is wanted.
         guard !result.hasErrors || !result.places.lines.isEmpty || result.places.file == nil else { return }
-        checkLogFiles()
-        checkSecurityFiles()
-        checkCertificates()
-        checkBridges()
-        checkCluster()
-        if let keyLogFile, let obstacle = FileAccess.obstacle(toWriting: keyLogFile) {
-            add(Diagnostic(severity: .error, file: "", option: "--tls-keylog", message: "\(obstacle.advice())."))
+        checkServiceUser()
+        asService {
+            $0.checkConfigurationFiles()
+            $0.checkLogFiles()
+            $0.checkSecurityFiles()
+            $0.checkCertificates()
+            $0.checkBridges()
+            $0.checkCluster()
+            if let keyLogFile, let obstacle = FileAccess.obstacle(toWriting: keyLogFile) {
+                $0.add(Diagnostic(severity: .error, file: "", option: "--tls-keylog", message: "\(obstacle.advice())."))
+            }
         }
         checkListeners(file)
-        checkIdentifierFile()
+        asService { $0.checkIdentifierFile() }
         checkFileRights()
         checkAsUser()
     }
@@ -42,6 +53,32 @@ public struct StartCheck {
     public var hasErrors: Bool { diagnostics.contains { $0.severity == .error } }
 
     // MARK: As who starts it
+
+    /// With the rights of the service's user where there is a service, else with those of this process.
+    private mutating func asService(_ check: (inout StartCheck) -> Void) {
+        guard let serviceUser else { return check(&self) }
+        let acted: Void? = Privileges.acting(as: serviceUser) { check(&self) }
+        if acted == nil { check(&self) }
+    }
+
+    private mutating func checkServiceUser() {
+        guard let service, service.userName != "root", serviceUser == nil else { return }
+        add(
+            Diagnostic(
+                severity: .error, file: "", option: service.name,
+                message: "the service runs as the user \(service.userName) (User=), whom there is not on this machine."))
+    }
+
+    /// Root has read them; the service reads them itself.
+    private mutating func checkConfigurationFiles() {
+        guard serviceUser != nil, let main = result.places.file else { return }
+        var files = [main]
+        for line in result.places.lines where !files.contains(line.file) { files.append(line.file) }
+        for file in files {
+            guard let obstacle = FileAccess.obstacle(toReading: file) else { continue }
+            add(Diagnostic(severity: .error, file: FullPath.of(file), message: "\(obstacle.advice())."))
+        }
+    }
 
     private mutating func checkLogFiles() {
         for case .file(let path) in configuration.logging.destinations {
@@ -148,13 +185,22 @@ public struct StartCheck {
 
     // MARK: As the user that it becomes
 
+    /// What the broker's user may not read is an error where it is known who that is: by the service, or a line `user`. A broker that root
+    /// starts does read it once; its next reload fails.
     private mutating func checkFileRights() {
-        for remark in FileRights(becoming: configuration.general.userName).remarks(on: configuration) {
+        let isNamed = service != nil || result.places.line(of: "user") != nil
+        let rights = serviceUser.map { FileRights(of: $0.name) } ?? FileRights(becoming: configuration.general.userName)
+        for remark in rights.remarks(on: configuration) {
             // Who cannot read a file to start with has heard of it.
             guard diagnostics.allSatisfy({ $0.option != remark.option || $0.severity == .warning }) else { continue }
             var remark = remark
             remark.message = "\(remark.value ?? ""): \(remark.message)."
-            add(remark.diagnostic(.warning, in: result))
+            add(remark.diagnostic(isNamed ? .error : .warning, in: result))
+        }
+        guard let service, serviceUser != nil else { return }
+        for (option, path) in FileRights.files(of: configuration) {
+            guard let reason = service.blindness(for: path) else { continue }
+            add(StartRemark(option: option, value: path, message: "\(reason).").diagnostic(.error, in: result))
         }
     }
 
@@ -162,7 +208,12 @@ public struct StartCheck {
         let user: Privileges.User?
         var warnings: [String] = []
         do throws(ServerError) {
-            user = try Privileges.user(named: configuration.general.userName) { warnings.append($0) }
+            // A service that is not root's does not become anybody.
+            if let serviceUser {
+                user = serviceUser
+            } else {
+                user = try Privileges.user(named: configuration.general.userName) { warnings.append($0) }
+            }
         } catch {
             add(error)
             return

@@ -16,6 +16,12 @@ struct FileRights {
         right = isForReload ? Privileges.successor(named: userName).flatMap { ReadRight(userNamed: $0.name) } : ReadRight()
     }
 
+    /// For a broker that is that user from its start on.
+    init(of userName: String) {
+        isForReload = false
+        right = ReadRight(userNamed: userName)
+    }
+
     /// A warning for each file that may not be read, with what to type.
     func warnings(on configuration: BrokerConfiguration) -> [String] {
         remarks(on: configuration).map { "Warning: \($0.option ?? "") \($0.value ?? ""): \($0.message)" }
@@ -29,7 +35,7 @@ struct FileRights {
             let time = isForReload ? " when it reloads" : ""
             return StartRemark(
                 option: option, value: path,
-                message: "the user \(right.user), as whom the broker runs, may not read it\(time). \(right.remedy(for: obstacle))")
+                message: "the broker runs as the user \(right.user), who may not read it\(time). \(right.remedy(for: obstacle))")
         }
     }
 
@@ -44,7 +50,7 @@ struct FileRights {
     }
 
     /// Each file once, with the option that names it first.
-    private static func files(of configuration: BrokerConfiguration) -> [(option: String, path: String)] {
+    static func files(of configuration: BrokerConfiguration) -> [(option: String, path: String)] {
         var files: [(option: String, path: String)] = []
         func add(_ named: [(String, String?)]) {
             for (option, path) in named {

@@ -36,6 +36,9 @@ struct Privileges {
         return find(name) ?? (name == "mosquitto" ? find("nobody") : nil)
     }
 
+    /// A user whom the machine has under this name; nil for none, and for root.
+    static func other(named name: String) -> User? { name == "root" ? nil : find(name) }
+
     /// Does something with the rights of a user, and is root again afterwards; nil when the kernel does not let it. Not while other threads
     /// run: they would have these rights too.
     static func acting<Result>(as user: User, _ body: () -> Result) -> Result? {

@@ -54,7 +54,7 @@ def test_what_the_log_says_lets_the_broker_start(program, users, tmp_path):
 
 def test_a_file_that_only_root_could_read_is_told_at_the_start_and_at_a_reload(start_broker, users):
     broker = start_broker(configuration=f"password_file {users}", user="nobody")
-    broker.wait_for_log(r"Warning: password_file .*: the user nobody, as whom the broker runs, may not read it when it reloads\. Type: ")
+    broker.wait_for_log(r"Warning: password_file .*: the broker runs as the user nobody, who may not read it when it reloads\. Type: ")
     broker.signal(signal.SIGHUP)
     broker.wait_for_log(r"Error: The config was not reloaded")
     assert broker.log.count("may not read it when it reloads") == 2
@@ -72,7 +72,7 @@ def test_a_key_of_a_node_that_only_root_could_read_stays_in_use_at_a_reload(star
         configuration=f"martlet_cluster_servers nats://127.0.0.1:{reserve_port()}\nmartlet_cluster_name c\nmartlet_cluster_nkey_file {seed}",
         user="nobody",
     )
-    broker.wait_for_log(r"Warning: martlet_cluster_nkey_file .*: the user nobody, as whom the broker runs, may not read it when it reloads\. Type: ")
+    broker.wait_for_log(r"Warning: martlet_cluster_nkey_file .*: the broker runs as the user nobody, who may not read it when it reloads\. Type: ")
     broker.signal(signal.SIGHUP)
     broker.wait_for_log(r"Error: martlet_cluster_nkey_file: .*; what was read before stays in use\.")
     broker.wait_for_log(r"Config reloaded\.")

@@ -126,7 +126,7 @@ class TestRights:
         path.write_text(f"listener {reserve_port()} 127.0.0.1\nallow_anonymous true\nuser nobody\n{lines}\n")
         return path
 
-    def test_a_key_that_only_root_reads_is_told_with_the_remedy(self, program, ground, authority):
+    def test_a_key_that_only_root_reads_is_an_error_with_the_remedy(self, program, ground, authority):
         for name in ["server.crt", "server.key"]:
             shutil.copy(authority.directory / name, ground / name)
         (ground / "server.key").chmod(0o600)
@@ -137,10 +137,26 @@ class TestRights:
         )
         done = check(program, path)
         remedy = rf"chgrp \w+ {ground}/server.key && chmod g\+r {ground}/server.key"
-        expected = rf"Warning: {path}:5: keyfile: {ground}/server.key: the user nobody, as whom the broker runs, may not read it when it reloads. Type: {remedy}"
-        assert done.returncode == 0 and re.search(expected, done.stdout), done.stdout
+        expected = rf"Error: {path}:5: keyfile: {ground}/server.key: the broker runs as the user nobody, who may not read it when it reloads. Type: {remedy}"
+        assert done.returncode == 3 and re.search(expected, done.stdout), done.stdout
         subprocess.run(re.search(remedy, done.stdout).group(), shell=True, check=True)
         assert "server.key" not in check(program, path).stdout
+
+    def test_the_advice_leaves_another_program_s_files_as_they_are(self, program, ground):
+        """mosquitto would not start any more if its file got another group."""
+        users = ground / "users"
+        users.write_text("")
+        os.chown(users, 0, 1)
+        users.chmod(0o640)
+        store = ground / "store"
+        store.mkdir(mode=0o750)
+        os.chown(store, 1, 1)
+        path = self.configuration(ground, f"password_file {users}\npersistence true\npersistence_location {store}")
+        done = check(program, path)
+        assert done.returncode == 3
+        assert re.search(rf"It is there for \w+, so leave it as it is and name a copy instead\. Type: install (-D )?-g nogroup -m 640 {users} ", done.stdout), done.stdout
+        assert re.search(rf"{store} cannot be used: .*It is there for \w+, so leave it as it is and name another place", done.stdout), done.stdout
+        assert "chgrp" not in done.stdout and "chown" not in done.stdout
 
     def test_a_store_of_root_s_is_an_error_with_the_remedy(self, program, ground):
         (ground / "store").mkdir(mode=0o700)
