@@ -114,6 +114,6 @@ enum CommandRun {
     /// What some call a command, and what it is called.
     private static let misnomers = [
         "password": "passwd", "run": "serve", "start": "serve", "benchmark": "bench", "publish": "pub", "subscribe": "sub",
-        "control": "ctl", "rr": "request",
+        "control": "ctl", "rr": "request", "import": "import-config",
     ]
 }

@@ -13,7 +13,8 @@ struct MartletCommand: ParsableCommand {
             """,
         version: "martlet version \(ProductVersion.text)",
         subcommands: [
-            Serve.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, ControlCommand.self, OptionsCommand.self,
+            Serve.self, ImportConfigCommand.self, PasswordCommand.self, StoreCommand.self, HealthCommand.self, ControlCommand.self,
+            OptionsCommand.self,
             ClusterCommand.self, BenchCommand.self,
             PubCommand.self, SubCommand.self, RequestCommand.self, RespondCommand.self, MirrorCommand.self,
         ])
