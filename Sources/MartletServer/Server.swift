@@ -140,7 +140,7 @@ public final class Server: @unchecked Sendable {
         self.repairsStore = repairsStore
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
-        for line in Self.localOnlyLines(configuration) { log.write(.notice, line) }
+        for line in Self.localOnlyLines(configuration, file) { log.write(.notice, line) }
         greeting = Greeting(
             open.sockets[0].map { ($0.listener.boundAddress, configuration.listeners[$0.policy]) }, loopCount: loopCount)
         layers = open.layers
@@ -192,17 +192,26 @@ public final class Server: @unchecked Sendable {
         log.end(within: 2000)
     }
 
-    /// What a newcomer is told whose broker nobody else can reach: the first two lines are mosquitto's.
-    private static func localOnlyLines(_ configuration: BrokerConfiguration) -> [String] {
+    /// What a newcomer is told whose broker nobody else can reach: the first line is mosquitto's, and the second one where there is no file.
+    private static func localOnlyLines(_ configuration: BrokerConfiguration, _ file: String?) -> [String] {
         let isLocal = configuration.listeners.allSatisfy {
             if case .loopback = $0.endpoint { true } else { $0.isAdministrationSocket }
         }
         guard isLocal else { return [] }
+        let local = "Starting in local only mode. Connections will only be possible from clients running on this machine."
+        if let file = file.map(FullPath.of) {
+            let users = "\(file.prefix(upTo: file.lastIndex(of: "/") ?? file.startIndex))/users"
+            return [
+                local,
+                "To let others connect: martlet passwd -c \(users) USER, then put the lines \"listener 1883\" and \"password_file \(users)\" "
+                    + "into \(file), or into a file that it includes, and start the broker again.",
+            ]
+        }
         return [
-            "Starting in local only mode. Connections will only be possible from clients running on this machine.",
+            local,
             "Create a configuration file which defines a listener to allow remote access.",
-            "For example: martlet passwd -c /etc/martlet/passwd USER, then a file with the lines \"listener 1883\" and "
-                + "\"password_file /etc/martlet/passwd\", and start with -c FILE.",
+            "For example: martlet passwd -c /etc/martlet/users USER, then a file with the lines \"listener 1883\" and "
+                + "\"password_file /etc/martlet/users\", and start with -c FILE.",
         ]
     }
 

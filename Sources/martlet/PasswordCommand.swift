@@ -86,7 +86,15 @@ struct PasswordCommand: ParsableCommand {
             throw failure(FileAdvice.writing(file).map { "\($0)." } ?? "\(FileAdvice.fullPath(of: file)): \(error).")
         }
         if let told { Console.complain(told) }
+        sayHowItCounts()
         sayWhoCannotRead()
+    }
+
+    /// A broker that runs has the old file in memory.
+    private func sayHowItCounts() {
+        let unit = ServiceUnit.installed().first.map { String($0.name.dropLast(".service".count)) }
+        let command = unit.map { "systemctl reload \($0)" } ?? "martlet ctl reload (or send it SIGHUP)"
+        Console.complain("A broker that runs takes the file over at its next reload: \(command)")
     }
 
     /// A broker does not run as whom this command does: whether it will be able to read the file is better known now than at its reload.

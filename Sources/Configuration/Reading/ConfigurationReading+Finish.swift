@@ -14,7 +14,7 @@ extension ConfigurationReading {
         warnOfBridgeLoops()
         let given = ConfigurationOption.clusterOptions.compactMap { option in position(of: option.name).map { (option.name, $0) } }
         ClusterCheck(cluster: configuration.cluster, positions: Dictionary(uniqueKeysWithValues: given)).run(log: &log)
-        return ConfigurationResult(configuration: configuration, diagnostics: log.diagnostics, places: places)
+        return ConfigurationResult(configuration: configuration, diagnostics: log.sorted, places: places)
     }
 
     /// Where mosquitto 2.0 has other defaults than 2.1, and the file asks for them.

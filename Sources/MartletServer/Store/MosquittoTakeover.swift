@@ -2,6 +2,7 @@ import BrokerCore
 import Configuration
 import Glibc
 import Persistence
+import Platform
 
 /// The first start after mosquitto: what it kept is taken over, and its file stays as it is.
 ///
@@ -32,8 +33,13 @@ struct MosquittoTakeover {
 
     /// Makes a store of mosquitto's database, if there is one and no store yet.
     func run(log: Log) throws(ServerError) {
-        guard !SQLiteStore.exists(in: directory, named: storeName) else { return }
         let present = present
+        guard !SQLiteStore.exists(in: directory, named: storeName) else {
+            for path in present {
+                log.write(.information, "\(path) is not read: there is a store here already.\(removal(of: path))")
+            }
+            return
+        }
         guard let path = present.first else { return }
         if present.count > 1 {
             log.write(.warning, "Warning: \(present[1]) of mosquitto is not imported, because \(path) is.")
@@ -91,12 +97,18 @@ struct MosquittoTakeover {
         }
     }
 
+    /// What to type when nobody needs the file; nothing where it is mosquitto's own, which may be started again.
+    private func removal(of path: String) -> String {
+        guard OtherHolder.name(of: path, besides: UserName.of(geteuid()) ?? "") == nil else { return "" }
+        return " To remove it: rm \(FullPath.of(path))"
+    }
+
     private func tell(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ path: String, _ log: Log) {
         log.write(
             .notice,
             "Imported \(path) of mosquitto: \(CountedNoun.text(counts.sessions, "session")), "
                 + "\(CountedNoun.text(counts.subscriptions, "subscription")), \(counts.queuedMessages) queued and "
-                + "\(CountedNoun.text(counts.retainedMessages, "retained message")).")
+                + "\(CountedNoun.text(counts.retainedMessages, "retained message")). It is not read again.\(removal(of: path))")
         if !database.wasWrittenAtEnd {
             log.write(.warning, "Warning: mosquitto was running when it wrote \(path). Later changes are not in it.")
         }
