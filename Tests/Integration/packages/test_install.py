@@ -40,7 +40,9 @@ def test_everything_is_in_its_place(installed):
         "bin/martlet", "etc/logrotate.d/martlet", "etc/martlet/conf.d/README", "etc/martlet/martlet.conf", "lib/systemd/system/martlet.service",
         "lib/systemd/system/martlet.socket", "lib/sysusers.d/martlet.conf", "lib/tmpfiles.d/martlet.conf", "share/bash-completion/completions/martlet",
         "share/doc/martlet/README.md", "share/doc/martlet/examples/martlet.conf", "share/doc/martlet/examples/tls.conf",
-        "share/doc/martlet/examples/cluster/hall-1/martlet.conf",
+        "share/doc/martlet/examples/cluster/hall-1/martlet.conf", "share/doc/martlet/monitoring/alerts.yml", "share/doc/martlet/monitoring/grafana.json",
+        "share/doc/martlet/html/index.html", "share/doc/martlet/html/Bridges.html", "share/doc/martlet/html/Durability.html",
+        "share/doc/martlet/html/OpenInternet.html", "share/doc/martlet/html/OperatingClusters.html", "share/man/man1/martlet-import-config.1",
         "share/man/man1/martlet.1", "share/man/man1/martlet-passwd.1", "share/man/man5/martlet.conf.5", "share/fish/vendor_completions.d/martlet.fish", "share/zsh/site-functions/_martlet",
     ]:  # fmt: skip
         assert file in files

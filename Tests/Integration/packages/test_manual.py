@@ -1,5 +1,6 @@
 """The manual's pages: made from the tables of the broker, complete, and clean."""
 
+import html.parser
 import json
 import re
 import shutil
@@ -78,3 +79,37 @@ def test_the_pages_are_clean(pages):
     # The references to pages that are not installed here.
     complaints = [line for line in done.stdout.splitlines() if "referenced manual not found" not in line]
     assert complaints == []
+
+
+class Reader(html.parser.HTMLParser):
+    """A page's tags, which have to end where they should, with its places and links."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.places: set[str] = set()
+        self.links: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]):
+        if tag != "meta":
+            self.open.append(tag)
+        self.places |= {value for name, value in attrs if name == "id"}
+        self.links += [value for name, value in attrs if name == "href"]
+
+    def handle_endtag(self, tag: str):
+        assert self.open.pop() == tag, self.getpos()
+
+
+def test_the_operator_s_pages_are_whole_and_their_links_lead_somewhere(tmp_path):
+    subprocess.run([REPOSITORY / "config/packaging/pages", tmp_path], check=True)
+    pages = {path.name: Reader(path.read_text()) for path in (tmp_path / "html").iterdir()}
+    assert len(pages) >= 8
+    for name, page in pages.items():
+        for link in page.links:
+            target, _, place = link.partition("#")
+            if not link.startswith(("http", "../")):
+                assert target in pages and (not place or place in pages[target].places), f"{name}: {link}"
+        text = (tmp_path / "html" / name).read_text()
+        assert not re.search(r"<doc:|``|[\ue000-\ue002]|\*\*", re.sub(r"<(pre|code)>.*?</\1>", "", text, flags=re.DOTALL)), name
