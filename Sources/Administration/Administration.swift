@@ -29,8 +29,7 @@ public final class Administration {
     /// What the shards' clock lacked of the milliseconds since 1970 at the start: for places in lists of several nodes, which must not move when
     /// the clock is set.
     let placeOffset: UInt64
-    /// The secret of the link that makes its first user an administrator; nil once it is used, and where there is none.
-    private var linkSecret: String?
+    var links = LoginLinks()
 
     public init(
         broker: any AdministeredBroker, settings: AdministrationSettings,
@@ -59,18 +58,7 @@ public final class Administration {
     }
 
     /// Makes a secret that lets one browser in as administrator, once: for a link in the log.
-    public func makeLinkSecret() -> String {
-        let secret = Secret.make()
-        linkSecret = secret
-        return secret
-    }
-
-    /// Whether a secret is the link's: then it is so no more.
-    func takeLink(_ secret: String) -> Bool {
-        guard let linkSecret, Self.equal(linkSecret, secret) else { return false }
-        self.linkSecret = nil
-        return true
-    }
+    public func makeLinkSecret() -> String { links.make(for: nil, until: nil) }
 
     /// The bytes of memory that is kept of what strangers have made happen.
     public var heldBytes: Int { events.heldBytes + audit.heldBytes }

@@ -30,6 +30,10 @@ enum Limits {
     static let sessionMilliseconds: UInt64 = 12 * 60 * 60 * 1000
     /// Tokens: no more are made. Bytes: 256 each at most.
     static let tokensMax = 1024
+    /// Links that let a browser in which nobody has used yet: the oldest gives way. Bytes: 512, as names of users of the machine are short.
+    static let loginLinksMax = 16
+    /// Seconds that a link is good for which somebody has asked for.
+    static let loginLinkSeconds: UInt64 = 600
     /// Bytes of the words why somebody is banned: more are refused.
     static let banReasonBytesMax = 4096
     /// Clients that are sent away in a second where nothing else is said.

@@ -8,10 +8,14 @@ public import Transports
 /// Belongs to the loop's thread once that runs. A connection counts from accept to close, `connectionCount` of a listener is at most its
 /// `connectionsMax` and `Limits.reserveMax`; see `findPlace`.
 public final class HTTPService {
-    private struct Door {
+    private final class Door {
         let acceptor: any Acceptor
         let listener: Int
-        let layers: TransportLayers
+        var layers: TransportLayers
+
+        init(acceptor: any Acceptor, listener: Int, layers: TransportLayers) {
+            (self.acceptor, self.listener, self.layers) = (acceptor, listener, layers)
+        }
     }
 
     let loop: EventLoop
@@ -64,6 +68,18 @@ public final class HTTPService {
 
     /// Lets a listener have so many connections from now on; those that are there stay.
     public func setConnectionsMax(_ count: Int, listener: Int) { connectionsMax[listener] = count }
+
+    /// Gives the connections that a listener accepts from now on these layers.
+    public func setLayers(_ layers: TransportLayers, listener: Int) {
+        for door in doors where door.listener == listener { door.layers = layers }
+    }
+
+    /// Accepts nothing more there, and ends its connections with what is on its way.
+    public func stop(listener: Int) {
+        for door in doors where door.listener == listener { door.acceptor.stop() }
+        doors.removeAll { $0.listener == listener }
+        for connection in connections where connection.listener == listener { connection.end() }
+    }
 
     /// Accepts nothing more, and ends every connection with what is on its way.
     public func stop() {

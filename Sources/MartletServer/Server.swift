@@ -23,7 +23,10 @@ public final class Server: @unchecked Sendable {
     private(set) var loops: [ShardLoop] = []
     /// What outlives the process; nil without persistence.
     private(set) var keeper: StoreKeeper?
-    let open: OpenListeners
+    /// The control thread's, once the broker runs.
+    var open: OpenListeners
+    /// Who counts the connections; made when the broker runs. The control thread's.
+    var door: Doorkeeper?
     private let tables: SecurityTables
     /// Whether a damaged store is to be opened with what is intact.
     private let repairsStore: Bool
@@ -38,7 +41,7 @@ public final class Server: @unchecked Sendable {
     /// Dynamic security's files, and what performs commands on them. The control thread's.
     let keepers: SecurityKeepers
     private(set) var securityDesk: SecurityDesk?
-    /// Answers over HTTP; nil without a listener for that. The control thread's.
+    /// Answers over HTTP; made when the broker runs. The control thread's.
     private(set) var http: HTTPDesk?
     /// Sees and steers over it. The control thread's.
     var administration: Administration?
@@ -50,8 +53,10 @@ public final class Server: @unchecked Sendable {
     var storeTrouble = BrokerCondition.Store.good
     /// When the configuration was read again last, in milliseconds since 1970. The control thread's.
     var reloadedAt: UInt64?
-    /// Who waits for the reloads that are under way, in their order. The control thread's.
-    var reloadWaiters: [() -> Void] = []
+    /// The reloads that are under way or wait for it. The control thread's.
+    var reloads = ReloadQueue()
+    /// Where the listeners of the files are among those of the configuration, in the files' order. The control thread's.
+    var listenersOfFiles: [Int]
     /// Where the lines of the configuration stand; empty without a file. The control thread's.
     var places = ConfigurationPlaces()
     /// SHA-256 of the lines, in hexadecimal. The control thread's.
@@ -78,13 +83,11 @@ public final class Server: @unchecked Sendable {
     var heartbeat: UInt64 = 0
     var identifierFile: ProcessIdentifierFile?
     /// By listener.
-    let layers: [TransportLayers]
+    var layers: [TransportLayers] { open.layers }
     /// What other brokers know this one by, as long as it runs: see `BrokerSettings.brokerIdentifier`.
     private let identifier = EncodedString(String(RandomBytes.seed(), radix: 36))
     /// Where the secrets of TLS connections go, for debugging; nil for nowhere.
     let keyLogFile: String?
-    /// By listener.
-    let keys: [PreSharedKeyRing]
     /// Checks passwords, for all loops.
     let workers: WorkerPool
     /// Of the user that the broker runs as.
@@ -108,6 +111,7 @@ public final class Server: @unchecked Sendable {
         self.log = log
         auditLog = AuditLog(log)
         self.configuration = configuration
+        listenersOfFiles = Array(configuration.listeners.indices)
         self.reread = file == nil ? nil : reread
         log.write(.information, "martlet version \(ProductVersion.text) starting")
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
@@ -143,9 +147,7 @@ public final class Server: @unchecked Sendable {
         for line in Self.localOnlyLines(configuration, file) { log.write(.notice, line) }
         greeting = Greeting(
             open.sockets[0].map { ($0.listener.boundAddress, configuration.listeners[$0.policy]) }, loopCount: loopCount)
-        layers = open.layers
-        keys = open.keys
-        for (keys, security) in zip(keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
+        for (keys, security) in zip(open.keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
         self.keyLogFile = keyLogFile
         if let keyLogFile {
             log.write(.warning, "Warning: the secrets of all TLS connections are written to \(keyLogFile).")
@@ -171,9 +173,7 @@ public final class Server: @unchecked Sendable {
         if let interval = keeper?.saveIntervalMilliseconds {
             control.repeatEvery(interval) { [unowned self] in tellLoops(.save) }
         }
-        if layers.contains(where: { $0.tls != nil }) {
-            control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
-        }
+        control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
         do throws(SystemError) {
             let interval = manager.watchdogMilliseconds.map { $0 / 3 }
             // Administrators wait for messages, not the other way round.
@@ -195,7 +195,7 @@ public final class Server: @unchecked Sendable {
     /// What a newcomer is told whose broker nobody else can reach: the first line is mosquitto's, and the second one where there is no file.
     private static func localOnlyLines(_ configuration: BrokerConfiguration, _ file: String?) -> [String] {
         let isLocal = configuration.listeners.allSatisfy {
-            if case .loopback = $0.endpoint { true } else { $0.isAdministrationSocket }
+            if case .loopback = $0.endpoint { true } else { $0.isLocalAdministration }
         }
         guard isLocal else { return [] }
         let local = "Starting in local only mode. Connections will only be possible from clients running on this machine."
@@ -242,11 +242,7 @@ public final class Server: @unchecked Sendable {
         auditLog.open(configuration.administration.auditFile)
         drain = DrainDesk(
             on: control.events, mailboxes: loops.map(\.mailbox), log: log,
-            count: { [unowned self, door = setup.door] in
-                configuration.listeners.indices.reduce(0) {
-                    configuration.listeners[$1].application == .httpAPI ? $0 : $0 + door.count(ofListener: $1)
-                }
-            },
+            count: { [unowned self] in clientConnections },
             countClients: { done in
                 desk.statistics { shards in done(shards.reduce(0) { $0 + max(0, $1.clientsConnected - $1.localClientsConnected) }) }
             },
@@ -254,9 +250,17 @@ public final class Server: @unchecked Sendable {
             stop: { [unowned self] in if !isStopping { stop() } })
         startBans(shards)
         securityDesk = makeSecurityDesk(desk)
+        door = setup.door
         try startHTTP(desk, door: setup.door)
         control.receive = { [unowned self] letter in received(letter) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
+    }
+
+    /// How many connections there are that are not HTTP's.
+    private var clientConnections: Int {
+        configuration.listeners.indices.reduce(0) {
+            configuration.listeners[$1].application == .httpAPI ? $0 : $0 + (door?.count(ofListener: $1) ?? 0)
+        }
     }
 
     /// Bridges may have another number of connections than is configured, because of what the store has kept for them.
@@ -297,9 +301,8 @@ public final class Server: @unchecked Sendable {
     /// How late a ban may end.
     private static let banCheckMilliseconds: UInt64 = 1000
 
-    /// Opens the listeners of HTTP, if there are any, on the control thread's loop.
+    /// Opens the listeners of HTTP on the control thread's loop; a reload may bring some where there are none.
     private func startHTTP(_ desk: BrokerDesk, door: Doorkeeper) throws(ServerError) {
-        guard !open.httpSockets.isEmpty else { return }
         let http = HTTPDesk(
             on: control, asking: desk, configuration: configuration, tables: tables, throttle: workers.throttle, door: door,
             log: log)
@@ -312,7 +315,7 @@ public final class Server: @unchecked Sendable {
         http.login.hasFailed = { [bans] in bans?.received(.failedLogin(address: $0), at: Self.moment()) }
         http.login.isBanned = { [bans] in bans?.refusesPasswords(of: $0) ?? false }
         self.http = http
-        startAdministration(desk, http, door: door)
+        startAdministration(desk, http)
     }
 
     /// How often the maxima that HTTP tells of are looked at.

@@ -169,6 +169,37 @@ import Testing
         #expect(house.send(.post, "session", #"{"token":"\#(secret)"}"#).status == 401)
     }
 
+    @Test func `an administrator has links made, each of which lets one browser in for ten minutes`() throws {
+        let house = AdministrationHouse()
+        #expect(house.send(.post, "login-links").status == 409)
+        var web = AdministeredListener(name: "listener 9883 127.0.0.1", application: .httpAPI)
+        (web.port, web.host) = (9883, "127.0.0.1")
+        house.broker.listeners.append(web)
+        house.configure {
+            $0.listeners[1] = AdministrationSettings.Listener(); $0.listeners[1]?.isLoopback = true
+        }
+        house.origin = RequestOrigin(address: "/run/http.sock", listener: 0, isTrustedProcess: true, processUser: "root")
+        let secrets = try (0..<2).map { _ in
+            let url = try #require(house.send(.post, "login-links").object?["url"]?.string)
+            #expect(url.hasPrefix("http://127.0.0.1:9883/dashboard/#token="))
+            return try #require(url.split(separator: "=").last)
+        }
+        house.origin = RequestOrigin(address: "127.0.0.1", listener: 1)
+        let session = house.send(.post, "session", #"{"token":"\#(secrets[0])"}"#)
+        #expect(session.object?["role"]?.string == "admin" && session.object?["name"]?.string == "root")
+        #expect(house.send(.post, "session", #"{"token":"\#(secrets[0])"}"#).status == 401)
+        house.now += 600_000
+        #expect(house.send(.post, "session", #"{"token":"\#(secrets[1])"}"#).status == 401)
+        #expect(AdministrationHouse(role: .viewer).send(.post, "login-links").status == 403)
+    }
+
+    @Test func `the audit names the user of this machine who has changed something`() {
+        let house = AdministrationHouse(role: nil)
+        house.origin = RequestOrigin(address: "/run/http.sock", listener: 0, isTrustedProcess: true, processUser: "martlet")
+        #expect(house.send(.post, "config/reload").status != 401)
+        #expect(house.get("audit").rows.first?["who"]?.string == "martlet")
+    }
+
     // MARK: Tokens
 
     @Test func `a token is shown once, lets a program in, and can be revoked`() throws {

@@ -41,14 +41,12 @@ import Testing
             $0.general.threads = 3
             $0.general.userName = "somebody"
             $0.general.processIdentifierFile = "/run/other.pid"
-            $0.listeners[0].application = .webSockets
             $0.listeners[1].durability = .interval(seconds: 5)
         }
-        for name in ["martlet_threads", "user", "pid_file", "protocol", "martlet_durability"] {
+        for name in ["martlet_threads", "user", "pid_file", "martlet_durability"] {
             #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(reloaded.warnings)")
         }
         #expect(reloaded.configuration.general.threads == nil)
-        #expect(reloaded.configuration.listeners[0].application == .mqtt)
         #expect(reloaded.configuration.listeners[1].durability == .commit)
     }
 
@@ -85,14 +83,10 @@ import Testing
             $0.messaging.areSharedSubscriptionsAvailable = false
             $0.messaging.areWildcardSubscriptionsAvailable = false
             $0.messaging.areSubscriptionIdentifiersAvailable = false
-            $0.listeners[0].proxyProtocolVersion = 2
-            $0.listeners[0].trustedProxies = ["10.0.0.0/8"].compactMap { NetworkRange($0) }
-            $0.listeners[0].webSocketOrigins = ["http://a"]
         }
         for name in [
             "persistence", "persistence_location", "persistence_file", "martlet_durability", "martlet_shared_subscriptions",
-            "martlet_wildcard_subscriptions", "martlet_subscription_identifiers", "enable_proxy_protocol", "martlet_proxy_trusted",
-            "websockets_origin",
+            "martlet_wildcard_subscriptions", "martlet_subscription_identifiers",
         ] {
             #expect(reloaded.warnings.filter { $0.hasPrefix("\(name) has changed") }.count == 1, "\(name): \(reloaded.warnings)")
         }
@@ -117,27 +111,99 @@ import Testing
         #expect(reloaded.configuration == wanted)
     }
 
-    @Test func `TLS comes and goes at a restart`() {
-        var wanted = running
-        wanted.listeners[0].tls.certificateFile = "one.crt"
-        wanted.listeners[0].tls.keyFile = "one.key"
-        let coming = ReloadedConfiguration(running: running, wanted: wanted)
-        #expect(coming.warnings == ["listener 1883: TLS is switched on when the broker is started again."])
-        #expect(coming.configuration == running)
-        let going = ReloadedConfiguration(running: wanted, wanted: running)
-        #expect(going.warnings == ["listener 1883: TLS is switched off when the broker is started again."])
-        #expect(going.configuration == wanted)
-    }
+    // MARK: Listeners
 
-    @Test func `listeners that come, go or change places keep the running ones in order`() {
+    private typealias Opening = ReloadedConfiguration.Opening
+
+    @Test func `a listener that has gone is closed and keeps its place, and a new one comes behind all others`() {
         let reloaded = reloaded {
             $0.listeners.remove(at: 0)
             $0.listeners[0].qosMax = 0
             $0.listeners.insert(ListenerConfiguration(endpoint: .tcp(port: 1885, host: nil)), at: 0)
         }
-        #expect(reloaded.configuration.listeners.map(\.endpoint) == running.listeners.map(\.endpoint))
+        #expect(reloaded.warnings == [])
+        let endpoints = running.listeners.map(\.endpoint) + [.tcp(port: 1885, host: nil)]
+        #expect(reloaded.configuration.listeners.map(\.endpoint) == endpoints)
+        #expect(reloaded.configuration.listeners.map(\.isClosed) == [true, false, false])
         #expect(reloaded.configuration.listeners[1].qosMax == 0)
-        #expect(reloaded.warnings.contains { $0.hasPrefix("listener 1883 is no longer in the config") })
-        #expect(reloaded.warnings.contains { $0.hasPrefix("listener 1885 is new in the config") })
+        #expect(reloaded.closings == [0])
+        #expect(reloaded.openings == [Opening(listener: 2, wanted: 0, predecessor: nil)])
+        #expect(reloaded.places == [2, 1])
+    }
+
+    @Test func `a listener that comes back has its old place`() {
+        let gone = reloaded { $0.listeners.remove(at: 0) }
+        let back = ReloadedConfiguration(running: gone.configuration, wanted: running)
+        #expect(back.configuration == running && back.closings == [])
+        #expect(back.openings == [Opening(listener: 0, wanted: 0, predecessor: nil)])
+        // While it is away, no reload closes it once more.
+        let still = ReloadedConfiguration(running: gone.configuration, wanted: gone.configuration.withoutClosed)
+        #expect(still.closings == [] && still.openings == [] && still.configuration == gone.configuration)
+    }
+
+    @Test(
+        arguments: [
+            { $0.application = .webSockets }, { $0.application = .httpAPI }, { $0.proxyProtocolVersion = 2 },
+            {
+                $0.tls.certificateFile = "one.crt"; $0.tls.keyFile = "one.key"
+            },
+        ] as [@Sendable (inout ListenerConfiguration) -> Void])
+    func `a listener that speaks something else takes over the sockets of the one before`(
+        change: @Sendable (inout ListenerConfiguration) -> Void
+    ) {
+        var wanted = running
+        change(&wanted.listeners[0])
+        for (old, new) in [(running, wanted), (wanted, running)] {
+            let reloaded = ReloadedConfiguration(running: old, wanted: new)
+            #expect(reloaded.warnings == [])
+            #expect(reloaded.closings == [0] && reloaded.places == [2, 1])
+            #expect(reloaded.openings == [Opening(listener: 2, wanted: 0, predecessor: 0)])
+            #expect(reloaded.configuration.listeners[2] == new.listeners[0])
+            // And back: both have their places.
+            let back = ReloadedConfiguration(running: reloaded.configuration, wanted: old)
+            #expect(back.closings == [2] && back.openings == [Opening(listener: 0, wanted: 0, predecessor: 2)])
+            #expect(back.configuration.listeners.count == 3)
+        }
+    }
+
+    @Test func `what connections bring with them is taken over without closing anything`() {
+        let reloaded = reloaded {
+            $0.listeners[0].trustedProxies = ["10.0.0.0/8"].compactMap { NetworkRange($0) }
+            $0.listeners[0].webSocketOrigins = ["http://a"]
+            $0.listeners[1].mountPoint = "house/"
+        }
+        #expect(reloaded.warnings == [] && reloaded.openings == [] && reloaded.closings == [])
+        #expect(reloaded.configuration.listeners[0].webSocketOrigins == ["http://a"])
+    }
+
+    @Test func `another address, interface or family is another place`() {
+        for change in [
+            { $0.endpoint = .tcp(port: 1883, host: "127.0.0.1") }, { $0.interface = "lo" }, { $0.addressFamily = .ipv4 },
+            { $0.endpoint = .unixSocket(path: "/run/x") },
+        ] as [(inout ListenerConfiguration) -> Void] {
+            let reloaded = reloaded { change(&$0.listeners[0]) }
+            #expect(reloaded.closings == [0])
+            #expect(reloaded.openings == [Opening(listener: 2, wanted: 0, predecessor: nil)])
+        }
+    }
+
+    @Test func `a new listener promises nothing that the store was not set up for`() {
+        var running = running
+        running.persistence.isEnabled = true
+        for index in running.listeners.indices { running.listeners[index].durability = .interval(seconds: 5) }
+        var wanted = running
+        wanted.listeners.append(ListenerConfiguration(endpoint: .tcp(port: 1885, host: nil)))
+        let reloaded = ReloadedConfiguration(running: running, wanted: wanted)
+        #expect(reloaded.warnings == ["listener 1885: its martlet_durability takes effect when the broker is started again."])
+        #expect(reloaded.configuration.listeners[2].durability == .interval(seconds: 5))
+        #expect(reloaded.configuration.strictestDurability == running.strictestDurability)
+    }
+}
+
+extension BrokerConfiguration {
+    fileprivate var withoutClosed: BrokerConfiguration {
+        var configuration = self
+        configuration.listeners.removeAll(where: \.isClosed)
+        return configuration
     }
 }

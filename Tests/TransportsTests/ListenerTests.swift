@@ -56,6 +56,41 @@ import Transports
         listener.stop()
     }
 
+    @Test func `a listener takes the place of another one without a gap`() throws {
+        let loop = try EventLoop(name: "successor")
+        let earlier = try ListenAddress(host: .loopback, port: 0, family: .ipv4).open(loops: 1)[0][0]
+        // It waits to be accepted when the first one goes.
+        let waiting = try Peer(connectingTo: earlier.boundAddress, on: loop)
+        let later = try Listener(succeeding: earlier, isAlone: true)
+        earlier.stop()
+        let server = try EchoServer(later, on: loop)
+        #expect(loop.run { server.accepted == 1 })
+        waiting.close()
+        #expect(loop.run { server.ended == 1 })
+        later.stop()
+    }
+
+    @Test func `the file of a Unix socket stays for the one who takes its place, and ends with it`() throws {
+        let path = "/tmp/martlet-\(getpid())-successor.sock"
+        let earlier = try ListenAddress(host: .path(path), port: 0).open(loops: 1)[0][0]
+        let later = try Listener(succeeding: earlier, isAlone: true)
+        earlier.stop()
+        #expect(access(path, F_OK) == 0)
+        later.stop()
+        #expect(access(path, F_OK) != 0)
+    }
+
+    @Test(arguments: [1, 2]) func `an address is bound beside one of all addresses that is about to go`(loops: Int) throws {
+        let all = try ListenAddress(host: .all, port: 0, family: .ipv4).open(loops: loops)
+        let address = ListenAddress(host: "127.0.0.1", port: all[0][0].boundPort)
+        #expect(throws: ListenError.self) { _ = try address.open(loops: loops) }
+        let beside = try address.open(loops: loops, leaving: all.flatMap { $0 })
+        #expect(beside.count == loops)
+        for listener in all.joined() { listener.stop() }
+        #expect(throws: ListenError.self) { _ = try address.open(loops: loops) }
+        for listener in beside.joined() { listener.stop() }
+    }
+
     @Test(
         .enabled("there is IPv6 here") {
             (try? ListenAddress(host: "::1", port: 0).open(loops: 1)) != nil

@@ -30,7 +30,7 @@ extension Administration {
         if let secret = request.cookie(Self.cookieName), let identity = sessions.find(secret, now: now) {
             call.who = identity
         } else if call.origin.isTrustedProcess {
-            call.who = Identity(name: nil, role: .admin, means: .peer)
+            call.who = Identity(name: call.origin.processUser, role: .admin, means: .peer)
         } else if let role = listener(call.origin.listener).anonymousRole {
             call.who = Identity(name: nil, role: role, means: .anonymous)
         }

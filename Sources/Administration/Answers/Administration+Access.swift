@@ -14,7 +14,7 @@ extension Administration {
                 throw .badRequest("Give either a token, or a user name and password.")
             }
             let secret = try body.required("token")
-            if takeLink(secret) { return begin(Identity(name: nil, role: .admin, means: .token), call) }
+            if let identity = links.take(secret, at: call.startedAt.wallMilliseconds) { return begin(identity, call) }
             guard let token = tokens.find(secret, now: call.startedAt) else {
                 throw Self.unauthorized(call, "Unknown token.")
             }
@@ -78,6 +78,37 @@ extension Administration {
         return object
     }
 
+    /// Makes a link that lets one browser in as administrator, once.
+    func makeLoginLink(_ call: Call) throws(APIError) {
+        let places = dashboardPlaces
+        guard let first = places.first else {
+            throw APIError(
+                .conflict,
+                "A browser needs a port, and no listener of this broker serves the dashboard on one. Add the lines \"listener 9883 127.0.0.1\" "
+                    + "and \"protocol http_api\" to the configuration, then: martlet ctl reload")
+        }
+        let expiresAt = call.startedAt.wallMilliseconds + Limits.loginLinkSeconds * 1000
+        let secret = links.make(for: call.who.name, until: expiresAt)
+        var object = JSONObject()
+        object.set("url", "\(first)/dashboard/#token=\(secret)")
+        object.set("origins", places)
+        object.set("expires_at", Timestamp.text(expiresAt))
+        call.answer(object, status: .created)
+    }
+
+    /// Where browsers find the dashboard, as `http://localhost:9883`: what only this machine reaches first.
+    private var dashboardPlaces: [String] {
+        let places = broker.listeners.enumerated().compactMap { index, listener -> (isNear: Bool, text: String)? in
+            let rules = self.listener(index)
+            guard listener.application == .httpAPI, !listener.isClosed, rules.parts.contains(.dashboard), let port = listener.port
+            else { return nil }
+            let host = rules.isLoopback ? listener.host ?? "localhost" : settings.hosts.first ?? listener.host ?? "localhost"
+            let name = host.contains(":") ? "[\(host)]" : host
+            return (rules.isLoopback, "\(listener.usesTLS ? "https" : "http")://\(name):\(port)")
+        }
+        return places.filter(\.isNear).map(\.text) + places.filter { !$0.isNear }.map(\.text)
+    }
+
     // MARK: Tokens
 
     func listTokens(_ call: Call) throws(APIError) {
@@ -128,7 +159,9 @@ extension Administration {
     }
 
     private static let noTokenFile = APIError(
-        .conflict, "There is no file of tokens: see martlet_http_token_file.")
+        .conflict,
+        "There is no file for tokens. Add a line such as \"martlet_http_token_file /var/lib/martlet/tokens\" to the configuration, "
+            + "then: martlet ctl reload")
 
     private static func token(_ token: TokenTable.Token) -> JSONObject {
         var object = JSONObject()

@@ -78,7 +78,7 @@ extension Administration {
 
     func getListeners(_ call: Call) throws(APIError) {
         var object = JSONObject()
-        object.set("data", broker.listeners.map { Self.listener($0) })
+        object.set("data", broker.listeners.lazy.filter { !$0.isClosed }.map { Self.listener($0) })
         call.answer(object)
     }
 
@@ -142,7 +142,7 @@ extension Administration {
     }
 
     private static let noFile = APIError(
-        .conflict, "There is no configuration file to reload, or a reload is running.")
+        .conflict, "There is no configuration file to reload: the broker was started without one.")
 
     private static func result(_ findings: ConfigurationFindings) -> JSONObject {
         var object = JSONObject()

@@ -59,7 +59,7 @@ extension Administration {
         selection.userName = try call.encoded("username")
         selection.network = try network(call)
         if let name = call.text("listener") {
-            guard let index = broker.listeners.firstIndex(where: { $0.name == name }) else {
+            guard let index = broker.listeners.firstIndex(where: { $0.name == name && !$0.isClosed }) else {
                 throw .badRequest("There is no listener \(name).")
             }
             selection.listener = index

@@ -362,12 +362,20 @@ extension Administration {
 
     /// What was dropped for the clients of each listener that has lost anything.
     func dropsByListener(_ reports: [DropReport]) -> [(name: String, drops: DropCounts)] {
-        broker.listeners.enumerated().compactMap { index, listener in
+        var sums: [(name: String, drops: DropCounts)] = []
+        for (index, listener) in broker.listeners.enumerated() {
             var sum = DropCounts()
             for report in reports where report.byListener.indices.contains(index) {
                 sum.add(report.byListener[index])
             }
-            return sum.total > 0 ? (listener.name, sum) : nil
+            guard sum.total > 0 else { continue }
+            // A reload may have closed one and opened another of its name.
+            if let known = sums.firstIndex(where: { $0.name == listener.name }) {
+                sums[known].drops.add(sum)
+            } else {
+                sums.append((listener.name, sum))
+            }
         }
+        return sums
     }
 }

@@ -71,6 +71,8 @@ public struct AdministeredListener: Sendable {
     /// Nil for no limit.
     public var connectionsMax: Int?
     public var certificate: Certificate?
+    /// Whether nobody gets in: a reload has closed it, or it could not be opened. It keeps its place.
+    public var isClosed = false
 
     public struct Certificate: Sendable {
         /// The file that it was read from.

@@ -185,7 +185,8 @@ extension Administration {
     }
 
     private func writeBroker(_ sum: ShardStatistics, to text: inout MetricText) {
-        let (facts, condition, listeners) = (broker.facts, broker.condition, broker.listeners)
+        let (facts, condition) = (broker.facts, broker.condition)
+        let listeners = broker.listeners.filter { !$0.isClosed }
         text.gauge("martlet_build_info", "The version of the broker.", [([("version", facts.version)], 1)])
         text.gauge(
             "martlet_start_time_seconds", "When the broker started, in seconds since 1970.", [([], Double(facts.startedAt) / 1000)])
@@ -259,7 +260,7 @@ extension Administration {
             DropReason.allCases.map { ([("reason", $0.label)], Double(sum.drops[$0])) })
         text.counter(
             "martlet_connections_accepted_total", "Connections that were accepted, by listener.",
-            broker.listeners.compactMap { listener in
+            broker.listeners.filter { !$0.isClosed }.compactMap { listener in
                 listener.connectionsAccepted.map {
                     ([("listener", listener.name), ("protocol", listener.application.rawValue)], Double($0))
                 }
@@ -277,7 +278,7 @@ extension Administration {
         }
         let listeners = broker.listeners
         let names = listeners.map(\.name)
-        let open = listeners.indices.filter { listeners[$0].application != .httpAPI }
+        let open = listeners.indices.filter { listeners[$0].application != .httpAPI && !listeners[$0].isClosed }
         text.counter(
             "martlet_connections_refused_total", "Connections that were refused, before or with CONNACK.",
             samples(sum.refusals, usual: RefusedConnection.usual) { [("reason", $0.label)] })
@@ -286,12 +287,23 @@ extension Administration {
             samples(sum.logins, usual: LoginTally.usual) { [("backend", $0.backend), ("result", $0.result.rawValue)] })
         text.counter(
             "martlet_disconnects_total", "Clients that were disconnected, by reason.",
-            samples(sum.disconnects, usual: open.flatMap { DisconnectTally.usual(of: $0) }) {
+            samples(Self.byName(sum.disconnects, names), usual: open.flatMap { DisconnectTally.usual(of: $0) }) {
                 [("listener", names.indices.contains($0.listener) ? names[$0.listener] : ""), ("reason", $0.label)]
             })
         text.counter(
             "martlet_access_denied_total", "Actions that access rules denied.",
             DeniedAction.allCases.map { ([("action", $0.rawValue)], Double(sum.denials[$0])) })
+    }
+
+    /// Counts of listeners that have the same name, because a reload has closed one and opened the other, under the last one's number.
+    private static func byName(_ tally: Tally<DisconnectTally>, _ names: [String]) -> Tally<DisconnectTally> {
+        guard Set(names).count < names.count else { return tally }
+        var sum = Tally<DisconnectTally>()
+        for (key, count) in tally.counts {
+            let place = names.indices.contains(key.listener) ? names.lastIndex(of: names[key.listener]) : nil
+            sum.add(DisconnectTally(listener: place ?? key.listener, reason: key.reason), count)
+        }
+        return sum
     }
 
     private func writeTimes(_ shards: [ShardStatistics], _ sum: ShardStatistics, to text: inout MetricText) {

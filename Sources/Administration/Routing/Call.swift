@@ -24,10 +24,14 @@ public struct RequestOrigin: Sendable {
     public var usesTLS: Bool
     /// Whether the peer is a process of root or of the broker's user, on this machine's Unix socket.
     public var isTrustedProcess: Bool
+    /// Whose process that is; nil where nobody knows.
+    public var processUser: String?
 
-    public init(address: String, listener: Int, usesTLS: Bool = false, isTrustedProcess: Bool = false) {
+    public init(
+        address: String, listener: Int, usesTLS: Bool = false, isTrustedProcess: Bool = false, processUser: String? = nil
+    ) {
         (self.address, self.listener) = (address, listener)
-        (self.usesTLS, self.isTrustedProcess) = (usesTLS, isTrustedProcess)
+        (self.usesTLS, self.isTrustedProcess, self.processUser) = (usesTLS, isTrustedProcess, processUser)
     }
 }
 

@@ -181,6 +181,7 @@ extension Route {
             Route(.get, api + "/session", "getSession", .nothing, Administration.getSession),
             Route(.post, api + "/session", "logIn", .nothing, takesBody: true, Administration.logIn),
             Route(.delete, api + "/session", "logOut", .nothing, Administration.logOut),
+            Route(.post, api + "/login-links", "makeLoginLink", .admin, Administration.makeLoginLink),
             Route(.get, api + "/tokens", "listTokens", .admin, Administration.listTokens),
             Route(.post, api + "/tokens", "makeToken", .admin, takesBody: true, Administration.makeToken),
             Route(.delete, api + "/tokens/{name}", "revokeToken", .admin, Administration.revokeToken),

@@ -2,7 +2,7 @@ public import MQTTCodec
 
 /// The limits and choices of a broker, each with its unit and its default: mosquitto's where mosquitto has one.
 public struct BrokerSettings: Sendable {
-    /// The listeners' own policies, by `ConnectionInfo.listener`. At least one.
+    /// The listeners' own policies, by `ConnectionInfo.listener`. At least one; a running broker's become more, and none of them moves.
     public var listeners: [ListenerPolicy] = [ListenerPolicy()]
 
     /// The largest packet accepted, in bytes, fixed header included. `max_packet_size`
@@ -139,17 +139,27 @@ public struct BrokerSettings: Sendable {
 
     public init() {}
 
-    /// Where the policy of the broker's own clients stands in a shard's settings: behind all others.
-    var ownListener: Int { listeners.count - 1 }
+    /// What the broker's own clients may do, and those of them that go by a user's access rules.
+    private(set) var own = ListenerPolicy.own
+    private(set) var ownUsers = ListenerPolicy.ownUsers(rules: nil)
 
-    /// Where that of its own clients stands that go by a user's access rules.
-    var ownUsersListener: Int { listeners.count - 2 }
+    /// What stands for a listener in `ConnectionInfo.listener` of the broker's own clients.
+    static let ownListener = -1
+
+    /// The same for those of them that go by a user's access rules.
+    static let ownUsersListener = -2
+
+    /// What holds for clients of a listener, or for the broker's own.
+    @inline(__always)
+    func policy(of listener: Int) -> ListenerPolicy {
+        if listener >= 0 { return listeners[listener] }
+        return listener == Self.ownListener ? own : ownUsers
+    }
 
     /// These settings with policies for the broker's own clients.
-    func withOwnListeners() -> BrokerSettings {
+    func withOwnPolicies() -> BrokerSettings {
         var settings = self
-        settings.listeners.removeAll(where: \.isOwn)
-        settings.listeners += [.ownUsers(rules: settings.listeners.lazy.compactMap(\.accessControl).first), .own]
+        settings.ownUsers = .ownUsers(rules: settings.listeners.lazy.compactMap(\.accessControl).first)
         return settings
     }
 }

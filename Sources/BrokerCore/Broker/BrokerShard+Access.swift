@@ -12,9 +12,9 @@ extension BrokerShard {
         let isKnown = session.userName == connection.userName && session.listener == connection.info.listener
         session.userName = connection.userName
         session.listener = connection.info.listener
-        session.mountPoint = settings.listeners[connection.info.listener].mountPoint
+        session.mountPoint = settings.policy(of: connection.info.listener).mountPoint
         session.isUnclaimed = false
-        session.isBrokersOwn = connection.info.listener == settings.ownListener
+        session.isBrokersOwn = connection.info.listener == BrokerSettings.ownListener
         if !isKnown { session.retainedSource = nil }
         guard !isKnown || session.access == nil else { return }
         renewAccess(session)
@@ -28,7 +28,7 @@ extension BrokerShard {
 
     func renewAccess(_ session: Session) {
         let before = session.access
-        session.access = session.listener.flatMap { settings.listeners[$0].accessControl }?.policy(
+        session.access = session.listener.flatMap { settings.policy(of: $0).accessControl }?.policy(
             userName: session.userName, clientIdentifier: session.clientIdentifier)
         if !session.outbox.isEmpty { session.isQueueDoubtful = true }
         // A session that has no subscription yet stands in no audience.
@@ -47,7 +47,7 @@ extension BrokerShard {
 
     /// Whether a will may be published; of a client whose listener is no more, if it might be at each of the others.
     func mayPublishWill(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
-        guard session.listener == nil else { return mayPublish(session, topic) }
+        guard session.listener.map({ settings.policy(of: $0).isClosed }) ?? true else { return mayPublish(session, topic) }
         return policies(ofListener: nil, userName: session.userName, clientIdentifier: session.clientIdentifier)
             .allSatisfy { $0.mayPublish(topic: topic) }
     }
@@ -56,7 +56,8 @@ extension BrokerShard {
     func policies(
         ofListener listener: Int?, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> [AccessPolicy] {
-        (listener.map { settings.listeners[$0...$0] } ?? settings.listeners[...])
+        let own = listener.map { settings.policy(of: $0) }.flatMap { $0.isClosed ? nil : [$0] }
+        return (own ?? settings.listeners)
             .compactMap { $0.accessControl?.policy(userName: userName, clientIdentifier: clientIdentifier) }
     }
 

@@ -21,14 +21,14 @@ extension BrokerShard {
             refuseConnect(connection, .quotaExceeded, "memory is short.")
             return
         }
-        let policy = settings.listeners[connection.info.listener]
+        let policy = settings.policy(of: connection.info.listener)
         let isForeign = known.map { !belongs($0, to: userName, mountPoint: policy.mountPoint) } ?? false
         if isForeign, settings.foreignSession == .refusesNewcomer {
             // 0x85 and not 0x87: the user may come in, by another identifier. [MQTT-3.1.3-8 v5] [MQTT-3.1.3-9 v3.1.1]
             refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is another user's.")
             return
         }
-        if let owner = known?.listener, settings.listeners[owner].isOwn, !connection.isLocal {
+        if let owner = known?.listener, settings.policy(of: owner).isOwn, !connection.isLocal {
             refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is the broker's own.")
             return
         }
@@ -139,7 +139,8 @@ extension BrokerShard {
     private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
         connection.session = session
         connection.state = .connected
-        connection.advertisedLimits = advertisedLimits[connection.info.listener]
+        connection.advertisedLimits =
+            connection.isLocal ? AdvertisedLimits(settings, settings.own) : advertisedLimits[connection.info.listener]
         connection.userName = userName
         connection.isCleanStart = packet.cleanStart
         connection.connectedAt = now
@@ -157,7 +158,7 @@ extension BrokerShard {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         armKeepAlive(connection, seconds: keepAliveSeconds(asked: packet))
-        let policy = settings.listeners[connection.info.listener]
+        let policy = settings.policy(of: connection.info.listener)
         connection.frameKind = packet.version == .v5 ? .shared5 : .shared3
         let aliases = min(packet.properties.topicAliasMaximum ?? 0, policy.sentTopicAliasMaximum)
         if aliases > 0 {
@@ -219,7 +220,7 @@ extension BrokerShard {
         // 3.1 has no Session Present flag.
         answer.sessionPresent = isPresent && packet.version != .v31
         if packet.version == .v5 {
-            answer.properties = advertisedLimits(of: settings.listeners[connection.info.listener])
+            answer.properties = advertisedLimits(of: settings.policy(of: connection.info.listener))
             if connection.extras?.hasAssignedIdentifier == true {
                 answer.properties.assignedClientIdentifier = session.clientIdentifier
             }

@@ -91,6 +91,11 @@ extension BrokerShard {
             refuseConnect(connection, .serverUnavailable, "the broker is shutting down.")
             return connection.id
         }
+        guard !settings.listeners[connection.info.listener].isClosed else {
+            // It was on its way when its listener was closed.
+            refuseConnect(connection, .serverUnavailable, "its listener was closed.")
+            return connection.id
+        }
         handOver.unread.withUnsafeBytes { connection.inbound.append($0) }
         if let login = handOver.login {
             connection.extras?.authenticationMethod = packet.properties.authenticationMethod

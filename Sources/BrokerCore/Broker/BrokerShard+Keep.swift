@@ -56,7 +56,7 @@ extension BrokerShard {
         row.userName = session.userName
         row.mountPoint = session.mountPoint
         row.isUnclaimed = session.isUnclaimed
-        row.listener = .name(session.listener.map { settings.listeners[$0].name } ?? "")
+        row.listener = .name(session.listener.map { settings.policy(of: $0).name } ?? "")
         (row.will, row.willName) = (session.will, session.will == nil ? nil : session.willName)
         row.willDueAt = session.willDueAt == .max ? nil : wallClock(session.willDueAt)
         return row

@@ -19,8 +19,8 @@ extension BrokerShard {
         session.readsLog = row.expiryIntervalSeconds > 0
         session.userName = row.userName
         session.isUnclaimed = row.isUnclaimed
-        session.listener = row.listener.index(among: settings.listeners)
-        session.mountPoint = row.mountPoint ?? session.listener.map { settings.listeners[$0].mountPoint } ?? []
+        session.listener = row.listener.index(among: settings)
+        session.mountPoint = row.mountPoint ?? session.listener.map { settings.policy(of: $0).mountPoint } ?? []
         (session.will, session.willName) = (row.will, row.willName)
         session.endsAt = row.endsAt.map { shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shardClock($0) } ?? .max

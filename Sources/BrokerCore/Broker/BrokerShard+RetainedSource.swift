@@ -9,7 +9,7 @@ extension BrokerShard {
         if let known = session.retainedSource { return known }
         let made = RetainedSource(
             clientIdentifier: session.clientIdentifier, userName: session.userName, listener: session.listener,
-            listenerName: session.listener.map { settings.listeners[$0].name } ?? "")
+            listenerName: session.listener.map { settings.policy(of: $0).name } ?? "")
         session.retainedSource = made
         return made
     }

@@ -5,14 +5,18 @@ extension BrokerShard {
     /// Takes over other limits and choices, from now on and for every connection. What a client was told in CONNACK holds until its
     /// connection ends, which it does at once for a client without a user name where none is let in any more.
     ///
-    /// - Parameter settings: must have as many listeners as before, in the same order.
+    /// - Parameter settings: must have the listeners from before in the same order; others may follow them. Those that are closed now lose their
+    ///   clients.
     public func apply(_ settings: BrokerSettings) {
-        let settings = settings.withOwnListeners()
-        precondition(settings.listeners.count == self.settings.listeners.count, "listeners stay as long as the broker runs")
+        let settings = settings.withOwnPolicies()
+        precondition(settings.listeners.count >= self.settings.listeners.count, "no listener gives up its place")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         let sweptEvery = self.settings.retainedSweepMinutes
         if mayRefusePublishers { forgetFullness() }
         if settings.flapping != self.settings.flapping { flapping.removeAll() }
+        let isOneClosed = zip(settings.listeners, self.settings.listeners).contains { $0.isClosed && !$1.isClosed }
+        // As long as the rules of their listener are known, for the sake of their wills.
+        if isOneClosed { dismissClients(ofClosedIn: settings) }
         let hadOwnBounds = !self.settings.ownQueueBounds.isEmpty
         self.settings = settings
         closedConnections.bound(memoryMax: settings.keptBytesMax)

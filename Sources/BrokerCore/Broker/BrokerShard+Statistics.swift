@@ -116,7 +116,7 @@ extension BrokerShard {
 
     /// Who decides on a client.
     private func loginBackend(of connection: Connection) -> String {
-        let (extras, policy) = (connection.extras, settings.listeners[connection.info.listener])
+        let (extras, policy) = (connection.extras, settings.policy(of: connection.info.listener))
         if let method = extras?.authenticationMethod ?? extras?.pendingConnect?.properties.authenticationMethod {
             return settings.authenticationMethods.contains(method) ? "\(method)" : "unknown_method"
         }

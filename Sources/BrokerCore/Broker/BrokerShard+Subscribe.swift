@@ -53,7 +53,7 @@ extension BrokerShard {
                 open.answer.reasonCodes.append(connection.version == .v5 ? told : .unspecifiedError)
                 continue
             }
-            let granted = min(subscription.options.maximumQoS, settings.listeners[connection.info.listener].maximumQoS)
+            let granted = min(subscription.options.maximumQoS, settings.policy(of: connection.info.listener).maximumQoS)
             let terms = SubscriptionTerms(
                 maximumQoS: granted, noLocal: subscription.options.noLocal || isPlainBridge,
                 retainAsPublished: subscription.options.retainAsPublished || isPlainBridge, identifier: identifier)
@@ -156,7 +156,7 @@ extension BrokerShard {
         if isTooDeep(filter.matchingBytes) { return .malformedPacket }
         if isTooLong(filter.matchingBytes) { return .topicFilterInvalid }
         if let access = session.access, let listener = session.listener,
-            !access.maySubscribe(filter, asksLists: settings.listeners[listener].checksAccessOnSubscribe)
+            !access.maySubscribe(filter, asksLists: settings.policy(of: listener).checksAccessOnSubscribe)
         {
             return .notAuthorized
         }

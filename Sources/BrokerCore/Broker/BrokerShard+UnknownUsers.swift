@@ -25,12 +25,20 @@ extension BrokerShard {
         }
     }
 
+    /// Ends the connections that came by a listener which is closed in these settings. A 5.0 client is told with 0x98. O(connections).
+    func dismissClients(ofClosedIn settings: BrokerSettings) {
+        for connection in Array(connections.all) where connection.info.listener >= 0 && connection.state != .closing {
+            guard settings.listeners[connection.info.listener].isClosed else { continue }
+            refuse(connection, .administrativeAction, because: "its listener was closed.")
+        }
+    }
+
     /// Ends the connections of clients without a user name at listeners that let none in. A 5.0 client is told with 0x87.
     func dismissUnknownUsers() {
         guard settings.listeners.contains(where: { !$0.allowsAnonymous }) else { return }
         for connection in Array(connections.all) where connection.state == .connected && connection.userName == nil {
             // Who logged in by an Authentication Method has no user name, but is known.
-            guard !settings.listeners[connection.info.listener].allowsAnonymous, connection.extras?.authenticationMethod == nil
+            guard !settings.policy(of: connection.info.listener).allowsAnonymous, connection.extras?.authenticationMethod == nil
             else { continue }
             refuse(connection, .notAuthorized, because: "clients without a user name are no longer allowed.")
         }

@@ -167,7 +167,7 @@ public final class BrokerShard {
         Limits.check()
         let hashing = TopicHash(seed: seed)
         self.index = index
-        self.settings = settings.withOwnListeners()
+        self.settings = settings.withOwnPolicies()
         mayRefusePublishers = settings.mayRefusePublishers
         advertisedLimits = AdvertisedLimits.all(self.settings)
         self.now = now

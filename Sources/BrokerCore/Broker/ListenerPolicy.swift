@@ -41,6 +41,10 @@ public struct ListenerPolicy: Sendable {
     /// Whether SUBSCRIBE is refused where no delivery would be allowed. `martlet_acl_check_subscribe`
     public var checksAccessOnSubscribe = false
 
+    /// Whether it lets nobody in any more: the configuration does not name it any longer. It keeps its place among the listeners, by which
+    /// sessions and their messages know where they came from; what its rules were is known no more.
+    public var isClosed = false
+
     /// Whether it is none, but stands for the clients that are the broker's own.
     private(set) var isOwn = false
 
@@ -65,10 +69,12 @@ public struct ListenerPolicy: Sendable {
 
 extension StoredListener {
     /// Its place among the listeners that there are; nil when it is not there any more.
-    func index(among listeners: [ListenerPolicy]) -> Int? {
+    func index(among settings: BrokerSettings) -> Int? {
         switch self {
-        case .place(let place): listeners.indices.contains(Int(place)) && !listeners[Int(place)].isOwn ? Int(place) : nil
-        case .name(let name): listeners.firstIndex { $0.name == name }
+        case .place(let place): settings.listeners.indices.contains(Int(place)) ? Int(place) : nil
+        case .name(settings.own.name): BrokerSettings.ownListener
+        case .name(settings.ownUsers.name): BrokerSettings.ownUsersListener
+        case .name(let name): settings.listeners.firstIndex { $0.name == name && !$0.isClosed }
         }
     }
 }

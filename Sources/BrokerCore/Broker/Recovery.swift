@@ -397,9 +397,9 @@ public struct Recovery: ~Copyable {
     /// One for all messages of an origin.
     private mutating func source(_ origin: StoredOrigin) -> RetainedSource {
         if let known = sources[origin] { return known }
-        let listeners = shards[0].settings.listeners
-        let index = origin.listener.index(among: listeners)
-        let name = if case .name(let name) = origin.listener { name } else { index.map { listeners[$0].name } ?? "" }
+        let settings = shards[0].settings
+        let index = origin.listener.index(among: settings)
+        let name = if case .name(let name) = origin.listener { name } else { index.map { settings.policy(of: $0).name } ?? "" }
         let made = RetainedSource(
             clientIdentifier: origin.clientIdentifier, userName: origin.userName, listener: index, listenerName: name)
         sources[origin] = made

@@ -133,7 +133,7 @@ extension BrokerShard {
             guard let origin = StoredOrigin(&reader), reader.isAtEnd, case .name(let name) = origin.listener else { return nil }
             return RetainedSource(
                 clientIdentifier: origin.clientIdentifier, userName: origin.userName,
-                listener: origin.listener.index(among: settings.listeners), listenerName: name)
+                listener: origin.listener.index(among: settings), listenerName: name)
         }
         guard let source = publication.source else { return false }
         publication.publisher = publisherKey(of: source.clientIdentifier)

@@ -13,8 +13,8 @@ extension BrokerShard {
         precondition(placement.shard(of: login.clientIdentifier) == index, "the client lives on another shard")
         let (listener, userName): (Int, EncodedString?) =
             switch login.identity {
-            case .broker: (settings.ownListener, nil)
-            case .user(let userName): (settings.ownUsersListener, userName)
+            case .broker: (BrokerSettings.ownListener, nil)
+            case .user(let userName): (BrokerSettings.ownUsersListener, userName)
             }
         let connection = connections.make(ConnectionInfo(address: "local", listener: listener), now: now)
         connection.version = .v5
@@ -50,7 +50,7 @@ extension BrokerShard {
         connection.extras?.byteRate = nil
         var unbounded = settings
         unbounded.inFlightMessagesMax = 0
-        connection.advertisedLimits = AdvertisedLimits(unbounded, settings.listeners[connection.info.listener])
+        connection.advertisedLimits = AdvertisedLimits(unbounded, settings.policy(of: connection.info.listener))
         session.inFlightMax = Int(max(1, login.messagesMax))
         guard !login.relays else { return }
         session.receivedIdentifiers.forEach { connection.extras?.local?.unreleased.insert($0) }

@@ -38,7 +38,7 @@ extension BrokerShard {
 
     /// Whether a session is one of the broker's own clients, by the way that its client came when it was here last.
     public func hasOwnSession(of clientIdentifier: EncodedString) -> Bool {
-        sessions.find(clientIdentifier)?.listener.map { settings.listeners[$0].isOwn } ?? false
+        sessions.find(clientIdentifier)?.listener.map { settings.policy(of: $0).isOwn } ?? false
     }
 
     /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in order.

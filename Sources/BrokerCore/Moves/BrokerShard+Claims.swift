@@ -96,7 +96,7 @@ extension BrokerShard {
         connection.makeExtras().pendingConnect = packet
         recount(connection)
         guard let earlier else {
-            let policy = settings.listeners[connection.info.listener]
+            let policy = settings.policy(of: connection.info.listener)
             let claim = SessionClaim(
                 identifier: Array(name.bytes), expiryInterval: expiryInterval(asked: packet), cleanStart: beginsAnew,
                 hasSession: known != nil, epoch: known?.epoch ?? 0, userName: userName, mountPoint: policy.mountPoint)

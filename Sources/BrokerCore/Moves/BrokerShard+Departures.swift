@@ -64,7 +64,7 @@ extension BrokerShard {
     /// Whether the session is the broker's own, of a bridge or such: those never move.
     private func isOwnClients(_ session: Session) -> Bool {
         if let connection = session.connection { return connection.with { $0.isLocal } }
-        return session.isBrokersOwn || session.listener.map { settings.listeners[$0].isOwn } ?? false
+        return session.isBrokersOwn || session.listener.map { settings.policy(of: $0).isOwn } ?? false
     }
 
     /// Ends its client's connection, and it too if it ends with that. A will is due as the connection ends, or after its delay, which the

@@ -38,7 +38,7 @@ enum PresenceMessage {
         }
         func describe(_ info: ConnectionInfo, _ version: ProtocolVersion) {
             object.set("ipaddress", info.address)
-            object.set("sockport", settings.listeners[info.listener].port)
+            object.set("sockport", settings.policy(of: info.listener).port)
             object.set("protocol", "mqtt")
             object.set("proto_name", version == .v31 ? "MQIsdp" : "MQTT")
             object.set("proto_ver", version.rawValue)

@@ -92,7 +92,7 @@ struct DropLog {
             remember(reason, message, topic, client, now)
             lastPlace = place
         }
-        guard let listener else { return }
+        guard let listener, listener >= 0 else { return }
         let count = listener &* Self.reasons &+ Int(reason.rawValue)
         while listenerCounts.count <= count { listenerCounts += Array(repeating: 0, count: Self.reasons) }
         listenerCounts[count] &+= 1

@@ -12,6 +12,9 @@ public struct Tally<Key: Hashable & Sendable>: Sendable, Equatable {
     /// It has happened once more.
     public mutating func note(_ key: Key) { counts[key, default: 0] &+= 1 }
 
+    /// It has happened so many times more.
+    public mutating func add(_ key: Key, _ count: UInt64) { counts[key, default: 0] &+= count }
+
     /// Adds what was counted elsewhere.
     public mutating func add(_ other: Tally) { counts.merge(other.counts, uniquingKeysWith: &+) }
 }

@@ -60,10 +60,11 @@ extension ConfigurationOption {
     /// A row that shapes the configuration.
     init(
         _ name: String, _ option: StructuralOption, section: ConfigurationSection = .global, shape: String,
-        default defaultText: String? = nil, _ summary: String, isRepeatable: Bool = true, status: OptionStatus = .supported
+        default defaultText: String? = nil, _ summary: String, reload isReloadable: Bool = false, isRepeatable: Bool = true,
+        status: OptionStatus = .supported
     ) {
         self.init(
-            name: name, section: section, shape: shape, defaultText: defaultText, summary: summary, isReloadable: false,
+            name: name, section: section, shape: shape, defaultText: defaultText, summary: summary, isReloadable: isReloadable,
             isRepeatable: isRepeatable, status: status, action: .structure(option))
     }
 

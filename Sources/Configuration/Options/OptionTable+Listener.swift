@@ -4,16 +4,16 @@ extension ConfigurationOption {
         [
             .init(
                 "listener", .listener, shape: "PORT [ADDRESS]|0 PATH",
-                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are for this listener."),
+                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are for this listener.", reload: true),
             .init(
-                "port", .port, shape: "1 to 65535", default: "1883", "The port of the default listener.", isRepeatable: false,
-                status: .deprecated("write listener PORT instead")),
+                "port", .port, shape: "1 to 65535", default: "1883", "The port of the default listener.", reload: true,
+                isRepeatable: false, status: .deprecated("write listener PORT instead")),
             .init(
-                "bind_address", .bindAddress, shape: "ADDRESS", "The address of the default listener.", isRepeatable: false,
-                status: .deprecated("write listener PORT ADDRESS instead")),
+                "bind_address", .bindAddress, shape: "ADDRESS", "The address of the default listener.", reload: true,
+                isRepeatable: false, status: .deprecated("write listener PORT ADDRESS instead")),
             .init(
                 "protocol", \ListenerDraft.configuration.application, .choice,
-                "The protocol: MQTT, MQTT over WebSockets, or HTTP for dashboard, API and metrics."),
+                "The protocol: MQTT, MQTT over WebSockets, or HTTP for dashboard, API and metrics.", reload: true),
             .init(
                 "accept_protocol_versions", \ListenerDraft.configuration.acceptedProtocolVersions, .protocolVersions,
                 "The accepted versions: 3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.", reload: true),
@@ -43,16 +43,16 @@ extension ConfigurationOption {
                 "The number of topic aliases that the broker uses towards a client.", reload: true),
             .init(
                 "socket_domain", optional: \ListenerDraft.configuration.addressFamily, .choice,
-                "The address family to listen on; without it, both."),
+                "The address family to listen on; without it, both.", reload: true),
             .init(
                 "bind_interface", optional: \ListenerDraft.configuration.interface, .text("DEVICE"),
-                "The network interface to listen on."),
+                "The network interface to listen on.", reload: true),
             .init(
                 "enable_proxy_protocol", optional: \ListenerDraft.configuration.proxyProtocolVersion, .integer(1...2),
-                "The version of the PROXY protocol; every connection must begin with its header."),
+                "The version of the PROXY protocol; every connection must begin with its header.", reload: true),
             .init(
                 "proxy_protocol_v2_require_tls", \ListenerDraft.configuration.proxyProtocolRequiresTLS, .boolean,
-                "The PROXY header must say that the client used TLS."),
+                "The PROXY header must say that the client used TLS.", reload: true),
             proxyTrusted,
             webSocketsOrigin,
             .init(
@@ -64,7 +64,7 @@ extension ConfigurationOption {
                 reload: true),
         ] + listenerTLSOptions
 
-    /// TLS on a listener. All of it is read again by a reload, but TLS neither comes nor goes.
+    /// TLS on a listener. All of it is read again by a reload.
     private static let listenerTLSOptions: [ConfigurationOption] = [
         .init(
             "certfile", optional: \ListenerDraft.configuration.tls.certificateFile, .text("PATH"),
@@ -130,7 +130,7 @@ extension ConfigurationOption {
             header, and other peers are refused; without this option every peer is trusted. Otherwise, for WebSockets and HTTP, it is taken
             from their X-Forwarded-For, X-Real-IP or Forwarded; without this option no peer is trusted.
             """,
-            extent: .words, set: addTrustedProxies)
+            reload: true, extent: .words, set: addTrustedProxies)
         row.differs = ListenerDraft.difference { $0.configuration.trustedProxies.map(\.description).joined(separator: " ") }
         return row
     }()
@@ -151,7 +151,7 @@ extension ConfigurationOption {
         var row = ConfigurationOption(
             "websockets_origin", shape: "ORIGIN",
             "An origin from which browsers may connect; one line for each. Without one any origin may, or, on a listener of loopback, any of this machine.",
-            set: addOrigin)
+            reload: true, set: addOrigin)
         row.differs = ListenerDraft.difference { $0.configuration.webSocketOrigins.joined(separator: " ") }
         return row
     }()

@@ -161,7 +161,7 @@ extension BridgeAddress {
 extension ConfigurationReading {
     /// Warns of bridges that carry messages round.
     mutating func warnOfBridgeLoops() {
-        let check = BridgeLoopCheck(configuration.bridges, listeners: configuration.listeners)
+        let check = BridgeLoopCheck(configuration.bridges, listeners: configuration.openListeners)
         for loop in check.loops() {
             let position = bridgePositions[loop.bridge]
             var lines = loop.topics.compactMap { place(ofTopic: $0.topic, ofBridge: $0.bridge) }
@@ -187,7 +187,7 @@ extension BridgeConfiguration {
     /// that they do.
     public func loop(in configuration: BrokerConfiguration) -> String? {
         let others = configuration.bridges.filter { $0.name != name }
-        let check = BridgeLoopCheck([self] + others, listeners: configuration.listeners)
+        let check = BridgeLoopCheck([self] + others, listeners: configuration.openListeners)
         return check.loops().first { loop in loop.topics.contains { $0.bridge == 0 } }.map { check.sentence($0, lines: nil) }
     }
 }

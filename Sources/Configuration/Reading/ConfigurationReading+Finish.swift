@@ -60,7 +60,7 @@ extension ConfigurationReading {
 
     private mutating func resolveListeners(ports: [UInt16]) {
         let isLocal =
-            defaultPort == nil && defaultHost == nil && listeners.dropFirst().allSatisfy(\.configuration.isAdministrationSocket)
+            defaultPort == nil && defaultHost == nil && listeners.dropFirst().allSatisfy(\.configuration.isLocalAdministration)
         if !wasGiven("allow_anonymous") { configuration.security.allowsAnonymous = isLocal }
         if isLocal { resolveLoopback(ports: ports) } else { resolveDefaultListener(ports: ports) }
         for index in listeners.indices where index > 0 {
@@ -70,7 +70,7 @@ extension ConfigurationReading {
         }
     }
 
-    /// The file opens no listener, or none but sockets from which only this machine administers the broker.
+    /// The file opens no listener, or none but those from which only this machine administers the broker.
     private mutating func resolveLoopback(ports: [UInt16]) {
         if let defaultListenerPosition {
             log.warning(

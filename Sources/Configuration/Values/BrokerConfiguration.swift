@@ -19,6 +19,9 @@ public struct BrokerConfiguration: Sendable, Equatable {
 
     public init() {}
 
+    /// The listeners that let somebody in.
+    public var openListeners: [ListenerConfiguration] { listeners.filter { !$0.isClosed } }
+
     /// What the broker does without a configuration file: it listens on the loopback addresses only, on `ports` (or on 1883 when there
     /// are none), and lets anonymous clients in.
     public static func `default`(ports: [UInt16] = []) -> BrokerConfiguration {

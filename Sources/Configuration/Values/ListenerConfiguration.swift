@@ -34,6 +34,11 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var httpOffers = Set(HTTPOffer.allCases)
     /// Whether the broker starts without it, with a line in its log, where its place cannot be had: clients are served all the same.
     public var isDispensable = false
+    /// Whether the broker has it of itself, and no file names it: mosquitto's API does not tell of it.
+    public var isBrokersOwn = false
+    /// Whether a running broker has closed it, because its files do not name it any more: it keeps its place among the others, by which clients
+    /// and sessions are known to have come from it. Never of a configuration that was read.
+    public var isClosed = false
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
     public var webSocketOrigins: [String] = []
     /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or else the broker's.
@@ -61,8 +66,22 @@ public struct ListenerConfiguration: Sendable, Equatable {
         if case .unixSocket = endpoint { application == .httpAPI } else { false }
     }
 
+    /// Whether this machine alone can administer the broker there, and no client of MQTT comes by it.
+    public var isLocalAdministration: Bool { application == .httpAPI && !isReachableFromElsewhere }
+
     public init(endpoint: ListenerEndpoint) {
         self.endpoint = endpoint
+    }
+
+    /// Whether both listen at the same place.
+    public func isAtPlace(of other: ListenerConfiguration) -> Bool {
+        endpoint == other.endpoint && interface == other.interface && addressFamily == other.addressFamily
+    }
+
+    /// Whether connections of both have the same layers, so that those of the one may go on as the other's.
+    public func speaksAs(_ other: ListenerConfiguration) -> Bool {
+        application == other.application && tls.isEnabled == other.tls.isEnabled
+            && proxyProtocolVersion == other.proxyProtocolVersion
     }
 }
 

@@ -14,13 +14,12 @@ final class ServedBroker: AdministeredBroker {
     private unowned let server: Server
     private let desk: BrokerDesk
     private let login: HTTPLogin
-    private let door: Doorkeeper
     let facts: BrokerFacts
     /// Told of what happens to clients, while it is watched.
     var tell: ((PresenceEvent) -> Void)?
 
-    init(_ server: Server, _ desk: BrokerDesk, _ login: HTTPLogin, _ door: Doorkeeper) {
-        (self.server, self.desk, self.login, self.door) = (server, desk, login, door)
+    init(_ server: Server, _ desk: BrokerDesk, _ login: HTTPLogin) {
+        (self.server, self.desk, self.login) = (server, desk, login)
         facts = BrokerFacts(
             version: ProductVersion.text, node: server.clusterPlan?.nodeName ?? ProcessFigures.hostName(),
             startedAt: server.startedAt)
@@ -119,11 +118,12 @@ final class ServedBroker: AdministeredBroker {
             if configuration.application == .httpAPI {
                 listener.connections = server.http?.service.connectionCount(of: index) ?? 0
             } else {
-                listener.connections = door.count(ofListener: index)
-                listener.connectionsAccepted = door.acceptedCount(ofListener: index)
+                listener.connections = server.door?.count(ofListener: index) ?? 0
+                listener.connectionsAccepted = server.door?.acceptedCount(ofListener: index) ?? 0
             }
             listener.connectionsMax = configuration.connectionsMax
-            if let certificate = server.layers[index].tls?.current.certificate {
+            listener.isClosed = server.open.places[index].sockets.isEmpty
+            if let certificate = server.open.places[index].layers.tls?.current.certificate {
                 listener.certificate = .init(
                     name: configuration.tls.certificateFile ?? "", subject: certificate.subject, notAfter: certificate.notAfter)
             }
@@ -259,13 +259,6 @@ extension AdministeredLogLine {
 }
 
 extension ConfigurationFindings {
-    /// What kept a configuration from being used: where it says nothing, the log does, for files that it names are broken.
-    init(unused diagnostics: [Diagnostic]) {
-        self.init(diagnostics)
-        guard !hasErrors else { return }
-        findings.append(Finding(isError: true, file: nil, line: nil, message: "The log says why nothing was reloaded."))
-    }
-
     init(_ diagnostics: [Diagnostic]) {
         self.init(
             diagnostics.map { diagnostic in

@@ -12,18 +12,20 @@ import Transports
 /// Seeing and steering the broker over HTTP. On the control thread.
 extension Server {
     /// Lets administrators in by the listeners of HTTP.
-    func startAdministration(_ desk: BrokerDesk, _ http: HTTPDesk, door: Doorkeeper) {
+    func startAdministration(_ desk: BrokerDesk, _ http: HTTPDesk) {
         if let reread { note(reread()) }
-        let broker = ServedBroker(self, desk, http.login, door)
+        let broker = ServedBroker(self, desk, http.login)
         let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
         bans?.tell = { [unowned administration] in administration.tell($0, $1, at: Self.moment()) }
         broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
+        let trusted = TrustedProcesses()
         http.administration = { [unowned administration] exchange in
             guard Administration.serves(exchange.request) else { return false }
             let peer = exchange.peer
             let origin = RequestOrigin(
                 address: peer.host, listener: peer.listener, usesTLS: peer.isEncrypted,
-                isTrustedProcess: peer.user.map { $0 == 0 || $0 == geteuid() } ?? false)
+                isTrustedProcess: peer.user.map { trusted.includes($0) } ?? false,
+                processUser: peer.user.map { trusted.name(of: $0) })
             let abandon = administration.handle(exchange.request, from: origin, clock: Self.moment) { exchange.answer($0) }
             if exchange.isOpen { exchange.onGone = abandon }
             return true
@@ -63,7 +65,7 @@ extension Server {
         case .syncConducts(let conducts): syncWatch?.received(conducts)
         case .clusterAsked(let number, let question): clusterDesk?.asked(number, question)
         case .clusterAnswered(let token, let reports): clusterDesk?.answered(token, reports)
-        case .reloaded: if !reloadWaiters.isEmpty { reloadWaiters.removeFirst()() }
+        case .reloaded: reloadIsInForce()
         case .control(let message): received(message)
         case .hashed(let passwords): securityDesk?.hashed(passwords)
         case .store(let report):
@@ -88,7 +90,7 @@ extension Server {
 
     /// A broker without a configuration has no users: whoever can read its log may have it.
     private func showLink(_ administration: Administration) {
-        guard let (listener, _) = open.httpSockets.first else { return }
+        guard let (listener, _) = open.httpSockets.first(where: { $0.listener.boundAddress.path == nil }) else { return }
         let address = listener.boundAddress.description
         log.write(
             .notice,
@@ -148,7 +150,9 @@ extension Server {
                 options.append(
                     .init(
                         name: line.name, value: Self.isSecret(line.name) ? "***" : line.value, isDefault: false,
-                        listener: places.listener(of: line).map { ListenerName.of(configuration.listeners[$0].endpoint) },
+                        listener: places.listener(of: line).map {
+                            ListenerName.of(configuration.listeners[listenersOfFiles[$0]].endpoint)
+                        },
                         file: line.file, line: line.line, reloads: option.isReloadable))
             }
             guard lines.isEmpty else { continue }

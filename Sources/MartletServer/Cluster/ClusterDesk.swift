@@ -57,7 +57,7 @@ final class ClusterDesk {
     /// Where people reach this node's dashboard: at the host of its address, if a listener of HTTP is to be reached from elsewhere.
     private var dashboard: String {
         guard let host = plan.host else { return "" }
-        for listener in server.configuration.listeners where listener.application == .httpAPI {
+        for listener in server.configuration.openListeners where listener.application == .httpAPI {
             guard case .tcp(let port, let bound) = listener.endpoint, bound.map({ !Self.isOwnMachine($0) }) ?? true else {
                 continue
             }

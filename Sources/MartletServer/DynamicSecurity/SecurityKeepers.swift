@@ -34,7 +34,7 @@ final class SecurityKeepers {
         var problems: [SecurityFileProblem] = []
         // A file that cannot be opened is told of once, and not for each listener.
         var tried: Set<String> = []
-        for security in configuration.listeners.map(\.security) {
+        for security in configuration.openListeners.map(\.security) {
             guard let path = security.dynamicSecurityFile, keepers[path] == nil, tried.insert(path).inserted else { continue }
             do throws(SecurityFileError) {
                 if access(path, F_OK) != 0, errno == ENOENT { try makeFile(at: path, security, configuration.general) }
@@ -72,7 +72,7 @@ final class SecurityKeepers {
     static func problems(opening configuration: BrokerConfiguration) -> [SecurityFileProblem] {
         var problems: [SecurityFileProblem] = []
         var seen: Set<String> = []
-        for security in configuration.listeners.map(\.security) {
+        for security in configuration.openListeners.map(\.security) {
             guard let path = security.dynamicSecurityFile, seen.insert(path).inserted else { continue }
             do throws(SecurityFileError) {
                 if access(path, F_OK) != 0, errno == ENOENT {

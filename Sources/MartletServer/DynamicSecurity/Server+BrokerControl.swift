@@ -67,7 +67,7 @@ extension Server {
 
     private func addListeners(to data: inout JSONWriter) {
         data.array("listeners") { list in
-            for listener in configuration.listeners {
+            for listener in configuration.openListeners {
                 list.object { object in
                     switch listener.endpoint {
                     case .tcp(let port, let host):

@@ -69,7 +69,7 @@ extension Server {
         _ payload: [UInt8], for who: String, listener: Int, _ done: @escaping (SecurityCommandsAnswer) -> Void
     ) {
         let own = configuration.listeners.indices.contains(listener) ? configuration.listeners[listener].security : nil
-        let keeper = ([own].compactMap { $0 } + configuration.listeners.map(\.security)).lazy
+        let keeper = ([own].compactMap { $0 } + configuration.openListeners.map(\.security)).lazy
             .compactMap { self.keepers.keeper(of: $0) }.first
         guard let keeper, let securityDesk else { return done(.notConfigured) }
         let asker = SecurityDesk.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)

@@ -21,6 +21,11 @@ struct DashboardFiles {
     /// Whether a request is for one of them.
     static func serve(_ request: HTTPRequest) -> Bool { request.segments.first == "dashboard" }
 
+    /// Whether somebody has typed the host's name alone: what asks for it takes pages, as browsers do and mosquitto's clients do not.
+    static func isFrontDoor(_ request: HTTPRequest) -> Bool {
+        request.path == "/" && request.fields["Accept"]?.contains("text/html") ?? false
+    }
+
     /// The answer to a GET or HEAD.
     ///
     /// - Parameter webSockets: origins of the broker's WebSocket listeners, which the page may watch topics over, as `ws://host:9001`.

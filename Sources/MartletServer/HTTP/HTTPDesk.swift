@@ -34,7 +34,7 @@ final class HTTPDesk: HTTPHandler {
     private var directories: [Int: FileDirectory] = [:]
     /// By listener: by whom many come.
     private var proxies: [Int: [TrustedNetwork]] = [:]
-    private let dashboard = DashboardFiles()
+    private lazy var dashboard = DashboardFiles()
     private var lines = LineLimit()
     /// Connections that came to nothing.
     private(set) var refusals = Tally<RefusedConnection>()
@@ -65,11 +65,16 @@ final class HTTPDesk: HTTPHandler {
     }
 
     /// What a reload has put in force.
-    func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables) {
+    ///
+    /// - Parameter layers: of the connections that come from now on, by listener.
+    func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables, layers: [TransportLayers]) {
         self.configuration = configuration
         login.tables = tables
         readListeners()
-        for index in configuration.listeners.indices { service.setConnectionsMax(connectionsMax(of: index), listener: index) }
+        for index in configuration.listeners.indices where configuration.listeners[index].application == .httpAPI {
+            service.setConnectionsMax(connectionsMax(of: index), listener: index)
+            service.setLayers(layers[index], listener: index)
+        }
     }
 
     private func connectionsMax(of listener: Int) -> Int {
@@ -110,6 +115,9 @@ extension HTTPDesk {
         let listener = configuration.listeners[exchange.peer.listener]
         if listener.httpOffers.contains(.dashboard), DashboardFiles.serve(exchange.request) {
             return exchange.answer(dashboard.answer(to: exchange.request, webSockets: webSockets(for: exchange.request)))
+        }
+        if listener.httpOffers.contains(.dashboard), listener.httpDirectory == nil, DashboardFiles.isFrontDoor(exchange.request) {
+            return exchange.answer(HTTPResponse(.found, fields: ["Location": "/dashboard/"]))
         }
         let names = listener.tls.userNameSource
         login.decide(exchange, names: names) { [weak self] outcome in
@@ -171,7 +179,7 @@ extension HTTPDesk {
     private func webSockets(for request: HTTPRequest) -> [String] {
         let host =
             request.host.lastIndex(of: "]").map { request.host[...$0] } ?? request.host.prefix { $0 != ":" }
-        return configuration.listeners.compactMap { listener in
+        return configuration.openListeners.compactMap { listener in
             guard listener.application == .webSockets, !host.isEmpty else { return nil }
             let scheme = listener.tls.isEnabled ? "wss" : "ws"
             return switch listener.endpoint {

@@ -13,7 +13,9 @@ enum MosquittoRoutes {
         var writer = JSONWriter(.cJSONLines)
         writer.object { root in
             root.array("listeners") { list in
-                for listener in configuration.listeners { list.object { Self.write(listener, to: &$0) } }
+                for listener in configuration.openListeners where !listener.isBrokersOwn {
+                    list.object { Self.write(listener, to: &$0) }
+                }
             }
         }
         return open(.json(writer.bytes))

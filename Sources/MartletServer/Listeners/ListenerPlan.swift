@@ -15,6 +15,15 @@ struct ListenerPlan {
     ) throws(TLSFailure) {
         application = configuration.application
         address = Self.address(of: configuration)
+        var layers = Self.layers(configuration, general: general)
+        if let settings = TLSSettings(configuration, keyLogFile: keyLogFile, preSharedKey: preSharedKey) {
+            layers.tls = try TLSServer(settings)
+        }
+        self.layers = layers
+    }
+
+    /// The layers but for TLS, which has files.
+    static func layers(_ configuration: ListenerConfiguration, general: GeneralConfiguration) -> TransportLayers {
         var layers = TransportLayers()
         let trusted = configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) }
         if let version = configuration.proxyProtocolVersion {
@@ -26,14 +35,11 @@ struct ListenerPlan {
             // The PROXY header says it all where there is one; a field of its client's would be believed in its stead.
             layers.forwarders = trusted
         }
-        if let settings = TLSSettings(configuration, keyLogFile: keyLogFile, preSharedKey: preSharedKey) {
-            layers.tls = try TLSServer(settings)
-        }
         if configuration.application == .webSockets {
             layers.webSocket = WebSocketSettings(
                 origins: configuration.webSocketOrigins, headerBytesMax: general.webSocketHeaderBytesMax)
         }
-        self.layers = layers
+        return layers
     }
 
     /// The line that says that a socket listens, in mosquitto's words.

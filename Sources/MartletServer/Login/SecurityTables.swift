@@ -21,6 +21,10 @@ struct SecurityTables: Sendable {
         var reading = Reading(
             workers: workers, spansLevels: configuration.general.compatibility == .version2_0, directories: directories)
         for listener in configuration.listeners {
+            guard !listener.isClosed else {
+                listeners.append(ListenerSecurity())
+                continue
+            }
             var security = reading.security(of: listener.security)
             security.allowsAnonymous = listener.security.allowsAnonymous
             security.takesNamesFromClients = listener.tls.userNameSource == .none

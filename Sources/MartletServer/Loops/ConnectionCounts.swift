@@ -8,7 +8,7 @@ final class ConnectionCounts: Sendable {
         let value = Atomic<Int>(0)
     }
 
-    private let total = Counter()
+    private let total: Counter
     private let perListener: [Counter]
     private let accepted: [Counter]
 
@@ -18,7 +18,16 @@ final class ConnectionCounts: Sendable {
     /// How many there have been on a listener.
     func acceptedCount(ofListener listener: Int) -> UInt64 { UInt64(accepted[listener].value.load(ordering: .relaxed)) }
 
+    /// The same counts, with places for more listeners behind those that there are.
+    init(extending counts: ConnectionCounts, listeners: Int) {
+        total = counts.total
+        let more = max(0, listeners - counts.perListener.count)
+        perListener = counts.perListener + (0..<more).map { _ in Counter() }
+        accepted = counts.accepted + (0..<more).map { _ in Counter() }
+    }
+
     init(listeners: Int) {
+        total = Counter()
         perListener = (0..<listeners).map { _ in Counter() }
         accepted = (0..<listeners).map { _ in Counter() }
     }

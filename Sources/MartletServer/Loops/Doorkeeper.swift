@@ -7,9 +7,14 @@ import Transports
 /// Shared by all loops.
 final class Doorkeeper: Sendable {
     private let counts: ConnectionCounts
-    private let throttle = ConnectionThrottle()
+    private let throttle: ConnectionThrottle
 
-    init(listeners: Int) { counts = ConnectionCounts(listeners: listeners) }
+    init(listeners: Int) { (counts, throttle) = (ConnectionCounts(listeners: listeners), ConnectionThrottle()) }
+
+    /// The same door, with more listeners behind those that it has: whoever keeps an earlier one counts in the same places.
+    init(extending door: Doorkeeper, listeners: Int) {
+        (counts, throttle) = (ConnectionCounts(extending: door.counts, listeners: listeners), door.throttle)
+    }
 
     /// A connection was accepted. One that is let in must `leave`.
     ///

@@ -12,6 +12,11 @@ enum LoopLetter: Sendable {
     case logLine(topic: String, text: String)
     /// A login is decided.
     case decided(LoginDesk.Decision)
+    /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing more. Before the settings
+    /// that go with them.
+    case listeners([TransportLayers], Doorkeeper, closed: [Int])
+    /// Let clients in by these too: every loop knows their settings.
+    case open([(listener: Listener, policy: Int)])
     /// New limits and choices, and new users and rules.
     case settings(BrokerSettings, SecurityTables, Countdown)
     /// Who is banned from now on.

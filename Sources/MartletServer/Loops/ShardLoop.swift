@@ -16,14 +16,16 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     let mailbox: Mailbox<LoopLetter>
     let shard: BrokerShard
     let log: Log
-    let door: Doorkeeper
+    private(set) var door: Doorkeeper
     /// Where answers for administrators go; nil where nobody asks.
     let control: Mailbox<ControlLetter>?
     private var listeners: [(listener: any Acceptor, policy: Int)]
+    /// Whether nobody gets in, because clients are sent away.
+    private var isShut = false
     /// What keeps the shard's state; nil without persistence.
     private let store: (any InPlaceStore)?
     /// By policy.
-    let layers: [TransportLayers]
+    private(set) var layers: [TransportLayers]
     lazy var workspace = FilterWorkspace()
     /// Links whose channel has more to say while its socket is silent.
     var again: [Link] = []
@@ -154,6 +156,10 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): decided(decision, now: now)
+            case .listeners(let layers, let door, let closed):
+                (self.layers, self.door) = (layers, door)
+                stopListeners { closed.contains($0) }
+            case .open(let listeners): open(listeners)
             case .settings(let settings, let tables, let countdown):
                 let before = desk.tables
                 desk.tables = tables
@@ -335,17 +341,35 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     private func stop(_ farewell: Farewell) {
         self.farewell = farewell
-        for (listener, _) in listeners { listener.stop() }
-        listeners = []
+        stopListeners { _ in true }
         stopBridges()
         shard.stop()
+    }
+
+    private func stopListeners(_ isMeant: (Int) -> Bool) {
+        for (listener, policy) in listeners where isMeant(policy) { listener.stop() }
+        listeners.removeAll { isMeant($0.policy) }
+    }
+
+    /// Lets clients in by listeners that a reload has opened.
+    private func open(_ opened: [(listener: Listener, policy: Int)]) {
+        for (listener, policy) in opened {
+            guard !isStopping else {
+                listener.stop()
+                continue
+            }
+            start(listener, policy)
+            if isShut { listener.suspend() }
+            listeners.append((listener, policy))
+        }
     }
 
     /// Closes the door, so that clients can be sent away, or opens it again. It stays open where those who come can be told where to go.
     private func drain(_ notice: DrainNotice?) {
         shard.drain(notice)
+        isShut = notice.map { !$0.answersNewcomers } ?? false
         for (listener, _) in listeners {
-            guard notice.map({ $0.answersNewcomers }) ?? true else {
+            guard !isShut else {
                 listener.suspend()
                 continue
             }

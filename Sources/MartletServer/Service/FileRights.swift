@@ -58,7 +58,7 @@ struct FileRights {
                 files.append((option, path))
             }
         }
-        for listener in configuration.listeners {
+        for listener in configuration.openListeners {
             let (security, tls) = (listener.security, listener.tls)
             add([
                 ("password_file", security.passwordFile), ("martlet_scram_file", security.scramFile),

@@ -100,6 +100,7 @@ extension ListenerPolicy {
     init(_ listener: ListenerConfiguration) {
         self.init()
         name = ListenerName.identity(of: listener)
+        isClosed = listener.isClosed
         holdsAcknowledgements = listener.durability == .commit
         switch listener.endpoint {
         case .tcp(let port, _), .loopback(let port): self.port = port

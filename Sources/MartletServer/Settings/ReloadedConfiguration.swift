@@ -1,30 +1,44 @@
 import Configuration
 
 /// What a running broker makes of a configuration that it reads anew: all that it can take over now, and what has to wait for a restart.
+///
+/// A listener has a place of its own among the listeners as long as the broker runs: one that the files do not name any more is closed and
+/// keeps it, and one that is new comes behind all others, or to the place of a closed one that was the same. A listener whose protocol has
+/// changed, or that has TLS or a PROXY header now and had none, is closed, and another one opened which takes its sockets over.
 struct ReloadedConfiguration {
+    /// A listener that is to be opened.
+    struct Opening: Equatable {
+        /// Its place among the listeners.
+        let listener: Int
+        /// Its place among those of the files.
+        let wanted: Int
+        /// Whose sockets it takes over.
+        let predecessor: Int?
+    }
+
     /// The running configuration with what could be taken over.
     private(set) var configuration: BrokerConfiguration
     /// A sentence for each thing that waits for a restart.
     private(set) var warnings: [String] = []
+    private(set) var openings: [Opening] = []
+    /// The listeners that are to be closed: their places.
+    private(set) var closings: [Int] = []
+    /// Where those of the files are now, in their order.
+    private(set) var places: [Int] = []
 
     init(running: BrokerConfiguration, wanted: BrokerConfiguration) {
         configuration = wanted
-        for option in ConfigurationOption.all where !option.isReloadable && option.differs(running, wanted) {
+        var open = running
+        open.listeners.removeAll(where: \.isClosed)
+        for option in ConfigurationOption.all where !option.isReloadable && option.differs(open, wanted) {
             warnings.append("\(option.name) has changed; that takes effect when the broker is started again.")
         }
         keepWhatStays(of: running)
-        configuration.listeners = running.listeners.map { listener in
-            guard let successor = wanted.listeners.first(where: { Self.isSame($0, listener) }) else {
-                warnings.append(
-                    "\(ListenerName.of(listener.endpoint)) is no longer in the config; it is closed when the broker is started again."
-                )
-                return listener
-            }
-            return follow(successor, from: listener)
-        }
-        for listener in wanted.listeners where !running.listeners.contains(where: { Self.isSame($0, listener) }) {
-            warnings.append(
-                "\(ListenerName.of(listener.endpoint)) is new in the config; it is opened when the broker is started again.")
+        configuration.listeners = running.listeners
+        for (index, listener) in wanted.listeners.enumerated() { follow(listener, index, running) }
+        for index in running.listeners.indices where !running.listeners[index].isClosed && !places.contains(index) {
+            configuration.listeners[index].isClosed = true
+            closings.append(index)
         }
     }
 
@@ -55,28 +69,41 @@ struct ReloadedConfiguration {
         configuration.cluster.certificateKeyFile = wanted.certificateKeyFile
     }
 
-    /// A listener that runs, with what the file says of it now.
-    private mutating func follow(_ wanted: ListenerConfiguration, from running: ListenerConfiguration) -> ListenerConfiguration {
+    /// Finds a place for a listener of the files: its own, if it runs as it is, or a new one.
+    private mutating func follow(_ wanted: ListenerConfiguration, _ index: Int, _ running: BrokerConfiguration) {
         var successor = wanted
-        // Files may be others, but TLS cannot come or go.
-        if wanted.tls.isEnabled != running.tls.isEnabled {
-            warnings.append(
-                "\(ListenerName.of(running.endpoint)): TLS is switched \(wanted.tls.isEnabled ? "on" : "off") when the broker is started again."
-            )
-            successor.tls = running.tls
+        let same = running.listeners.indices.filter {
+            running.listeners[$0].isAtPlace(of: wanted) && running.listeners[$0].speaksAs(wanted) && !places.contains($0)
         }
-        successor.application = running.application
-        successor.proxyProtocolVersion = running.proxyProtocolVersion
-        successor.proxyProtocolRequiresTLS = running.proxyProtocolRequiresTLS
-        successor.trustedProxies = running.trustedProxies
-        successor.webSocketOrigins = running.webSocketOrigins
-        // The store's own clock was set at the start.
-        successor.durability = running.durability
-        return successor
+        if let place = same.first(where: { !running.listeners[$0].isClosed }) {
+            // The store's own clock was set at the start.
+            successor.durability = running.listeners[place].durability
+            configuration.listeners[place] = successor
+            places.append(place)
+            return
+        }
+        let predecessor = running.listeners.indices.first {
+            running.listeners[$0].isAtPlace(of: wanted) && !running.listeners[$0].isClosed && !places.contains($0)
+        }
+        successor.durability = durability(of: wanted, running)
+        let place = same.first ?? configuration.listeners.count
+        if place == configuration.listeners.count {
+            configuration.listeners.append(successor)
+        } else {
+            configuration.listeners[place] = successor
+        }
+        places.append(place)
+        openings.append(Opening(listener: place, wanted: index, predecessor: predecessor))
     }
 
-    /// Whether both listen at the same place.
-    private static func isSame(_ one: ListenerConfiguration, _ other: ListenerConfiguration) -> Bool {
-        one.endpoint == other.endpoint && one.interface == other.interface && one.addressFamily == other.addressFamily
+    /// What acknowledgements of a new listener promise: nothing stricter than the store was set up for.
+    private mutating func durability(of wanted: ListenerConfiguration, _ running: BrokerConfiguration) -> Durability {
+        let strictest = running.strictestDurability
+        var widened = running
+        widened.listeners.append(wanted)
+        guard running.persistence.isEnabled, widened.strictestDurability != strictest else { return wanted.durability }
+        warnings.append(
+            "\(ListenerName.of(wanted.endpoint)): its martlet_durability takes effect when the broker is started again.")
+        return strictest
     }
 }

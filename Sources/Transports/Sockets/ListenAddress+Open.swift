@@ -7,7 +7,14 @@ extension ListenAddress {
     /// the other loops', among which the kernel spreads connections. All addresses get the same port, also when the kernel chose it.
     /// An address family that the machine lacks is passed over when another address can be had.
     /// An address on which one of `inherited` listens is not bound again; its loops share that socket.
-    public func open(loops: Int, inherited: InheritedSockets = InheritedSockets()) throws(ListenError) -> [[Listener]] {
+    ///
+    /// - Parameters:
+    ///   - loops: how many lists.
+    ///   - inherited: what the service manager has opened.
+    ///   - leaving: listeners of this process that are about to be stopped: their ports may be bound beside them.
+    public func open(
+        loops: Int, inherited: InheritedSockets = InheritedSockets(), leaving: [Listener] = []
+    ) throws(ListenError) -> [[Listener]] {
         precondition(loops > 0)
         let addresses: [SocketAddress]
         do throws(ResolutionError) {
@@ -19,7 +26,7 @@ extension ListenAddress {
         while true {
             attempts -= 1
             do throws(ListenError) {
-                return try open(addresses, loops: loops, inherited)
+                return try open(addresses, loops: loops, inherited, leaving)
             } catch {
                 // The port that the kernel chose for one family is taken in the other: let it choose again.
                 guard attempts > 0, case .refused(_, let reason) = error, reason.errno == SystemCall.ErrorNumber.addressInUse
@@ -29,7 +36,7 @@ extension ListenAddress {
     }
 
     private func open(
-        _ addresses: [SocketAddress], loops: Int, _ inherited: InheritedSockets
+        _ addresses: [SocketAddress], loops: Int, _ inherited: InheritedSockets, _ leaving: [Listener]
     ) throws(ListenError) -> [[Listener]] {
         var listeners = [[Listener]](repeating: [], count: loops)
         var passedOver: ListenError?
@@ -37,11 +44,14 @@ extension ListenAddress {
             let port = listeners[0].first?.boundPort ?? address.port
             do throws(SystemError) {
                 let isUnix = address.path != nil
+                let neighbours = isUnix || address.port == 0 ? [] : leaving.filter { $0.boundPort == address.port }
+                for neighbour in neighbours { try neighbour.admitNeighbour() }
                 let taken = inherited.take(address)
                 let first =
                     if let taken { try Listener(inherited: taken) } else {
                         try Listener(
-                            address: address.withPort(port), sharing: loops > 1 && !isUnix ? .founder : .none,
+                            address: address.withPort(port),
+                            sharing: !neighbours.isEmpty ? .member : loops > 1 && !isUnix ? .founder : .none,
                             interface: interface)
                     }
                 listeners[0].append(first)

@@ -26,8 +26,8 @@ public final class Listener: @unchecked Sendable {
     /// nil once it is stopped.
     private var socket: FileDescriptor?
     private var spare: FileDescriptor?
-    /// The file of a Unix socket that ends with this listener.
-    private let ownedPath: String?
+    /// The file of a Unix socket that ends with this listener and those that have succeeded it.
+    private var file: UnixSocketFile?
     private var service: Service?
     /// Whether the kernel can be told to refuse connections: to a port that is this process's own. A socket that another process has too, or that
     /// was not asked for by number, would not come back.
@@ -71,7 +71,7 @@ public final class Listener: @unchecked Sendable {
             throw error
         }
         self.socket = socket
-        ownedPath = address.path
+        file = address.path.map { UnixSocketFile(path: $0) }
         isRefusable = address.path == nil && address.port != 0
     }
 
@@ -87,8 +87,35 @@ public final class Listener: @unchecked Sendable {
         }
         self.socket = socket
         boundAddress = other.boundAddress
-        ownedPath = nil
         isRefusable = false
+    }
+
+    /// Takes the place of another listener that is about to be stopped: it accepts from the same queue, so that nobody is refused meanwhile, and
+    /// keeps the file of a Unix socket. For any thread, as long as the other one is not stopped.
+    ///
+    /// - Parameters:
+    ///   - other: whose place it takes.
+    ///   - isAlone: whether no other listener takes that place too.
+    public init(succeeding other: Listener, isAlone: Bool) throws(SystemError) {
+        guard let shared = other.socket else { throw SystemError(errno: EINVAL, operation: "listen") }
+        let socket = try SystemCall.duplicate(shared)
+        do throws(SystemError) {
+            spare = try Self.openSpare()
+        } catch {
+            socket.close()
+            throw error
+        }
+        self.socket = socket
+        boundAddress = other.boundAddress
+        file = other.file
+        isRefusable = isAlone && other.isRefusable
+    }
+
+    /// Lets another listener of this user bind addresses that are a part of this one's, or that this one is a part of. For any thread, as long
+    /// as it is not stopped.
+    func admitNeighbour() throws(SystemError) {
+        guard let socket, boundAddress.path == nil else { return }
+        try Self.sharePort(of: socket)
     }
 
     /// Takes over a socket that listens already. Whoever bound it keeps its file.
@@ -102,7 +129,6 @@ public final class Listener: @unchecked Sendable {
         try SystemCall.listen(socket, backlog: Limits.backlog)
         spare = try Self.openSpare()
         self.socket = socket
-        ownedPath = nil
         isRefusable = false
     }
 
@@ -157,7 +183,7 @@ public final class Listener: @unchecked Sendable {
     private func closeSocket() {
         guard let socket else { return }
         // Before the close: from then on another process may have bound its own socket there.
-        if let ownedPath { try? SystemCall.remove(ownedPath) }
+        file = nil
         socket.close()
         self.socket = nil
         spare?.close()

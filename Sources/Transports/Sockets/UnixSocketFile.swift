@@ -1,8 +1,15 @@
 internal import Glibc
 internal import Platform
 
-/// The file that a Unix socket is bound to: it must not exist when the socket is bound, and outlives its process.
-enum UnixSocketFile {
+/// The file that a Unix socket is bound to: it must not exist when the socket is bound, and outlives its process. It is removed when the last
+/// listener that has it lets go of it.
+final class UnixSocketFile: Sendable {
+    private let path: String
+
+    init(path: String) { self.path = path }
+
+    deinit { try? SystemCall.remove(path) }
+
     /// Makes way for a socket: removes the file that a dead one has left behind. Throws EADDRINUSE when somebody listens there, and
     /// when the file is none of a socket.
     static func makeWay(at path: String, for address: SocketAddress) throws(SystemError) {

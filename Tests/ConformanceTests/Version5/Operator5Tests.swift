@@ -72,6 +72,31 @@ import Testing
         #expect(broker.cores.count { $0.disconnect("nobody") } == 0)
     }
 
+    @Test(arguments: [1, 4]) func `clients of a listener that is closed are ended with 0x98, and those of others stay`(shards: Int)
+    {
+        let settings = SimulatedBroker.testSettings { $0.listeners = [ListenerPolicy(), ListenerPolicy()] }
+        let broker = SimulatedBroker(shards: shards, settings: settings)
+        let here = broker.connected("here")
+        let elsewhere = broker.client("elsewhere")
+        elsewhere.connect(listener: 1)
+        let silent = broker.open(listener: 1)
+        broker.settle()
+        var closed = settings
+        closed.listeners[1].isClosed = true
+        closed.listeners.append(ListenerPolicy())
+        for core in broker.cores { core.apply(closed) }
+        broker.settle()
+        #expect(elsewhere.ending == .closed(.administrativeAction))
+        #expect(silent.isClosed)
+        #expect(here.ending == .open)
+        // By the new one clients come in, also where a shard before them has taken up the settings.
+        let newcomer = broker.client("newcomer")
+        newcomer.connect(listener: 2)
+        broker.settle()
+        #expect(newcomer.ending == .open)
+        #expect(broker.cores.count { $0.disconnect("newcomer") } == 1)
+    }
+
     @Test(arguments: [1, 4]) func `clients without a name are ended with 0x87 when they are not let in any more`(shards: Int) {
         let settings = SimulatedBroker.testSettings { $0.listeners = [ListenerPolicy(), ListenerPolicy()] }
         let broker = SimulatedBroker(shards: shards, settings: settings)

@@ -99,12 +99,6 @@ def test_there_may_be_more_connections(broker):
     second.close()
 
 
-@pytest.mark.broker(configuration="protocol websockets\nwebsockets_origin http://a")
-def test_what_a_listener_is_set_up_with_waits_for_a_restart(broker):
-    said = reload(broker, "http://a", "http://b")
-    assert "Warning: websockets_origin has changed; that takes effect when the broker is started again." in said
-
-
 @pytest.mark.broker(configuration="persistence true\npersistence_location {directory}\nmartlet_durability commit")
 def test_durability_waits_for_a_restart_as_a_whole(broker, wire):
     said = reload(broker, "martlet_durability commit", "martlet_durability interval 3600")
@@ -119,15 +113,6 @@ def test_durability_waits_for_a_restart_as_a_whole(broker, wire):
     later.connect("later")
     later.subscribe("kept")
     assert later.receive(PUBLISH).body.endswith(b"here")
-
-
-def test_listeners_come_and_go_at_a_restart(broker, wire):
-    port = reserve_port()
-    reload(broker, "listener", f"listener {port} 127.0.0.1\nlistener", until=f"Warning: listener {port} .* is new in the config")
-    wire().connect("served")
-    broker.stop()
-    broker.restart()
-    Wire(port).connect("served too")
 
 
 @pytest.mark.broker(configuration="max_inflight_messages 20")
