@@ -1,6 +1,6 @@
 # Martlet's front door. `make` alone says what there is.
 #
-#   make run ARGS="-p 1884 -v"        arguments of the broker, in place of -c config/martlet.conf
+#   make run ARGS="-p 1884 -v"        arguments of the broker
 #   make test PYTEST_ARGS="-k will"   arguments of the integration tests
 #   make fuzz SECONDS=600 TARGETS="codec core"
 
@@ -11,7 +11,6 @@ ARGS ?=
 PYTEST_ARGS ?=
 TARGETS ?=
 ROUNDS ?= 5
-CONFIGURATION ?= config/martlet.conf
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -39,8 +38,8 @@ help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)$$/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 .PHONY: run
-run: build ## Install what is missing, build and start the broker (ARGS="-p 1884 -v" in place of the configuration)
-	$(martlet) $(or $(ARGS),-c $(CONFIGURATION))
+run: build ## Install what is missing, build and start the broker (ARGS="-p 1884 -v" for its arguments)
+	$(martlet) $(ARGS)
 
 .PHONY: build
 build: tools-build ## Build the release binary, .build/release/martlet

@@ -10,6 +10,8 @@ struct ConfigurationSource: Sendable {
     private let isVerbose: Bool
     private let isQuiet: Bool
     private let threads: Int?
+    /// Whether it is read to run a broker, which makes what it needs of itself.
+    private let isForRunning: Bool
 
     init(_ options: ServeOptions) {
         path = options.configFile
@@ -17,6 +19,7 @@ struct ConfigurationSource: Sendable {
         isVerbose = options.verbose
         isQuiet = options.quiet
         threads = options.threads
+        isForRunning = !options.testConfig
     }
 
     /// Reads it now. What Martlet cannot do yet stands among the errors.
@@ -26,6 +29,7 @@ struct ConfigurationSource: Sendable {
             result = ConfigurationReader(files: DiskFiles(), environment: Self.environment).read(path: path, ports: ports)
         }
         if path == nil { result.configuration.addLocalAdministration() }
+        LocalSocket.add(to: &result.configuration, variable: { Self.environment[$0] }, makesDirectory: isForRunning)
         if isVerbose { result.configuration.logging.types = .all }
         if isQuiet { result.configuration.logging.destinations = [] }
         if let threads { result.configuration.general.threads = threads == 0 ? nil : threads }
