@@ -17,9 +17,9 @@ import Testing
         try control.ban("clientid", "a\"", seconds: nil, reason: "flapping")
         try control.bans(count: nil)
         #expect(service.bodies == [#"{"as":"clientid","who":"a\"","reason":"flapping"}"#])
-        #expect(page.lines[0] == "peerhost_net 10.0.0.0/8 is banned no more.")
-        #expect(page.lines[1] == "clientid a\" is banned for ever.")
-        #expect(page.lines[3].hasPrefix("clientid  a\"   2026-11-23 10:00:00  for ever"))
+        #expect(page.lines[0] == "The network 10.0.0.0/8 is not banned any more.")
+        #expect(page.lines[1] == "The client a\" is banned for ever.")
+        #expect(page.lines[3].hasPrefix("client  a\"   2026-11-23 10:00:00  for ever"))
     }
 
     private static let drained = #"{"state":"drained","connections_left":0}"#

@@ -26,7 +26,7 @@ extension Control {
 
     /// `ctl bridge show NAME`.
     public func bridge(_ name: String) throws(ControlError) {
-        let answer = try ask(ControlRequest(["bridges", name]))
+        let answer = try ask(ControlRequest(["bridges", name]), about: name)
         if output.isJSON { return output.put(answer.body) }
         let bridge = try value(answer)
         func bothWays(_ what: String, _ words: (JSONValue) -> String = { $0.cell }) -> String {
@@ -96,7 +96,7 @@ extension Control {
 
     /// `ctl bridge pause NAME` and `resume NAME`.
     public func setBridge(_ name: String, isPaused: Bool) throws(ControlError) {
-        try order(ControlRequest(.post, ["bridges", name, isPaused ? "pause" : "resume"])) { _ in
+        try order(ControlRequest(.post, ["bridges", name, isPaused ? "pause" : "resume"]), about: name) { _ in
             isPaused ? "The bridge \(name) is paused. Messages for it wait." : "The bridge \(name) is resumed."
         }
         if !isPaused { sayState(ofBridge: name) }
@@ -134,7 +134,9 @@ extension Control {
 
     /// `ctl bridge remove NAME`.
     public func removeBridge(_ name: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["bridges", name])) { _ in "The bridge \(name) is removed, and what has waited for it." }
+        try order(ControlRequest(.delete, ["bridges", name]), about: name) { _ in
+            "The bridge \(name) is removed, and what has waited for it."
+        }
     }
 
     /// Names of bridges that begin with a text, for a shell to complete: only those that no shell takes for more than a word.

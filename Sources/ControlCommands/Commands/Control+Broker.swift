@@ -94,11 +94,36 @@ extension Control {
                 let severity = diagnostic["severity"].string == "error" ? "Error" : "Warning"
                 output.sayForeign("\(severity): " + (place.isEmpty ? "" : "\(place): ") + diagnostic["message"].cell)
             }
-            if isRight { output.say(isCheck ? "The configuration is right." : "The configuration is in force.") }
+            if isRight { output.say(isCheck ? "The configuration is right." : Self.inForce(result)) }
         }
         guard isRight else {
             throw ControlError(.refused, isCheck ? "The configuration is not right." : "The configuration stays as it was.")
         }
+    }
+
+    private static func inForce(_ result: JSONValue) -> String {
+        let waits = (result["diagnostics"].array ?? []).contains { $0["message"].cell.contains(restartWords) }
+        return waits ? "The rest of the configuration is in force." : "The configuration is in force."
+    }
+
+    /// What the broker says of something that a reload does not change.
+    private static let restartWords = "takes effect when the broker is started again"
+
+    // MARK: Into the dashboard
+
+    /// `ctl dashboard`: writes a link that lets one browser in as administrator, once.
+    public func dashboard() throws(ControlError) {
+        let answer = try ask(ControlRequest(.post, ["login-links"]))
+        if output.isJSON { return output.put(answer.body) }
+        let link = try value(answer)
+        output.sayForeign(link["url"].cell)
+        output.note("It lets one browser in as administrator, once, until \(link["expires_at"].time) UTC.")
+        guard let origin = link["origins"].array?.first?.string, origin.contains("://localhost") || origin.contains("://127.")
+        else {
+            return
+        }
+        let port = origin.split(separator: ":").last.map { String($0) } ?? "9883"
+        output.note("From another machine: ssh -L \(port):localhost:\(port) HOST, then open it there.")
     }
 
     // MARK: The log
@@ -119,7 +144,10 @@ extension Control {
     }
 
     private func sayLogLine(_ line: JSONValue) {
-        output.sayForeign("\(line["at"].time) \(line["level"].cell): \(line["message"].cell)")
+        let (level, message) = (line["level"].cell, line["message"].cell)
+        // A line that says itself how bad it is needs no word in front.
+        let isMarked = message.lowercased().hasPrefix("\(level): ")
+        output.sayForeign("\(line["at"].time) " + (isMarked ? message : "\(level): \(message)"))
     }
 
     private func sayLost(_ event: JSONValue) { output.sayForeign("… \(event["count"].cell) lost: this reader is too slow.") }

@@ -62,7 +62,7 @@ extension Control {
 
     /// `ctl client NAME`.
     public func client(_ name: String) throws(ControlError) {
-        let answer = try ask(ControlRequest(.get, ["clients", name], query: Self.everywhere))
+        let answer = try ask(ControlRequest(.get, ["clients", name], query: Self.everywhere), about: name)
         if output.isJSON { return output.put(answer.body) }
         let client = try value(answer)
         var facts = FactList()
@@ -162,7 +162,7 @@ extension Control {
     ///
     /// - `filter`: only what it matches; nil for all.
     public func deleteQueue(of name: String, filter: String?) throws(ControlError) {
-        try order(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)])) { answer in
+        try order(ControlRequest(.delete, ["clients", name, "queue"], query: [("filter", filter)]), about: name) { answer in
             Self.removed(answer, "message")
         }
     }

@@ -22,10 +22,12 @@ extension Control {
         body.set("role", role)
         if let seconds { body.set("expires_at", Figures.timeAfter(seconds: seconds)) }
         try order(ControlRequest(.post, ["tokens"], body: body.text)) { $0["token"].cell }
+        guard !output.isJSON, let seconds else { return }
+        output.note("It ends on \(Figures.time(Figures.timeAfter(seconds: seconds))) UTC; --for says otherwise.")
     }
 
     /// `ctl token revoke NAME`.
     public func revokeToken(_ name: String) throws(ControlError) {
-        try order(ControlRequest(.delete, ["tokens", name])) { _ in "The token \(name) is worth nothing any more." }
+        try order(ControlRequest(.delete, ["tokens", name]), about: name) { _ in "The token \(name) is revoked." }
     }
 }

@@ -20,6 +20,13 @@ public struct Control {
         return answer
     }
 
+    /// The same of something that has a name, which is told where there is none.
+    func ask(_ request: ControlRequest, about name: String?) throws(ControlError) -> ControlAnswer {
+        let answer = try service.answer(to: request)
+        guard answer.isSuccess else { throw name.map { ControlError(answer).about($0) } ?? ControlError(answer) }
+        return answer
+    }
+
     /// The JSON of a success.
     func value(_ answer: ControlAnswer) throws(ControlError) -> JSONValue {
         do throws(JSONError) {
@@ -76,8 +83,12 @@ public struct Control {
     }
 
     /// An order, and what to say when it is done.
-    func order(_ request: ControlRequest, _ words: (JSONValue) -> String) throws(ControlError) {
-        let answer = try ask(request)
+    ///
+    /// - Parameter name: of what it is about; nil of what has none.
+    func order(
+        _ request: ControlRequest, about name: String? = nil, _ words: (JSONValue) -> String
+    ) throws(ControlError) {
+        let answer = try ask(request, about: name)
         if output.isJSON { return answer.body.isEmpty ? () : output.put(answer.body) }
         output.sayForeign(words(answer.body.isEmpty ? .null : try value(answer)))
     }

@@ -38,6 +38,16 @@ public struct SecurityVerb: Sendable, Equatable {
         }
     }
 
+    /// All verbs with their arguments, as a table: for somebody who has typed none.
+    public static func overview(_ output: ControlOutput) {
+        var table = TextTable([.text("COMMAND"), .text("ARGUMENTS")])
+        for line in help + ["init FILE USERNAME [PASSWORD]"] {
+            let words = line.split(separator: " ", maxSplits: 1).map(String.init)
+            table.rows.append([words[0], words.count > 1 ? words[1] : ""])
+        }
+        output.show(table, orSay: "")
+    }
+
     /// Reads a verb and its arguments; the verb's case does not matter.
     ///
     /// - Parameters:
@@ -45,10 +55,12 @@ public struct SecurityVerb: Sendable, Equatable {
     ///   - password: of `createClient` and `setClientPassword`, where it does not stand among the words.
     ///   - clientIdentifier: of `createClient`.
     public init(_ words: [String], password: String? = nil, clientIdentifier: String? = nil) throws(Complaint) {
-        guard let word = words.first else { throw Complaint(description: "Say what to do: \(Self.help.joined(separator: ", ")).") }
+        guard let word = words.first else {
+            throw Complaint(description: "Say what to do: martlet ctl dynsec alone lists what there is.")
+        }
         guard let row = Self.table.first(where: { $0.verb.lowercased() == word.lowercased() }) else {
             throw Complaint(
-                description: "\(word) is no verb of dynamic security; there are \(Self.table.map(\.verb).joined(separator: ", ")).")
+                description: "\(word) is no command of dynamic security: martlet ctl dynsec alone lists what there is.")
         }
         var given = Array(words.dropFirst())
         if let password, given.count == 1, row.arguments.dropFirst().first?.holds("password") == true { given.append(password) }

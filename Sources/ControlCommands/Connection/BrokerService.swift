@@ -15,12 +15,26 @@ public struct BrokerService: ControlService, Sendable {
     private let layers: ClientLayers
     private let credentials: Credentials
     private let patienceMilliseconds: UInt64
+    private let advice: String
 
     /// - `layers`: TLS, if the place wants it.
     /// - `patienceMilliseconds`: until the answer to a request is whole.
-    public init(_ place: ControlPlace, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64) {
+    /// - `advice`: what to try when nobody answers, as sentences.
+    public init(
+        _ place: ControlPlace, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64, advice: String = ""
+    ) {
         (self.place, self.layers, self.credentials) = (place, layers, credentials)
-        self.patienceMilliseconds = patienceMilliseconds
+        (self.patienceMilliseconds, self.advice) = (patienceMilliseconds, advice)
+    }
+
+    /// Whether somebody listens at a Unix socket.
+    public static func isHeard(_ place: ControlPlace) -> Bool {
+        guard case .unixSocket(let path) = place,
+            let address = try? ListenAddress(host: .path(path), port: 0).resolve().first,
+            let channel = try? BlockingChannel(to: address, ClientLayers())
+        else { return false }
+        channel.close()
+        return true
     }
 
     public func answer(to request: ControlRequest) throws(ControlError) -> ControlAnswer {
@@ -87,16 +101,20 @@ public struct BrokerService: ControlService, Sendable {
                 do throws(BlockingChannel.Failure) {
                     first = try channel.exchange(&output, deadline: deadline())
                 } catch  where output.count == size {
-                    failure = ControlError(.unreachable, "\(place): \(error.reason).")
+                    failure = nobody(error.reason)
                     continue
                 }
                 try read(first, &channel, &output, reader, deadline, take)
                 return
             } catch {
-                throw ControlError(.unreachable, "\(place): \(error.reason).")
+                throw nobody(error.reason)
             }
         }
         throw failure
+    }
+
+    private func nobody(_ reason: String) -> ControlError {
+        ControlError(.unreachable, "\(place): \(reason)." + (advice.isEmpty ? "" : " \(advice)"))
     }
 
     private func read(

@@ -35,6 +35,17 @@ public struct ControlError: Error, Equatable, CustomStringConvertible {
         if answer.status == 401 {
             words += " Give a token with --token-file or MARTLET_TOKEN, or ask over the broker's Unix socket."
         }
+        if answer.status == 403, words.hasPrefix("That needs the role") {
+            words += " Ask over the broker's Unix socket, as root or as the broker's user, or give a token with that role."
+        }
         self.init(code, words)
+    }
+
+    /// The same with the name of what is not there.
+    func about(_ name: String) -> ControlError {
+        let beginning = "There is no such "
+        guard code == .notFound, description.hasPrefix(beginning) else { return self }
+        let kind = description.dropFirst(beginning.count).prefix { $0 != "." }
+        return ControlError(.notFound, "There is no \(kind) \(name).")
     }
 }

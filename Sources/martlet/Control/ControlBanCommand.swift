@@ -32,15 +32,13 @@ struct ControlBanCommand: ControlSubcommand {
         case list, add, remove
     }
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "list, add or remove.")
     var action = Action.list
 
-    @Argument(help: "Whom.", completion: ClientCompletion.kind)
+    @Argument(help: "The client, user, address or network.", completion: ClientCompletion.kind)
     var who: String?
 
-    @Option(name: .customLong("as"), help: "What that is: client, user, address or network.")
+    @Option(name: .customLong("as"), help: "What it is: client, user, address or network.")
     var kind = Kind.client
 
     @Option(
@@ -52,8 +50,13 @@ struct ControlBanCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
+    @OptionGroup var options: ControlOptions
+
     func validate() throws {
-        guard (action == .list) == (who == nil) else { throw ValidationError(who == nil ? "Say whom." : "list takes no name.") }
+        guard (action == .list) == (who == nil) else {
+            throw ValidationError(
+                who == nil ? "Say who: martlet ctl ban \(action.rawValue) NAME" : "list takes no name.")
+        }
         guard action == .add || (duration == nil && reason == nil) else {
             throw ValidationError("--for and --reason are for add only.")
         }

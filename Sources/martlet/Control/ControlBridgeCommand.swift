@@ -23,8 +23,6 @@ struct ControlBridgeCommand: ControlSubcommand {
         case list, show, add, change, pause, resume, remove
     }
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "list, show, add, change, pause, resume or remove.")
     var action = Action.list
 
@@ -39,6 +37,8 @@ struct ControlBridgeCommand: ControlSubcommand {
 
     @Option(help: ArgumentHelp("An option that change removes.", valueName: "option"))
     var unset: [String] = []
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard (action == .list) == (name == nil) else { throw ValidationError(name == nil ? "Say which." : "list takes no name.") }

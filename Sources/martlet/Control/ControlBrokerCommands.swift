@@ -18,10 +18,10 @@ struct ControlHealthCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Run the health checks and print them; exits with 0 if all pass, else with 1.")
 
-    @OptionGroup var options: ControlOptions
-
     @Flag(help: "Only check whether the event loops respond.")
     var live = false
+
+    @OptionGroup var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.health(isLiveOnly: live) }
 }
@@ -31,12 +31,27 @@ struct ControlReloadCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "reload", abstract: "Reload the broker's configuration; exits with 1 if it has errors.")
 
-    @OptionGroup var options: ControlOptions
-
     @Flag(help: "Only check it.")
     var check = false
 
+    @OptionGroup var options: ControlOptions
+
     func act(_ control: Control, _ service: BrokerService) throws { try control.reload(isCheck: check) }
+}
+
+/// `martlet ctl dashboard`.
+struct ControlDashboardCommand: ControlSubcommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dashboard",
+        abstract: "Print a link that lets one browser into the dashboard as administrator, once.",
+        discussion: """
+            Open it within ten minutes. It needs no password and no file of users: root and the broker's user may ask for it over the \
+            broker's Unix socket, and so may administrators with a token.
+            """)
+
+    @OptionGroup var options: ControlOptions
+
+    func act(_ control: Control, _ service: BrokerService) throws { try control.dashboard() }
 }
 
 /// `martlet ctl log`.
@@ -50,8 +65,6 @@ struct ControlLogCommand: ControlSubcommand {
             subscribe, unsubscribe, websockets, internal, debug.
             """)
 
-    @OptionGroup var options: ControlOptions
-
     @Option(name: [.customShort("n"), .long], help: "How many of the last lines to print.")
     var lines = 50
 
@@ -62,6 +75,8 @@ struct ControlLogCommand: ControlSubcommand {
         help: ArgumentHelp("The word level, and what is to be logged.", valueName: "level"),
         completion: .list(["level", "all", "none"] + Control.logTypes))
     var words: [String] = []
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard words.isEmpty || words[0] == "level" else {
@@ -90,13 +105,13 @@ struct ControlTopCommand: ControlSubcommand {
             one snapshot.
             """)
 
-    @OptionGroup var options: ControlOptions
-
     @Option(help: "The order of the clients.", completion: .list(TopModel.orderNames))
     var sort = "dropped"
 
     @Option(name: [.customShort("d"), .long], help: "Seconds between two refreshes.")
     var interval = 2.0
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard TopModel.orderNames.contains(sort) else {

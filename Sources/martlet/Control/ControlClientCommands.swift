@@ -8,8 +8,6 @@ struct ControlClientsCommand: ControlSubcommand {
         abstract: "List the clients, connected or with a session that waits for them.",
         discussion: "For example, who loses messages: martlet ctl clients --sort=-dropped --min-dropped 1")
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: ArgumentHelp("Only those with this in their identifier or user name.", valueName: "text"))
     var part: String?
 
@@ -54,6 +52,8 @@ struct ControlClientsCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
+    @OptionGroup var options: ControlOptions
+
     func validate() throws {
         guard !(connected && away) else { throw ValidationError("--connected and --away contradict each other.") }
     }
@@ -74,10 +74,10 @@ struct ControlClientCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "client", abstract: "Show everything about one client, on whatever node of the cluster it is.")
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "Its Client Identifier.", completion: ClientCompletion.kind)
     var name: String
+
+    @OptionGroup var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.client(name) }
 }
@@ -90,8 +90,6 @@ struct ControlKickCommand: ControlSubcommand {
             "Disconnect clients, on whatever node of the cluster they are. They may reconnect; to keep them out, use ban."
     )
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "Client Identifiers.", completion: ClientCompletion.kind)
     var names: [String]
 
@@ -100,6 +98,8 @@ struct ControlKickCommand: ControlSubcommand {
 
     @Flag(help: "Do not publish their wills.")
     var withoutWill = false
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard !(session && withoutWill) else {
@@ -117,8 +117,6 @@ struct ControlQueueCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "queue", abstract: "List the messages that are queued for a client, or delete them.")
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "Its Client Identifier.", completion: ClientCompletion.kind)
     var name: String
 
@@ -135,6 +133,8 @@ struct ControlQueueCommand: ControlSubcommand {
     var filter: String?
 
     @OptionGroup var rows: RowCount
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard !delete || (!payload && !inFlight) else {
@@ -155,8 +155,6 @@ struct ControlClosedCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "closed", abstract: "List the connections that have ended or were refused, and why, newest first.")
 
-    @OptionGroup var options: ControlOptions
-
     @Option(help: "Only this client's.", completion: ClientCompletion.kind)
     var client: String?
 
@@ -164,6 +162,8 @@ struct ControlClosedCommand: ControlSubcommand {
     var refused = false
 
     @OptionGroup var rows: RowCount
+
+    @OptionGroup var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws {
         try control.closedConnections(client: client, refusedOnly: refused, count: rows.count)
@@ -175,8 +175,6 @@ struct ControlDropsCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "drops", abstract: "List the last messages that were dropped, and why, newest first; or how many.")
 
-    @OptionGroup var options: ControlOptions
-
     @Option(name: [.customShort("n"), .long], help: "Rows at most.")
     var limit = 50
 
@@ -186,6 +184,8 @@ struct ControlDropsCommand: ControlSubcommand {
     enum Order: String, ExpressibleByArgument, CaseIterable {
         case topic, listener
     }
+
+    @OptionGroup var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws {
         if let order = by.flatMap({ DropOrder(rawValue: $0.rawValue) }) {

@@ -7,10 +7,13 @@ struct ControlCommand: ParsableCommand {
         commandName: "ctl",
         abstract: "Watch and control a running broker: its clients, queues, retained messages, log.",
         discussion: """
-            It asks the broker's HTTP API: over the Unix socket /run/martlet/http.sock if that is there, where root and the broker's own \
-            user may do everything; else on port 9883 of this machine. -c, --socket or --url say where else. Over TCP one says who one is \
-            with a token, which `martlet ctl token create` makes; the best place for it is MARTLET_TOKEN or --token-file.
+            It asks the broker's HTTP API over a Unix socket, where root and the broker's own user may do everything: that of an installed \
+            broker, /run/martlet/http.sock, or that of a broker which this user has started. -c FILE asks the broker of that \
+            configuration, --socket PATH or --url URL another one. Over TCP one says who one is with a token, which `martlet ctl token \
+            create` makes; the best place for it is MARTLET_TOKEN or --token-file. These options may stand before the command or behind it.
 
+              martlet ctl status
+              martlet ctl dashboard
               martlet ctl clients --sort=-dropped --limit 10
               martlet ctl retained 'home/#'
               martlet ctl --help
@@ -19,7 +22,8 @@ struct ControlCommand: ParsableCommand {
             that is not allowed, 4 when there is no such client, bridge, token, topic or trace, and 64 for wrong arguments. Times are UTC.
             """,
         subcommands: [
-            ControlStatusCommand.self, ControlClusterCommand.self, ControlHealthCommand.self, ControlTopCommand.self,
+            ControlStatusCommand.self, ControlDashboardCommand.self, ControlClusterCommand.self, ControlHealthCommand.self,
+            ControlTopCommand.self,
             ControlClientsCommand.self,
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,
             ControlRetainedCommand.self, ControlTopicMetricsCommand.self, ControlTraceCommand.self, ControlClosedCommand.self,
@@ -39,7 +43,10 @@ protocol ControlSubcommand: ParsableCommand {
 }
 
 extension ControlSubcommand {
-    func run() throws {
+    func run() throws { try runAsking() }
+
+    /// Asks the broker.
+    func runAsking() throws {
         let service = try options.service()
         do {
             try act(Control(service, options.output), service)
@@ -88,10 +95,10 @@ struct ControlCompleteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "complete", abstract: "Print the client identifiers that begin with a text.", shouldDisplay: false)
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "The beginning.")
     var prefix = ""
+
+    @OptionGroup var options: ControlOptions
 
     func run() throws {
         let service = try options.service()

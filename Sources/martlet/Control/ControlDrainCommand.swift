@@ -17,8 +17,6 @@ struct ControlDrainCommand: ControlSubcommand {
               martlet ctl drain --undo
             """)
 
-    @OptionGroup var options: ControlOptions
-
     @Option(help: ArgumentHelp("The server that clients are sent to (Server Reference).", valueName: "server"))
     var to: String?
 
@@ -33,6 +31,8 @@ struct ControlDrainCommand: ControlSubcommand {
 
     @Flag(help: "Do not wait until all are gone.")
     var noWait = false
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard !undo || (to == nil && rate == nil && !stop && !noWait) else {

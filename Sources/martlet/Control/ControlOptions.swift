@@ -2,6 +2,7 @@ import ArgumentParsing
 import Configuration
 import ControlCommands
 import Glibc
+import MartletServer
 import Platform
 import Transports
 
@@ -44,33 +45,86 @@ struct ControlOptions: ParsableArguments {
         guard (0.01...3600).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 3600 seconds.") }
     }
 
+    /// Puts connection options that stand before the command behind it, where each command takes them.
+    static func behindCommand(_ arguments: [String]) -> [String] {
+        var (moved, rest) = ([String](), arguments[...])
+        while let word = rest.first, word.hasPrefix("-") {
+            if flags.contains(word) || valued.contains(where: { $0.hasPrefix("--") && word.hasPrefix("\($0)=") }) {
+                moved.append(word)
+                rest = rest.dropFirst()
+            } else if valued.contains(word), rest.count > 1 {
+                moved += rest.prefix(2)
+                rest = rest.dropFirst(2)
+            } else {
+                break
+            }
+        }
+        guard let command = rest.first, !moved.isEmpty else { return arguments }
+        return [command] + moved + rest.dropFirst()
+    }
+
+    private static let flags: Set<String> = ["--insecure", "--json"]
+    private static let valued: Set<String> = [
+        "-c", "--config-file", "--url", "--socket", "--token", "--token-file", "--cafile", "--cert", "--key", "--timeout",
+    ]
+
     /// Who asks the broker.
     func service() throws -> BrokerService {
         let place = try place()
         return BrokerService(
-            place, try layers(to: place), try credentials(), patienceMilliseconds: UInt64(timeout * 1000))
+            place, try layers(to: place), try credentials(), patienceMilliseconds: UInt64(timeout * 1000), advice: advice(place))
     }
 
     /// What writes to standard output.
     var output: ControlOutput {
         let width = isatty(1) == 1 ? TerminalScreen.size(of: 1).columns : nil
-        return ControlOutput(width: width, isJSON: json) { Console.put($0, to: 1) }
+        return ControlOutput(width: width, isJSON: json, remark: Console.complain) { Console.put($0, to: 1) }
     }
 
-    /// As it was given; else the socket of an installed broker, if it is there; else where a broker without configuration has it.
+    /// As it was given; else the socket of an installed broker, or of one that this user has started; else where a broker without configuration
+    /// has it.
     func place() throws -> ControlPlace {
         if let url, let place = ControlPlace(url: url) { return place }
         if let socket { return .unixSocket(path: socket) }
-        guard let configFile else {
-            return access(ControlPlace.packagedSocket, F_OK) == 0
-                ? .unixSocket(path: ControlPlace.packagedSocket) : .standard
-        }
+        guard let configFile else { return try placeOfThisMachine() }
         // What is wrong with the file now says nothing about the broker that runs: what can be read of it counts.
         let reader = ConfigurationReader(files: DiskFiles(), environment: ConfigurationSource.environment)
-        guard let place = ControlPlace(easiestOf: reader.read(path: configFile, ports: []).configuration) else {
+        let configuration = reader.read(path: configFile, ports: []).configuration
+        var complete = configuration
+        LocalSocket.add(to: &complete, variable: { ConfigurationSource.environment[$0] }, makesDirectory: false)
+        // The broker's own socket, if this user has started it: else it is another user's, or runs elsewhere.
+        if let own = ControlPlace(easiestOf: complete), BrokerService.isHeard(own) { return own }
+        guard let place = ControlPlace(easiestOf: configuration) else {
             throw Self.end("\(configFile) has no listener with protocol http_api that can be asked from here.")
         }
         return place
+    }
+
+    private func placeOfThisMachine() throws -> ControlPlace {
+        if access(ControlPlace.packagedSocket, W_OK) == 0 { return .unixSocket(path: ControlPlace.packagedSocket) }
+        let isRefused = errno == EACCES
+        let environment = ConfigurationSource.environment
+        let own = LocalSocket.all { environment[$0] }.filter { BrokerService.isHeard(.unixSocket(path: $0)) }
+        if let first = own.first {
+            guard own.count == 1 || first.hasSuffix("/\(BrokerConfiguration.defaultPort).sock") else {
+                let choice = own.map { "--socket \($0)" }.joined(separator: ", or ")
+                throw Self.end("Several brokers run here; say which one: \(choice)")
+            }
+            return .unixSocket(path: first)
+        }
+        return isRefused ? .unixSocket(path: ControlPlace.packagedSocket) : .standard
+    }
+
+    /// What to try when nobody answers there.
+    private func advice(_ place: ControlPlace) -> String {
+        if case .unixSocket(let path) = place {
+            if access(path, W_OK) == 0 { return "Does the broker run? Try: systemctl status martlet" }
+            if errno == EACCES {
+                return "This socket is for root and the user of the broker. Try: sudo martlet ctl ..."
+            }
+        }
+        guard configFile == nil, url == nil, socket == nil else { return "" }
+        return "There is no \(ControlPlace.packagedSocket) either: the broker seems to be stopped. Try: systemctl status martlet"
     }
 
     private func layers(to place: ControlPlace) throws -> ClientLayers {

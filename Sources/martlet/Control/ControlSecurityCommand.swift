@@ -21,8 +21,6 @@ struct ControlSecurityCommand: ControlSubcommand {
               martlet ctl dynsec addClientRole device-7 sensors
             """)
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "A verb and its arguments.")
     var words: [String] = []
 
@@ -38,6 +36,14 @@ struct ControlSecurityCommand: ControlSubcommand {
 
     @Option(name: .customLong("clientid"), help: "The only Client Identifier that createClient's client may use.")
     var clientIdentifier: String?
+
+    @OptionGroup var options: ControlOptions
+
+    /// Nobody is asked for that.
+    func run() throws {
+        guard words.isEmpty else { return try runAsking() }
+        SecurityVerb.overview(options.output)
+    }
 
     func act(_ control: Control, _ service: BrokerService) throws {
         if words.first?.lowercased() == "init" {

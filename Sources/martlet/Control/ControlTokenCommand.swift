@@ -7,7 +7,8 @@ struct ControlTokenCommand: ControlSubcommand {
         commandName: "token",
         abstract: "List the tokens of programs, make one, or revoke one.",
         discussion: """
-            `create` prints the token this once; the broker keeps its hash alone. For example:
+            `create` prints the token this once; the broker keeps its hash alone. A token ends after 90 days if nothing else is said. For \
+            example:
 
               martlet ctl token create grafana --role metrics --for 365d
               martlet ctl token revoke grafana
@@ -21,7 +22,12 @@ struct ControlTokenCommand: ControlSubcommand {
         case viewer, admin, metrics
     }
 
-    @OptionGroup var options: ControlOptions
+    enum Validity {
+        case seconds(Int)
+        case unlimited
+
+        var seconds: Int? { if case .seconds(let seconds) = self { seconds } else { nil } }
+    }
 
     @Argument(help: "list, create or revoke.")
     var action = Action.list
@@ -29,23 +35,37 @@ struct ControlTokenCommand: ControlSubcommand {
     @Argument(help: "The token's name: up to 64 letters, digits and . _ -")
     var name: String?
 
-    @Option(help: "What its owner may: viewer, admin or metrics.")
+    @Option(help: "What its owner may do: viewer, admin or metrics.")
     var role = Role.viewer
 
     @Option(
-        name: .customLong("for"), help: "How long it is worth something: 24h, 90d. (default: for ever)", transform: Self.seconds)
-    var duration: Int?
+        name: .customLong("for"), help: "How long it is valid: 24h, 90d, or never for one that does not end. (default: 90d)",
+        transform: Self.validity)
+    var validity = Validity.seconds(90 * 86_400)
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
-        guard (action == .list) == (name == nil) else { throw ValidationError(name == nil ? "Say which." : "list takes no name.") }
+        guard (action == .list) == (name == nil) else {
+            throw ValidationError(
+                name == nil ? "Say which one: martlet ctl token \(action.rawValue) NAME" : "list takes no name.")
+        }
     }
 
     func act(_ control: Control, _ service: BrokerService) throws {
         switch (action, name) {
-        case (.create, let name?): try control.createToken(name, role: role.rawValue, seconds: duration)
+        case (.create, let name?): try control.createToken(name, role: role.rawValue, seconds: validity.seconds)
         case (.revoke, let name?): try control.revokeToken(name)
         default: try control.tokens()
         }
+    }
+
+    private static func validity(_ text: String) throws -> Validity {
+        if text == "never" { return .unlimited }
+        guard let seconds = Control.seconds(text) else {
+            throw ValidationError("--for takes a time such as 24h or 90d, or never.")
+        }
+        return .seconds(seconds)
     }
 
     static func seconds(_ text: String) throws -> Int {

@@ -9,12 +9,11 @@ struct ControlSubscriptionsCommand: ControlSubcommand {
         abstract: "List subscriptions: of all, of a client, or those that a topic reaches.",
         discussion: "Who would get a message: martlet ctl subscriptions --matches plant/7/alarm")
 
-    @OptionGroup var options: ControlOptions
-
     @Option(help: "Only this client's.", completion: ClientCompletion.kind)
     var client: String?
 
-    @Option(help: "Only those that a message to this topic reaches.")
+    @Option(
+        name: [.customLong("matches"), .customLong("topic")], help: "Only those that a message to this topic reaches.")
     var matches: String?
 
     @Option(help: "Only exactly this filter.")
@@ -24,6 +23,8 @@ struct ControlSubscriptionsCommand: ControlSubcommand {
     var share: String?
 
     @OptionGroup var rows: RowCount
+
+    @OptionGroup var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws {
         let query = [("clientid", client), ("matches", matches), ("filter", filter), ("share", share)]
@@ -36,8 +37,6 @@ struct ControlRetainedCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "retained",
         abstract: "List retained messages, print one's payload, or delete them.")
-
-    @OptionGroup var options: ControlOptions
 
     @Argument(help: ArgumentHelp("Only topics that match.", valueName: "filter"))
     var filter: String?
@@ -52,6 +51,8 @@ struct ControlRetainedCommand: ControlSubcommand {
     var dryRun = false
 
     @OptionGroup var rows: RowCount
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard filter != nil || (!delete && !payload) else {

@@ -17,13 +17,13 @@ struct ControlTopicMetricsCommand: ControlSubcommand {
         case list, add, remove
     }
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "list, add or remove.")
     var action = Action.list
 
     @Argument(help: "A topic filter.")
     var filter: String?
+
+    @OptionGroup var options: ControlOptions
 
     func validate() throws {
         guard (action == .list) == (filter == nil) else {

@@ -23,8 +23,6 @@ struct ControlTraceCommand: ControlSubcommand {
         case none, text, hex
     }
 
-    @OptionGroup var options: ControlOptions
-
     @Argument(help: "list, print or stop; without it a trace is started.")
     var action: Action?
 
@@ -51,6 +49,8 @@ struct ControlTraceCommand: ControlSubcommand {
 
     @Flag(help: "Start it in the background and print its identifier.")
     var keep = false
+
+    @OptionGroup var options: ControlOptions
 
     private var subjects: [TraceChoice.Subject] {
         [client.map { .client($0) }, topic.map { .topic($0) }, address.map { .address($0) }].compactMap { $0 }

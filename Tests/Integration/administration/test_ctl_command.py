@@ -78,7 +78,7 @@ def test_a_table_for_people_and_the_same_json_for_programs(program, api):
 
 
 def test_exit_codes_say_what_went_wrong(program, api):
-    assert ctl(program, "client", "nobody", "--url", api.url, code=4) == "Error: There is no such client.\n"
+    assert ctl(program, "client", "nobody", "--url", api.url, code=4) == "Error: There is no client nobody.\n"
     assert "Only administrators" in ctl(program, "token", "create", "x", "--url", api.url, code=3)
     assert "/etc/m.conf:9: unknown" in ctl(program, "reload", "--url", api.url, code=1)
     assert "Connection refused" in ctl(program, "status", "--url", f"http://127.0.0.1:{reserve_port()}", code=2)

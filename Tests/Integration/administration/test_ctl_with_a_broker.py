@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import subprocess
+from datetime import UTC, datetime
 
 import pytest
 from harness.commands import run
@@ -117,7 +118,7 @@ def test_retained_messages(ctl, house):
 def test_clients_are_sent_away(ctl, house):
     assert ctl("kick", "here-1") == "here-1 is disconnected.\n"
     assert ctl("kick", "away-1", "--session") == "away-1 is gone, with its session.\n"
-    assert ctl("client", "away-1", code=4) == "Error: There is no such client.\n"
+    assert ctl("client", "away-1", code=4) == "Error: There is no client away-1.\n"
 
 
 def test_the_log(ctl, house, program):
@@ -144,7 +145,7 @@ def test_tokens_are_made_used_and_revoked(ctl, broker, program, tmp_path):
     environment = {**os.environ, "MARTLET_TOKEN": token}
     asked = [program.path, "ctl", "clients", "--url", f"http://127.0.0.1:{broker.port}"]
     assert subprocess.run(asked, env=environment, stdout=subprocess.PIPE, text=True).stdout == "There are none.\n"
-    assert ctl("token", "revoke", "grafana") == "The token grafana is worth nothing any more.\n"
+    assert ctl("token", "revoke", "grafana") == "The token grafana is revoked.\n"
     refused = subprocess.run(asked, env=environment, stderr=subprocess.PIPE, text=True)
     assert refused.returncode == 3 and "Give a token" in refused.stderr
     ctl("token", "revoke", "grafana", code=4)
@@ -160,3 +161,14 @@ def test_who_may_not(broker, program, tmp_path):
     broker.broker.stop()
     assert "Connection refused" in viewer("status", code=2)
     assert "No such file" in Control(program, ["--socket", f"{tmp_path}/http.sock"])("status", code=2)
+
+
+def test_a_token_ends_after_ninety_days_if_nothing_else_is_said(ctl):
+    def days(name: str) -> int | None:
+        ends = next(row["expires_at"] for row in ctl.json("token")["data"] if row["name"] == name)
+        return None if ends is None else round((datetime.fromisoformat(ends) - datetime.now(UTC)).total_seconds() / 86_400)
+
+    for name, arguments in {"usual": [], "short": ["--for", "7d"], "endless": ["--for", "never"]}.items():
+        assert ctl("token", "create", name, *arguments).startswith("mrt_")
+    assert [days(name) for name in ["usual", "short", "endless"]] == [90, 7, None]
+    assert "--for takes a time such as 24h or 90d, or never." in ctl("token", "create", "wrong", "--for", "soon", code=64)

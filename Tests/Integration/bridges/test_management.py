@@ -80,7 +80,7 @@ def test_a_bridge_lives_as_administrators_say_and_outlives_the_broker(managing, 
 
     assert bridge("remove", "site") == "The bridge site is removed, and what has waited for it.\n"
     assert bridge() == "There is no bridge.\n"
-    assert bridge("show", "site", code=4) == "Error: There is no such bridge.\n"
+    assert bridge("show", "site", code=4) == "Error: There is no bridge site.\n"
     left = tools_for(here.port).subscribe("$SYS/broker/bridges/#", "$SYS/broker/connection/#")
     wait_until(lambda: left.take_rest() == [], "$SYS tells no more of it")
     here.stop()
