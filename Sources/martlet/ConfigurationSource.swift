@@ -1,6 +1,7 @@
 import Configuration
 import Glibc
 import MartletServer
+import Platform
 
 /// Where the configuration comes from: the file, or the defaults, with what the command line changes. It is read at the start and at
 /// each reload.
@@ -12,6 +13,8 @@ struct ConfigurationSource: Sendable {
     private let threads: Int?
     /// Whether it is read to run a broker, which makes what it needs of itself.
     private let isForRunning: Bool
+    /// The broker's own socket for its administration: where it was at the start, before the broker became another user.
+    private let ownSocket = Locked<String?>(nil)
 
     init(_ options: ServeOptions) {
         path = options.configFile
@@ -29,7 +32,14 @@ struct ConfigurationSource: Sendable {
             result = ConfigurationReader(files: DiskFiles(), environment: Self.environment).read(path: path, ports: ports)
         }
         if path == nil { result.configuration.addLocalAdministration() }
-        LocalSocket.add(to: &result.configuration, variable: { Self.environment[$0] }, makesDirectory: isForRunning)
+        let socket = ownSocket.withLock { known in
+            known =
+                known
+                ?? LocalSocket.path(
+                    for: result.configuration, variable: { Self.environment[$0] }, makesDirectory: isForRunning)
+            return known
+        }
+        LocalSocket.add(to: &result.configuration, at: socket)
         if isVerbose { result.configuration.logging.types = .all }
         if isQuiet { result.configuration.logging.destinations = [] }
         if let threads { result.configuration.general.threads = threads == 0 ? nil : threads }

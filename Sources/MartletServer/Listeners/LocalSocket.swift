@@ -8,19 +8,22 @@ import Glibc
 ///     /run/martlet/1883.sock                  of root, if the directory is root's
 ///     /tmp/martlet-1000/1883.sock             of any other
 public enum LocalSocket {
-    /// Adds it to a configuration that has no other one. Without a directory that is safe there is none.
+    /// Where it is; nil without a directory that is safe.
     ///
     /// - Parameters:
-    ///   - configuration: gets one more listener.
+    ///   - configuration: whose ports tell brokers of one user apart.
     ///   - variable: gives the value of an environment variable.
     ///   - makesDirectory: whether the directory is made where it is not there.
-    public static func add(
-        to configuration: inout BrokerConfiguration, variable: (String) -> String?, makesDirectory: Bool
-    ) {
-        guard !configuration.listeners.contains(where: \.isAdministrationSocket),
-            let directory = directory(variable, makes: makesDirectory)
-        else { return }
-        var listener = ListenerConfiguration(endpoint: .unixSocket(path: "\(directory)/\(name(of: configuration))"))
+    public static func path(
+        for configuration: BrokerConfiguration, variable: (String) -> String?, makesDirectory: Bool
+    ) -> String? {
+        directory(variable, makes: makesDirectory).map { "\($0)/\(name(of: configuration))" }
+    }
+
+    /// Adds it to a configuration that has no other one.
+    public static func add(to configuration: inout BrokerConfiguration, at path: String?) {
+        guard let path, !configuration.listeners.contains(where: \.isAdministrationSocket) else { return }
+        var listener = ListenerConfiguration(endpoint: .unixSocket(path: path))
         listener.application = .httpAPI
         listener.isDispensable = true
         listener.isBrokersOwn = true

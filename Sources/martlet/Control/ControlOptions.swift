@@ -91,7 +91,9 @@ struct ControlOptions: ParsableArguments {
         let reader = ConfigurationReader(files: DiskFiles(), environment: ConfigurationSource.environment)
         let configuration = reader.read(path: configFile, ports: []).configuration
         var complete = configuration
-        LocalSocket.add(to: &complete, variable: { ConfigurationSource.environment[$0] }, makesDirectory: false)
+        let environment = ConfigurationSource.environment
+        let path = LocalSocket.path(for: complete, variable: { environment[$0] }, makesDirectory: false)
+        LocalSocket.add(to: &complete, at: path)
         // The broker's own socket, if this user has started it: else it is another user's, or runs elsewhere.
         if let own = ControlPlace(easiestOf: complete), BrokerService.isHeard(own) { return own }
         guard let place = ControlPlace(easiestOf: configuration) else {
