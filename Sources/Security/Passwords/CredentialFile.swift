@@ -37,6 +37,25 @@ public struct CredentialFile: Sendable {
     /// Whether the user has a line.
     public func contains(_ user: String) -> Bool { lines.contains { Self.names($0, user) } }
 
+    /// The users in the order of the file, each with its line, counted from 1, and the kind of its hash, as `argon2id`.
+    public var users: [(name: String, line: Int, scheme: String)] {
+        lines.enumerated().compactMap { index, line in
+            guard let parts = CredentialLine(line), !parts.user.isEmpty else { return nil }
+            let secret = String(decoding: parts.secret, as: UTF8.self)
+            return (String(decoding: parts.user, as: UTF8.self), index + 1, Self.scheme(of: secret))
+        }
+    }
+
+    private static func scheme(of secret: String) -> String {
+        if ScramCredentials(secret) != nil { return PasswordScheme.scramSHA256.rawValue }
+        return switch (try? PasswordHash(secret))?.recipe {
+        case .sha512: PasswordScheme.sha512.rawValue
+        case .pbkdf2: PasswordScheme.sha512PBKDF2.rawValue
+        case .argon2id: PasswordScheme.argon2id.rawValue
+        case nil: "unknown"
+        }
+    }
+
     /// Gives a user an entry, in place of the one before or at the end.
     public mutating func set(_ user: String, to entry: String) throws(NameComplaint) {
         let name = Array(user.utf8)
