@@ -37,6 +37,8 @@ final class HTTPConnection: EventHandler {
         weak var exchange: HTTPExchange?
         /// The body of its answer, once there is one that comes over time.
         var stream: HTTPStream?
+        /// What takes the peer's bytes, once the connection speaks another protocol.
+        var received: ((UnsafeRawBufferPointer) -> Void)?
         /// The body of its answer, once there is one that is too long to be written at once.
         var content: ContentReader?
 
@@ -149,6 +151,7 @@ extension HTTPConnection {
         let result = channel.read(into: room)
         guard isAdmitted || filtered?.isOpen != true || admit() else { return }
         switch result {
+        case .bytes(let count) where current?.received != nil: current?.received?(UnsafeRawBufferPointer(rebasing: room[..<count]))
         case .bytes(let count):
             reader.append(UnsafeRawBufferPointer(rebasing: room[..<count]))
             notePhase()
@@ -236,7 +239,7 @@ extension HTTPConnection {
     var heldSince: UInt64 { current == nil ? since : begunAt }
 
     private func parse() {
-        while !isFull {
+        while !isFull, current?.received == nil {
             switch reader.next() {
             case .needsMore:
                 notePhase()
@@ -307,7 +310,7 @@ extension HTTPConnection {
     /// The answer to a request.
     func answered(_ number: UInt64, _ response: HTTPResponse) {
         guard state == .open, let answered = current, answered.number == number, !answered.hasAnswer else {
-            if case .stream(let stream) = response.body { stream.abandon() }
+            response.body.abandon()
             return
         }
         since = now
@@ -320,8 +323,10 @@ extension HTTPConnection {
     private func write(_ response: HTTPResponse, version: HTTPVersion, isHead: Bool, endsConnection: Bool) {
         let isLast = endsConnection || (inputEnded && waiting.isEmpty && reader.waitingByteCount == 0)
         if output.count == 0 { lastProgress = now }
+        if case .upgraded(let stream, let received) = response.body { return upgrade(response, stream, received) }
         output.append(response.head(version: version, endsConnection: isLast, date: service.dateText()))
         switch response.body {
+        case .upgraded: break
         case .stream(let stream) where isHead || response.status.hasNoBody:
             stream.abandon()
             current = nil
@@ -341,6 +346,19 @@ extension HTTPConnection {
         if isLast { isEnding = true }
     }
 
+    /// Goes on in another protocol. Who has sent more before it was agreed on has not waited for the answer, as they have to.
+    private func upgrade(_ response: HTTPResponse, _ stream: HTTPStream, _ received: @escaping (UnsafeRawBufferPointer) -> Void) {
+        guard waiting.isEmpty, reader.waitingByteCount == 0, !inputEnded else {
+            stream.abandon()
+            return close()
+        }
+        output.append(response.head(endsConnection: false, date: service.dateText()))
+        current?.stream = stream
+        current?.received = received
+        stream.serve { [weak self] in self?.advance() }
+        endsWithBody = true
+    }
+
     private func begin(_ content: any HTTPContent, _ isLast: Bool) {
         current?.content = ContentReader(content)
         endsWithBody = isLast
@@ -358,7 +376,7 @@ extension HTTPConnection {
 
     private func takeFromStream() {
         guard let answering = current, let stream = answering.stream, output.count <= Limits.outputBytesMax else { return }
-        let isChunked = answering.version == .http11
+        let isChunked = answering.version == .http11 && answering.received == nil
         let piece = stream.take()
         if output.count == 0 { lastProgress = now }
         output.append(isChunked ? HTTPChunk.encode(piece) : piece)

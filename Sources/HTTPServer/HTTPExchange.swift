@@ -29,7 +29,7 @@ public final class HTTPExchange {
     /// Gives the answer. Every call but the first does nothing.
     public func answer(_ response: HTTPResponse) {
         guard let connection else {
-            if case .stream(let stream) = response.body { stream.abandon() }
+            response.body.abandon()
             return
         }
         self.connection = nil
@@ -43,5 +43,15 @@ public final class HTTPExchange {
         let tell = onGone
         onGone = nil
         tell?()
+    }
+}
+
+extension HTTPBody {
+    /// Nothing of it reaches the peer.
+    func abandon() {
+        switch self {
+        case .bytes, .content: return
+        case .stream(let stream), .upgraded(let stream, _): stream.abandon()
+        }
     }
 }

@@ -33,7 +33,7 @@ public struct HTTPResponse {
     public var bytes: [UInt8]? {
         switch body {
         case .bytes(let bytes): bytes
-        case .content, .stream: nil
+        case .content, .stream, .upgraded: nil
         }
     }
 }
@@ -46,4 +46,7 @@ public enum HTTPBody {
     case content(any HTTPContent)
     /// What is written to it until it is finished, in chunks.
     case stream(HTTPStream)
+    /// Another protocol, of an answer with the status 101: what is written to the stream goes out as it is, and what the peer sends from now on
+    /// is given to the closure. The connection ends with the stream.
+    case upgraded(HTTPStream, received: (UnsafeRawBufferPointer) -> Void)
 }

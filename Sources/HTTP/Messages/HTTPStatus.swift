@@ -5,6 +5,7 @@ public struct HTTPStatus: RawRepresentable, Hashable, Sendable {
     public init(rawValue: Int) { self.rawValue = rawValue }
 
     public static let `continue` = HTTPStatus(rawValue: 100)
+    public static let switchingProtocols = HTTPStatus(rawValue: 101)
     public static let ok = HTTPStatus(rawValue: 200)
     public static let created = HTTPStatus(rawValue: 201)
     public static let accepted = HTTPStatus(rawValue: 202)
@@ -47,7 +48,8 @@ public struct HTTPStatus: RawRepresentable, Hashable, Sendable {
     public var hasNoBody: Bool { rawValue < 200 || self == .noContent || self == .notModified }
 
     private static let reasons: [Int: String] = [
-        100: "Continue", 200: "OK", 201: "Created", 202: "Accepted", 204: "No Content", 301: "Moved Permanently", 302: "Found",
+        100: "Continue", 101: "Switching Protocols", 200: "OK", 201: "Created", 202: "Accepted", 204: "No Content",
+        301: "Moved Permanently", 302: "Found",
         303: "See Other", 304: "Not Modified", 308: "Permanent Redirect", 400: "Bad Request", 401: "Unauthorized",
         403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 406: "Not Acceptable", 408: "Request Timeout",
         409: "Conflict", 410: "Gone", 411: "Length Required", 412: "Precondition Failed", 413: "Content Too Large",

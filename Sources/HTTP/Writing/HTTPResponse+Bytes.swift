@@ -14,7 +14,7 @@ extension HTTPResponse {
         case .bytes(let bytes): text += "Content-Length: \(bytes.count)\r\n"
         case .content(let content): text += "Content-Length: \(content.byteCount)\r\n"
         case .stream where version == .http11: text += "Transfer-Encoding: chunked\r\n"
-        case .stream: break
+        case .stream, .upgraded: break
         }
         if endsConnection { text += "Connection: close\r\n" }
         return Array((text + "\r\n").utf8)

@@ -33,6 +33,12 @@ final class WebSocketFilter: StreamFilter {
         self.init(.server(settings), proxy: proxy)
     }
 
+    /// The server's side of one that somebody else has opened.
+    convenience init(opened settings: WebSocketSettings) {
+        self.init(.server(settings))
+        state = .open
+    }
+
     /// The client's side.
     convenience init(_ settings: WebSocketClientSettings) {
         self.init(.client(WebSocketOffer(settings)))

@@ -18,14 +18,28 @@ struct WebSocketHandshake {
 
     func accept(_ bytes: some Collection<UInt8>) throws(HTTPRefusal) -> Acceptance {
         let request = try HTTPRequestHead(bytes)
-        guard request.method == .get else {
-            throw HTTPRefusal(
-                .methodNotAllowed, "A WebSocket is opened with GET, not \(request.method).", fields: ["Allow": "GET"])
+        let opening = try opening(
+            method: request.method, version: request.version, fields: request.fields, host: request.host)
+        let client = try proxy?.client(of: request.fields)
+        // Spelt as mosquitto does; case means nothing there.
+        let answer =
+            [
+                "HTTP/1.1 101 Switching Protocols", "Upgrade: WebSocket", "Connection: Upgrade",
+                "Sec-WebSocket-Accept: \(opening.key)", "Sec-WebSocket-Protocol: \(opening.subprotocol)",
+            ].joined(separator: "\r\n") + "\r\n\r\n"
+        return Acceptance(answer: answer, client: client?.family == .local ? nil : client)
+    }
+
+    /// Judges a request: what shows the client that its key was read, and the subprotocol that is chosen.
+    func opening(
+        method: HTTPMethod, version: HTTPVersion, fields: HTTPFields, host: String
+    ) throws(HTTPRefusal) -> (key: String, subprotocol: String) {
+        guard method == .get else {
+            throw HTTPRefusal(.methodNotAllowed, "A WebSocket is opened with GET, not \(method).", fields: ["Allow": "GET"])
         }
-        guard request.version == .http11 else {
+        guard version == .http11 else {
             throw HTTPRefusal(.versionNotSupported, "A WebSocket is opened with HTTP/1.1.")
         }
-        let fields = request.fields
         guard fields.names("websocket", in: "Upgrade"), fields.names("upgrade", in: "Connection") else {
             throw Self.upgradeRequired("This port speaks MQTT over WebSocket only: ask for it with Upgrade: websocket.")
         }
@@ -39,27 +53,20 @@ struct WebSocketHandshake {
             throw HTTPRefusal(
                 .forbidden, "The origin \(fields["Origin"] ?? "(none)") may not connect; see websockets_origin.")
         }
-        try checkSite(request)
-        let client = try proxy?.client(of: fields)
-        // Spelt as mosquitto does; case means nothing there.
-        let answer =
-            [
-                "HTTP/1.1 101 Switching Protocols", "Upgrade: WebSocket", "Connection: Upgrade",
-                "Sec-WebSocket-Accept: \(Self.answer(to: key))", "Sec-WebSocket-Protocol: \(try subprotocol(offeredIn: fields))",
-            ].joined(separator: "\r\n") + "\r\n\r\n"
-        return Acceptance(answer: answer, client: client?.family == .local ? nil : client)
+        try checkSite(fields, host: host)
+        return (Self.answer(to: key), try subprotocol(offeredIn: fields))
     }
 
     /// Objects to pages of other sites where only this machine can connect: its browser would come in for them. One such page names its own
     /// host, and has that name point to this machine.
-    private func checkSite(_ request: HTTPRequestHead) throws(HTTPRefusal) {
+    private func checkSite(_ fields: HTTPFields, host: String) throws(HTTPRefusal) {
         guard settings.origins.isEmpty, let names = settings.ownNames else { return }
-        let host = HTTPHost(request.host)
+        let host = HTTPHost(host)
         guard host.isLoopback || host.isAddress || names.contains(host.name) else {
             throw HTTPRefusal(
                 .misdirectedRequest, "This server is not called \(host.name); see martlet_http_host and websockets_origin.")
         }
-        guard let origin = request.fields["Origin"] else { return }
+        guard let origin = fields["Origin"] else { return }
         let page = HTTPHost(origin: origin)
         guard let page, page.isLoopback || page == host || names.contains(page.name) else {
             throw HTTPRefusal(
