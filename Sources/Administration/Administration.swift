@@ -15,6 +15,7 @@ public final class Administration {
     var sessions = SessionTable()
     var audit = Audit()
     let events = EventHub()
+    let sockets = PageSockets()
     var history = History()
     /// The second before this one.
     var lastSample: Sample?
@@ -55,6 +56,12 @@ public final class Administration {
         guard !names.isEmpty else { return }
         sessions.end(ofUsers: names)
         endStreams(ofUsers: names)
+    }
+
+    /// Access rules have changed: who had a role by them and has it no more, or another, logs in again.
+    public func endSessionsOfOtherRoles(at now: Moment) {
+        sessions.end { user, held in !settings.listeners.keys.contains { role(of: user, $0) == held } }
+        endUnentitledStreams(now)
     }
 
     /// Makes a secret that lets one browser in as administrator, once: for a link in the log.

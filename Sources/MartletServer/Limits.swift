@@ -27,6 +27,17 @@ enum Limits {
     /// Characters of a first password that is made up: 119 bits of chance.
     static let firstPasswordCharacters = 20
 
+    // Administration.
+
+    /// Passwords for files that are hashed at the same time; one more is refused. Bytes: 46 MiB each, what Argon2 takes.
+    static let entriesHashedMax = 4
+
+    /// Bytes that a page of the dashboard has sent over its WebSocket and that no loop has taken, and bytes of a frame: then the connection ends.
+    static let pageBytesMax = 1 << 20
+
+    /// Bytes of one read for a page.
+    static let pageReadBytesMax = 16 << 10
+
     // A cluster.
 
     /// Bytes of `martlet_cluster_nkey_file`; a larger one is no seed.

@@ -36,6 +36,32 @@ extension Server {
         }
     }
 
+    /// Reads the files of users, rules and keys again, and nothing else: what an administrator has changed in them is in force when `done` is
+    /// called.
+    ///
+    /// - Returns: whether they can be read; else nothing changes, and `done` is not called.
+    func rereadSecurityFiles(_ done: @escaping () -> Void) -> Bool {
+        guard !reloads.isUnderWay else {
+            // What is under way has read them before the change.
+            reloads.wait { [unowned self] _ in if !rereadSecurityFiles(done) { done() } }
+            return true
+        }
+        let tables: SecurityTables
+        do throws(ServerError) {
+            tables = try readTables(configuration)
+        } catch {
+            log.write(.error, "Error: \(error) The broker goes on as before.")
+            return false
+        }
+        for (keys, security) in zip(open.keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
+        http?.apply(configuration, tables, layers: open.layers)
+        administration?.endSessionsOfOtherRoles(at: Self.moment())
+        reloads.begin(done)
+        let countdown = Countdown(loops: loops.count) { [mailbox = control.mailbox] in mailbox.post(.reloaded) }
+        tellLoops(.settings(brokerSettings(log.topics, tables), tables, countdown))
+        return true
+    }
+
     /// Every loop goes by what was read last.
     func reloadIsInForce() {
         reloads.takeEnding()?()

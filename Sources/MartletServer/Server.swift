@@ -41,6 +41,8 @@ public final class Server: @unchecked Sendable {
     /// Dynamic security's files, and what performs commands on them. The control thread's.
     let keepers: SecurityKeepers
     private(set) var securityDesk: SecurityDesk?
+    /// Hashes passwords for files. The control thread's.
+    private(set) lazy var hasher = EntryHasher(control.mailbox)
     /// Answers over HTTP; made when the broker runs. The control thread's.
     private(set) var http: HTTPDesk?
     /// Sees and steers over it. The control thread's.

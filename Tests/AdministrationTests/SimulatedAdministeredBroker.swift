@@ -196,6 +196,30 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
         _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void
     ) { done(securityAnswer) }
 
+    var files = AdministeredFiles()
+    /// What files were changed, and what becomes of the next change.
+    private(set) var fileChanges: [(path: String, change: FileChange)] = []
+    var fileOutcome = FileChangeOutcome.done(line: nil)
+    private(set) var questions: [AccessQuestion] = []
+    var accessAnswer = AccessAnswer(explanation: nil, ban: nil, isKnownUser: nil, admitsAnonymous: true)
+    /// Pages that have opened a WebSocket.
+    private(set) var pages: [HTTPStream] = []
+
+    func change(_ path: String, _ change: FileChange, _ done: @escaping (FileChangeOutcome) -> Void) {
+        fileChanges.append((path, change))
+        done(fileOutcome)
+    }
+
+    func answer(to question: AccessQuestion) -> AccessAnswer {
+        questions.append(question)
+        return accessAnswer
+    }
+
+    func openWebSocket(_ request: HTTPRequest, from origin: RequestOrigin, output: HTTPStream) -> HTTPResponse {
+        pages.append(output)
+        return HTTPResponse(.switchingProtocols, body: .upgraded(output) { _ in })
+    }
+
     func audit(_ line: String) { auditLines.append(line) }
 
     func writeTokens(_ text: String) -> Bool {

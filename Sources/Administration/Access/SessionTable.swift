@@ -1,4 +1,5 @@
 internal import Cryptography
+internal import MQTTCodec
 
 /// The sessions of browsers that have logged in.
 ///
@@ -93,6 +94,14 @@ struct SessionTable {
     /// Ends those of users whose login or rights are others now.
     mutating func end(ofUsers names: Set<String>) {
         sessions = sessions.filter { $0.value.identity.name.map { !names.contains($0) } ?? true }
+    }
+
+    /// Ends those of users for whom `isOver` says so of their name and the role that they began with.
+    mutating func end(where isOver: (EncodedString, AdministrationRole?) -> Bool) {
+        sessions = sessions.filter { _, session in
+            guard case .user(let name) = session.identity.credential else { return true }
+            return !isOver(name, session.identity.role)
+        }
     }
 
     private static func isOver(_ session: Session, _ now: Moment) -> Bool {

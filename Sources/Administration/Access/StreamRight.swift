@@ -29,6 +29,7 @@ extension Administration {
 
     func endStreams(where isOver: (StreamRight) -> Bool) {
         events.end { isOver($0) }
+        sockets.end { isOver($0) }
         for trace in traces { trace.endReaders { isOver($0) } }
     }
 

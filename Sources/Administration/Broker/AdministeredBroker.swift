@@ -1,4 +1,5 @@
 public import BrokerCore
+public import HTTP
 public import MQTTCodec
 
 /// The broker as its administration sees it. All calls are made on the thread that serves HTTP, the control thread, and all completions are
@@ -63,6 +64,21 @@ public protocol AdministeredBroker: AnyObject {
     ///   - done: is told what has become of them.
     func performSecurityCommands(
         _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void)
+
+    /// The users and rules of files, read now.
+    var files: AdministeredFiles { get }
+    /// Changes a file, puts it in force and then says so; `path` is one of `files`.
+    func change(_ path: String, _ change: FileChange, _ done: @escaping (FileChangeOutcome) -> Void)
+    /// Whether somebody may do something, by what is in force.
+    func answer(to question: AccessQuestion) -> AccessAnswer
+
+    /// Lets a page of the dashboard speak MQTT on its connection of HTTP, as an administrator whom no rule binds.
+    ///
+    /// - Parameters:
+    ///   - request: what the page asks for, a WebSocket.
+    ///   - output: takes what goes to the page; when it is gone, so is the client.
+    /// - Returns: the answer, which switches protocols, or says why not.
+    func openWebSocket(_ request: HTTPRequest, from origin: RequestOrigin, output: HTTPStream) -> HTTPResponse
 
     /// The configuration in force.
     var configuration: ConfigurationReport { get }

@@ -19,6 +19,7 @@ extension Administration {
     public func end() {
         auditSums(now: .max)
         events.end { _ in true }
+        sockets.end { _ in true }
         for trace in traces { trace.forget() }
     }
 
@@ -47,8 +48,10 @@ extension Administration {
 
     /// Throws if there are as many streams as may be, of all or of an address.
     func checkStreams(of address: String) throws(APIError) {
-        let count = traces.reduce(events.count) { $0 + $1.readerCount() }
-        let countOfAddress = traces.reduce(events.count(of: address)) { $0 + $1.readerCount(of: address) }
+        let count = traces.reduce(events.count + sockets.count) { $0 + $1.readerCount() }
+        let countOfAddress = traces.reduce(events.count(of: address) + sockets.count(of: address)) {
+            $0 + $1.readerCount(of: address)
+        }
         guard count < Limits.streamsMax, countOfAddress < Limits.streamsPerAddressMax else {
             throw APIError(
                 .tooManyRequests, "There are \(count) event streams already.",

@@ -6,7 +6,7 @@ extension Route {
     private static let api = "/api/martlet/v1"
 
     static let table: [Route] =
-        health + broker + bridges + clients + topics + topicMetrics + configuration + streams + traces + access
+        health + broker + bridges + clients + topics + topicMetrics + configuration + streams + traces + files + access
 
     private static let health: [Route] = [
         Route(
@@ -156,6 +156,31 @@ extension Route {
             ],
             Administration.streamEvents),
         Route(.get, api + "/log/stream", "streamLog", .admin, Administration.streamLog),
+        Route(.get, api + "/mqtt", "openWebSocket", .admin, Administration.openWebSocket),
+    ]
+
+    private static let files: [Route] = [
+        Route(.get, api + "/files/users", "listFileUsers", .admin, Administration.listFileUsers),
+        Route(.post, api + "/files/users", "addFileUser", .admin, takesBody: true, Administration.addFileUser),
+        Route(
+            .put, api + "/files/users/{username}", "setFileUserPassword", .admin, takesBody: true,
+            Administration.setFileUserPassword),
+        Route(
+            .delete, api + "/files/users/{username}", "removeFileUser", .admin, parameters: [.text("file")],
+            Administration.removeFileUser),
+        Route(.get, api + "/files/rules", "listFileRules", .admin, Administration.listFileRules),
+        Route(.post, api + "/files/rules", "addFileRule", .admin, takesBody: true, Administration.addFileRule),
+        Route(.put, api + "/files/rules/{line}", "changeFileRule", .admin, takesBody: true, Administration.changeFileRule),
+        Route(
+            .delete, api + "/files/rules/{line}", "removeFileRule", .admin,
+            parameters: [.text("text", 1...Limits.textParameterBytesMax, isRequired: true), .text("file")],
+            Administration.removeFileRule),
+        Route(
+            .get, api + "/may", "getMay", .admin,
+            parameters: [
+                RouteParameter("action", .choice(AccessAction.allCases.map(\.rawValue)), isRequired: true),
+                .topic("topic", isRequired: true), .text("username"), .text("clientid"), .text("address"), .text("listener"),
+            ], Administration.getMay),
     ]
 
     private static let traces: [Route] = [

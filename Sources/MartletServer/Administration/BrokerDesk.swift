@@ -92,7 +92,8 @@ final class BrokerDesk {
             answeredAt[shard] = now
             counted(token, shard, statistics)
         // The login's, the store's, a reload's, the bans', the log's, the traces' and those of dynamic security, bridges and the cluster.
-        case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced, .control, .hashed, .bridges, .cluster, .access,
+        case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced, .control, .hashed, .entryHashed, .bridges,
+            .cluster, .access,
             .securityRead, .clusterReached, .syncConducts, .clusterAsked, .clusterAnswered:
             return
         }

@@ -11,9 +11,9 @@ import Transports
 
 /// The running broker as its administration sees it. Belongs to the control thread.
 final class ServedBroker: AdministeredBroker {
-    private unowned let server: Server
+    unowned let server: Server
     private let desk: BrokerDesk
-    private let login: HTTPLogin
+    let login: HTTPLogin
     let facts: BrokerFacts
     /// Told of what happens to clients, while it is watched.
     var tell: ((PresenceEvent) -> Void)?

@@ -68,6 +68,7 @@ extension Server {
         case .reloaded: reloadIsInForce()
         case .control(let message): received(message)
         case .hashed(let passwords): securityDesk?.hashed(passwords)
+        case .entryHashed(let number, let entry): hasher.hashed(number, entry)
         case .store(let report):
             switch report {
             case .full: storeTrouble = .full

@@ -28,8 +28,9 @@ struct DashboardFiles {
 
     /// The answer to a GET or HEAD.
     ///
-    /// - Parameter webSockets: origins of the broker's WebSocket listeners, which the page may watch topics over, as `ws://host:9001`.
-    func answer(to request: HTTPRequest, webSockets: [String]) -> HTTPResponse {
+    /// - Parameter host: what the page's server is called: over WebSocket it is another origin to some browsers, also behind a proxy that speaks
+    ///   TLS for it.
+    func answer(to request: HTTPRequest, host: String) -> HTTPResponse {
         let below = request.segments.dropFirst()
         guard !below.isEmpty else {
             return HTTPResponse(.permanentRedirect, fields: ["Location": request.target.encodedPath + "/"])
@@ -37,7 +38,7 @@ struct DashboardFiles {
         let name = below == [""] ? "index.html" : below.joined(separator: "/")
         guard let file = files[name] else { return FileDirectory.notFound }
         var response = file.answer(to: request)
-        let reached = (["'self'"] + webSockets).joined(separator: " ")
+        let reached = host.isEmpty ? "'self'" : "'self' ws://\(host) wss://\(host)"
         response.fields["Content-Security-Policy"] =
             "default-src 'self'; connect-src \(reached); base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
         response.fields["Referrer-Policy"] = "no-referrer"

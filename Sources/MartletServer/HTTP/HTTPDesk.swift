@@ -114,7 +114,7 @@ extension HTTPDesk {
         }
         let listener = configuration.listeners[exchange.peer.listener]
         if listener.httpOffers.contains(.dashboard), DashboardFiles.serve(exchange.request) {
-            return exchange.answer(dashboard.answer(to: exchange.request, webSockets: webSockets(for: exchange.request)))
+            return exchange.answer(dashboard.answer(to: exchange.request, host: exchange.request.host))
         }
         if listener.httpOffers.contains(.dashboard), listener.httpDirectory == nil, DashboardFiles.isFrontDoor(exchange.request) {
             return exchange.answer(HTTPResponse(.found, fields: ["Location": "/dashboard/"]))
@@ -173,20 +173,6 @@ extension HTTPDesk {
         var response = response
         response.endsConnection = !exchange.request.fields.names("keep-alive", in: "Connection")
         exchange.answer(response)
-    }
-
-    /// Where the page may watch topics: the listeners for WebSocket, on the host that the page came from.
-    private func webSockets(for request: HTTPRequest) -> [String] {
-        let host =
-            request.host.lastIndex(of: "]").map { request.host[...$0] } ?? request.host.prefix { $0 != ":" }
-        return configuration.openListeners.compactMap { listener in
-            guard listener.application == .webSockets, !host.isEmpty else { return nil }
-            let scheme = listener.tls.isEnabled ? "wss" : "ws"
-            return switch listener.endpoint {
-            case .tcp(let port, _), .loopback(let port): "\(scheme)://\(host):\(port)"
-            case .unixSocket: nil
-            }
-        }
     }
 
     private static var notAuthorised: HTTPResponse {

@@ -14,6 +14,8 @@ struct ListenerSecurity: Sendable {
     var preSharedKeys: PreSharedKeyFile?
     /// Whether a client needs no login. `allow_anonymous`
     var allowsAnonymous = false
+    /// Whether it speaks HTTP: clients of MQTT come by it only from the dashboard, and are administrators, whom no rule binds.
+    var isForAdministrators = false
     /// Whether user names are what clients say, not what their certificates do.
     var takesNamesFromClients = true
 

@@ -27,6 +27,7 @@ struct SecurityTables: Sendable {
             }
             var security = reading.security(of: listener.security)
             security.allowsAnonymous = listener.security.allowsAnonymous
+            security.isForAdministrators = listener.application == .httpAPI
             security.takesNamesFromClients = listener.tls.userNameSource == .none
             listeners.append(security)
         }
@@ -40,6 +41,7 @@ struct SecurityTables: Sendable {
             settings.listeners[index].checksPasswords = security.authenticator != nil
             settings.listeners[index].passwordBackend = security.passwordBackend
             settings.listeners[index].accessControl = security.accessControl
+            if security.isForAdministrators { settings.listeners[index].admitAdministrators() }
             if security.isDynamic { settings.controlEndpoints.insert(Server.securityEndpoint) }
             for method in security.methods where !settings.authenticationMethods.contains(method.method) {
                 settings.authenticationMethods.append(method.method)
@@ -133,5 +135,16 @@ struct SecurityTables: Sendable {
             RandomBytes.fill(UnsafeMutableRawBufferPointer(buffer))
             count = buffer.count
         }
+    }
+}
+
+extension ListenerPolicy {
+    /// Lets in those whom the control thread has let in already: by no name, to everything.
+    fileprivate mutating func admitAdministrators() {
+        (allowsAnonymous, checksPasswords, userNameSource, accessControl) = (true, false, .login, nil)
+        (usesUserNameAsClientIdentifier, mountPoint, maximumQoS) = (false, [], .exactlyOnce)
+        versions = [.v5]
+        // No session of a device is taken over from a page.
+        clientIdentifierPrefix = "dashboard-"
     }
 }

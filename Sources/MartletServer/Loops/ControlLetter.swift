@@ -47,6 +47,8 @@ enum ControlLetter: Sendable {
     case control(ControlMessage)
     /// The hashes of passwords that commands on dynamic security set.
     case hashed([[UInt8]: StoredPassword])
+    /// A password for a file is hashed; nil where there was no memory for it.
+    case entryHashed(number: Int, String?)
     /// A login over HTTP is decided.
     case decided(LoginDesk.Decision)
 }

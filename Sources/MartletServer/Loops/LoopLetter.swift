@@ -8,6 +8,8 @@ enum LoopLetter: Sendable {
     case mail(from: Int, MailBatch)
     /// A connection whose client lives here; by whose files its login was decided, if it was.
     case handOver(HandOver, any ByteChannel, ListenerSecurity?)
+    /// A page of the dashboard that watches topics, as a client.
+    case page(any ByteChannel, ConnectionInfo)
     /// A line of the log to publish.
     case logLine(topic: String, text: String)
     /// A login is decided.

@@ -44,6 +44,18 @@ extension ShardLoop {
         attach(channel, shard.connected(info), listener: policy, isIdentified: false)
     }
 
+    /// Lets a page of the dashboard in, which has shown to the control thread that it is an administrator's.
+    func open(_ channel: any ByteChannel, _ info: ConnectionInfo) {
+        let refusal = door.refusal(
+            of: channel.peerAddress, listener: info.listener, proxyProtocol: nil, settings: shard.settings,
+            now: events.nowMilliseconds)
+        if let refusal {
+            tell(refusal, of: channel.peerAddress)
+            return channel.close()
+        }
+        attach(channel, shard.connected(info), listener: info.listener, isIdentified: true)
+    }
+
     func adopt(_ received: HandOver, _ channel: any ByteChannel, decidedBy security: ListenerSecurity?) {
         var handOver = received
         if let login = handOver.connectedLogin, let security, !desk.tables.listeners[login.info.listener].keeps(login, of: security)

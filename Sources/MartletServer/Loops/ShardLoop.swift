@@ -154,6 +154,7 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 taken[sender] += batch.byteCount
                 takenSenders |= 1 << UInt64(sender)
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
+            case .page(let channel, let info): open(channel, info)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
             case .decided(let decision): decided(decision, now: now)
             case .listeners(let layers, let door, let closed):

@@ -50,7 +50,7 @@ struct ControlBanCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard (action == .list) == (who == nil) else {

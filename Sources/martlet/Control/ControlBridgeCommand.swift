@@ -38,7 +38,7 @@ struct ControlBridgeCommand: ControlSubcommand {
     @Option(help: ArgumentHelp("An option that change removes.", valueName: "option"))
     var unset: [String] = []
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard (action == .list) == (name == nil) else { throw ValidationError(name == nil ? "Say which." : "list takes no name.") }

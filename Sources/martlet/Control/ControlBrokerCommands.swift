@@ -8,7 +8,7 @@ struct ControlStatusCommand: ControlSubcommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the broker, what it does now, and its listeners.")
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.status() }
 }
@@ -21,7 +21,7 @@ struct ControlHealthCommand: ControlSubcommand {
     @Flag(help: "Only check whether the event loops respond.")
     var live = false
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.health(isLiveOnly: live) }
 }
@@ -34,7 +34,7 @@ struct ControlReloadCommand: ControlSubcommand {
     @Flag(help: "Only check it.")
     var check = false
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.reload(isCheck: check) }
 }
@@ -49,7 +49,7 @@ struct ControlDashboardCommand: ControlSubcommand {
             broker's Unix socket, and so may administrators with a token.
             """)
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.dashboard() }
 }
@@ -76,7 +76,7 @@ struct ControlLogCommand: ControlSubcommand {
         completion: .list(["level", "all", "none"] + Control.logTypes))
     var words: [String] = []
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard words.isEmpty || words[0] == "level" else {
@@ -111,7 +111,7 @@ struct ControlTopCommand: ControlSubcommand {
     @Option(name: [.customShort("d"), .long], help: "Seconds between two refreshes.")
     var interval = 2.0
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard TopModel.orderNames.contains(sort) else {

@@ -52,7 +52,7 @@ struct ControlClientsCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard !(connected && away) else { throw ValidationError("--connected and --away contradict each other.") }
@@ -77,7 +77,7 @@ struct ControlClientCommand: ControlSubcommand {
     @Argument(help: "Its Client Identifier.", completion: ClientCompletion.kind)
     var name: String
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.client(name) }
 }
@@ -99,7 +99,7 @@ struct ControlKickCommand: ControlSubcommand {
     @Flag(help: "Do not publish their wills.")
     var withoutWill = false
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard !(session && withoutWill) else {
@@ -134,7 +134,7 @@ struct ControlQueueCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard !delete || (!payload && !inFlight) else {
@@ -163,7 +163,7 @@ struct ControlClosedCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws {
         try control.closedConnections(client: client, refusedOnly: refused, count: rows.count)
@@ -185,7 +185,7 @@ struct ControlDropsCommand: ControlSubcommand {
         case topic, listener
     }
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws {
         if let order = by.flatMap({ DropOrder(rawValue: $0.rawValue) }) {

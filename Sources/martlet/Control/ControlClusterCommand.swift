@@ -11,7 +11,7 @@ struct ControlClusterCommand: ControlSubcommand {
             has expired: these two are listed for a minute. The node that answers has a star.
             """)
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws { try control.cluster() }
 }

@@ -30,9 +30,9 @@ struct ControlCommand: ParsableCommand {
             ControlDropsCommand.self, ControlBridgeCommand.self, ControlBanCommand.self, ControlDrainCommand.self,
             ControlLogCommand.self,
             ControlReloadCommand.self,
-            ControlTokenCommand.self, ControlSecurityCommand.self,
+            ControlTokenCommand.self, ControlSecurityCommand.self, ControlMayCommand.self,
             ControlCompleteCommand.self,
-        ])
+        ], optionsBeforeSubcommand: ControlOptions.self)
 }
 
 /// A command of `martlet ctl`.
@@ -98,7 +98,7 @@ struct ControlCompleteCommand: ParsableCommand {
     @Argument(help: "The beginning.")
     var prefix = ""
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func run() throws {
         let service = try options.service()

@@ -32,7 +32,7 @@ struct ControlDrainCommand: ControlSubcommand {
     @Flag(help: "Do not wait until all are gone.")
     var noWait = false
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard !undo || (to == nil && rate == nil && !stop && !noWait) else {

@@ -45,29 +45,6 @@ struct ControlOptions: ParsableArguments {
         guard (0.01...3600).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 3600 seconds.") }
     }
 
-    /// Puts connection options that stand before the command behind it, where each command takes them.
-    static func behindCommand(_ arguments: [String]) -> [String] {
-        var (moved, rest) = ([String](), arguments[...])
-        while let word = rest.first, word.hasPrefix("-") {
-            if flags.contains(word) || valued.contains(where: { $0.hasPrefix("--") && word.hasPrefix("\($0)=") }) {
-                moved.append(word)
-                rest = rest.dropFirst()
-            } else if valued.contains(word), rest.count > 1 {
-                moved += rest.prefix(2)
-                rest = rest.dropFirst(2)
-            } else {
-                break
-            }
-        }
-        guard let command = rest.first, !moved.isEmpty else { return arguments }
-        return [command] + moved + rest.dropFirst()
-    }
-
-    private static let flags: Set<String> = ["--insecure", "--json"]
-    private static let valued: Set<String> = [
-        "-c", "--config-file", "--url", "--socket", "--token", "--token-file", "--cafile", "--cert", "--key", "--timeout",
-    ]
-
     /// Who asks the broker.
     func service() throws -> BrokerService {
         let place = try place()

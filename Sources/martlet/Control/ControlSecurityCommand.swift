@@ -37,7 +37,7 @@ struct ControlSecurityCommand: ControlSubcommand {
     @Option(name: .customLong("clientid"), help: "The only Client Identifier that createClient's client may use.")
     var clientIdentifier: String?
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     /// Nobody is asked for that.
     func run() throws {

@@ -43,7 +43,7 @@ struct ControlTokenCommand: ControlSubcommand {
         transform: Self.validity)
     var validity = Validity.seconds(90 * 86_400)
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard (action == .list) == (name == nil) else {

@@ -24,7 +24,7 @@ struct ControlSubscriptionsCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func act(_ control: Control, _ service: BrokerService) throws {
         let query = [("clientid", client), ("matches", matches), ("filter", filter), ("share", share)]
@@ -52,7 +52,7 @@ struct ControlRetainedCommand: ControlSubcommand {
 
     @OptionGroup var rows: RowCount
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard filter != nil || (!delete && !payload) else {

@@ -23,7 +23,7 @@ struct ControlTopicMetricsCommand: ControlSubcommand {
     @Argument(help: "A topic filter.")
     var filter: String?
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     func validate() throws {
         guard (action == .list) == (filter == nil) else {

@@ -50,7 +50,7 @@ struct ControlTraceCommand: ControlSubcommand {
     @Flag(help: "Start it in the background and print its identifier.")
     var keep = false
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     private var subjects: [TraceChoice.Subject] {
         [client.map { .client($0) }, topic.map { .topic($0) }, address.map { .address($0) }].compactMap { $0 }

@@ -8,30 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from harness.site import API, call
 
 pytestmark = pytest.mark.martlet("2.0 has no HTTP")
-
-API = "/api/martlet/v1"
-
-
-def call(site, method: str, path: str, body=None, user: str | None = None, token: str | None = None, **fields: str):
-    """Asks, and gives the status and the answer: JSON where it is that, else text."""
-    headers = {name.replace("_", "-"): value for name, value in fields.items()}
-    if user:
-        headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    if body is not None:
-        headers["Content-Type"] = "application/json"
-    connection = site.connection()
-    path = path if path.startswith("/") else f"{API}/{path}"
-    connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
-    response = connection.getresponse()
-    text = response.read().decode()
-    kind = response.getheader("Content-Type") or ""
-    connection.close()
-    return response.status, json.loads(text) if kind == "application/json" else text
-
 
 @pytest.fixture
 def served(site, program, tmp_path):

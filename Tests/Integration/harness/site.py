@@ -2,12 +2,16 @@
 
 import base64
 import http.client
+import json
 import socket
 import ssl
 from dataclasses import dataclass, field
 
 from harness.broker import Broker
 from harness.waiting import PATIENCE
+
+
+API = "/api/martlet/v1"
 
 
 @dataclass
@@ -61,3 +65,22 @@ class Site:
 
     def status(self, path: str, method: str = "GET", **headers: str) -> int:
         return self.ask(path, method, **headers).status
+
+
+def call(site, method: str, path: str, body=None, user: str | None = None, token: str | None = None, **fields: str):
+    """Asks, and gives the status and the answer: JSON where it is that, else text."""
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    if user:
+        headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    connection = site.connection()
+    path = path if path.startswith("/") else f"{API}/{path}"
+    connection.request(method, path, body=None if body is None else json.dumps(body), headers=headers)
+    response = connection.getresponse()
+    text = response.read().decode()
+    kind = response.getheader("Content-Type") or ""
+    connection.close()
+    return response.status, json.loads(text) if kind == "application/json" else text

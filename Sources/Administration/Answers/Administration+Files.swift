@@ -1,0 +1,303 @@
+internal import BrokerCore
+internal import HTTP
+internal import JSON
+internal import MQTTCodec
+
+/// The users and rules of files, and whether somebody may do something.
+extension Administration {
+    // MARK: Users
+
+    func listFileUsers(_ call: Call) throws(APIError) {
+        let files = broker.files
+        var object = JSONObject()
+        object.set(
+            "data",
+            files.users.map { user in
+                var object = JSONObject()
+                object.set("username", user.name)
+                object.set("file", user.file)
+                object.set("line", user.line)
+                object.set("hash", user.scheme)
+                return object
+            })
+        object.set("files", files.userFiles.map { Self.file($0) })
+        call.answer(object)
+    }
+
+    func addFileUser(_ call: Call) throws(APIError) {
+        let body = try call.body("username", "password", "file")
+        let name = try body.required("username")
+        call.target = name
+        try setPassword(of: name, body, isNew: true, call)
+    }
+
+    func setFileUserPassword(_ call: Call) throws(APIError) {
+        try setPassword(of: call.path["username"] ?? "", try call.body("password", "file"), isNew: false, call)
+    }
+
+    private func setPassword(of name: String, _ body: RequestBody, isNew: Bool, _ call: Call) throws(APIError) {
+        let password = try body.required("password")
+        let path = try Self.choose(try body.text("file"), of: broker.files.userFiles, option: "password_file")
+        call.target = "\(name) in \(path)"
+        broker.change(path, .setPassword(user: name, password: Array(password.utf8), isNew: isNew)) { outcome in
+            guard case .done = outcome else { return call.fail(Self.error(outcome, "user")) }
+            var object = JSONObject()
+            object.set("username", name)
+            object.set("file", path)
+            call.answer(object, status: isNew ? .created : .ok)
+        }
+    }
+
+    func removeFileUser(_ call: Call) throws(APIError) {
+        let name = call.path["username"] ?? ""
+        let path = try Self.choose(call.text("file"), of: broker.files.userFiles, option: "password_file")
+        call.target = "\(name) in \(path)"
+        broker.change(path, .removeUser(name)) { outcome in
+            guard case .done = outcome else { return call.fail(Self.error(outcome, "user")) }
+            call.answer(HTTPResponse(.noContent))
+        }
+    }
+
+    // MARK: Rules
+
+    func listFileRules(_ call: Call) throws(APIError) {
+        let files = broker.files
+        var object = JSONObject()
+        object.set(
+            "data",
+            files.rules.map { rule in
+                var object = JSONObject()
+                object.set("file", rule.file)
+                object.set("line", rule.line)
+                object.set("text", rule.text)
+                switch rule.subject {
+                case .anonymous: object.set("for", "anonymous")
+                case .everybody: object.set("for", "everybody")
+                case .user(let name):
+                    object.set("for", "user")
+                    object.set("username", name)
+                }
+                object.set("access", rule.access)
+                object.set("topic", rule.topic)
+                return object
+            })
+        object.set("files", files.ruleFiles.map { Self.file($0) })
+        call.answer(object)
+    }
+
+    func addFileRule(_ call: Call) throws(APIError) {
+        let body = try call.body("for", "username", "access", "topic", "file")
+        let subject: AdministeredFiles.Subject
+        switch try body.choice("for", ["user", "anonymous", "everybody"]) {
+        case "anonymous": subject = .anonymous
+        case "everybody": subject = .everybody
+        case "user": subject = .user(try body.required("username"))
+        default: throw .badRequest("for is missing.")
+        }
+        if subject == .anonymous || subject == .everybody, body.has("username") {
+            throw .badRequest("username goes with for \"user\" alone.")
+        }
+        let (access, topic) = try rule(body)
+        let path = try Self.choose(try body.text("file"), of: broker.files.ruleFiles, option: "acl_file")
+        call.target = "\(access) \(topic) in \(path)"
+        broker.change(path, .addRule(subject, access: access, topic: topic)) { outcome in
+            guard case .done(let line) = outcome else { return call.fail(Self.error(outcome, "rule")) }
+            var object = JSONObject()
+            object.set("file", path)
+            object.set("line", orNull: line)
+            call.answer(object, status: .created)
+        }
+    }
+
+    func changeFileRule(_ call: Call) throws(APIError) {
+        let body = try call.body("text", "access", "topic", "file")
+        let line = try Self.line(call)
+        let text = try body.required("text")
+        let (access, topic) = try rule(body)
+        let path = try Self.choose(try body.text("file"), of: broker.files.ruleFiles, option: "acl_file")
+        call.target = "\(access) \(topic) in \(path):\(line)"
+        broker.change(path, .changeRule(line: line, text: text, access: access, topic: topic)) { outcome in
+            guard case .done = outcome else { return call.fail(Self.error(outcome, "rule")) }
+            var object = JSONObject()
+            object.set("file", path)
+            object.set("line", line)
+            call.answer(object)
+        }
+    }
+
+    func removeFileRule(_ call: Call) throws(APIError) {
+        let line = try Self.line(call)
+        let path = try Self.choose(call.text("file"), of: broker.files.ruleFiles, option: "acl_file")
+        let text = call.text("text") ?? ""
+        call.target = "\(text) in \(path):\(line)"
+        broker.change(path, .removeRule(line: line, text: text)) { outcome in
+            guard case .done = outcome else { return call.fail(Self.error(outcome, "rule")) }
+            call.answer(HTTPResponse(.noContent))
+        }
+    }
+
+    private func rule(_ body: RequestBody) throws(APIError) -> (access: String, topic: String) {
+        guard let access = try body.choice("access", AdministeredFiles.accesses) else { throw .badRequest("access is missing.") }
+        return (access, try body.required("topic"))
+    }
+
+    private static func line(_ call: Call) throws(APIError) -> Int {
+        guard let line = call.path["line"].flatMap({ RouteParameter.integer($0) }), line > 0 else { throw .notFound("line") }
+        return line
+    }
+
+    /// The file that is meant: the one that was named, or the only one.
+    private static func choose(_ named: String?, of files: [AdministeredFiles.File], option: String) throws(APIError) -> String {
+        guard let first = files.first else {
+            throw APIError(.conflict, "No listener has a \(option). Add one to the configuration file: \(option) FILE.")
+        }
+        let names = files.map(\.path).joined(separator: ", ")
+        guard let named else {
+            guard files.count == 1 else { throw .badRequest("file is missing; there are \(names).") }
+            return first.path
+        }
+        guard files.contains(where: { $0.path == named }) else {
+            throw .badRequest("file is none that is in use; there are \(names).")
+        }
+        return named
+    }
+
+    private static func error(_ outcome: FileChangeOutcome, _ what: String) -> APIError {
+        switch outcome {
+        case .exists: APIError(.conflict, "There is a \(what) of that name.")
+        case .done, .missing: .notFound(what)
+        case .moved: APIError(.conflict, "The file has changed since it was read: read it again.")
+        case .illegal(let words): .badRequest(words)
+        case .failed(let words):
+            APIError(.serviceUnavailable, words, fields: ["Retry-After": String(Limits.retryAfterSeconds)])
+        }
+    }
+
+    private static func file(_ file: AdministeredFiles.File) -> JSONObject {
+        var object = JSONObject()
+        object.set("path", file.path)
+        object.set("listeners", file.listeners)
+        object.set("trouble", orNull: file.trouble)
+        return object
+    }
+
+    // MARK: May X do Y?
+
+    func getMay(_ call: Call) throws(APIError) {
+        guard let action = call.text("action").flatMap({ AccessAction(rawValue: $0) }) else {
+            throw .badRequest("action is missing.")
+        }
+        guard let topic = try call.filter("topic") else { throw .badRequest("topic is missing.") }
+        guard action == .subscribe || TopicName(topic.description) != nil else {
+            throw .badRequest("topic holds a wildcard, which only a subscription may.")
+        }
+        let question = AccessQuestion(
+            userName: try call.encoded("username"), clientIdentifier: try call.encoded("clientid") ?? Self.someClient,
+            address: call.text("address"), action: action, topic: topic, listener: try listenerOfQuestion(call))
+        let answer = broker.answer(to: question)
+        var object = JSONObject()
+        let (isAllowed, words, decider) = Self.judge(answer, question)
+        object.set("allowed", isAllowed)
+        object.set("reason", words)
+        object.set("decided_by", decider)
+        object.set("file", orNull: answer.ban == nil ? answer.explanation?.file : nil)
+        var line: Int?
+        if answer.ban == nil, case .line(let number) = answer.explanation?.decider { line = number }
+        object.set("line", orNull: line)
+        var role: String?
+        if answer.ban == nil, case .role(let name) = answer.explanation?.decider { role = name }
+        object.set("role", orNull: role)
+        object.set("listener", broker.listeners[question.listener].name)
+        call.answer(object)
+    }
+
+    /// Who is meant by nobody in particular.
+    private static let someClient: EncodedString = "client"
+
+    private func listenerOfQuestion(_ call: Call) throws(APIError) -> Int {
+        let listeners = broker.listeners
+        if let name = call.text("listener") {
+            guard let index = listeners.firstIndex(where: { $0.name == name }) else {
+                throw .badRequest("listener is one of \(listeners.map(\.name).joined(separator: ", ")).")
+            }
+            return index
+        }
+        return listeners.firstIndex { $0.application != .httpAPI } ?? 0
+    }
+
+    /// The answer in words, and the kind of what decides.
+    private static func judge(_ answer: AccessAnswer, _ question: AccessQuestion) -> (Bool, String, String) {
+        if let ban = answer.ban {
+            let until = ban.until.map { " until \(Timestamp.text($0))" } ?? ""
+            return (false, "No: \(ban.target.kind.rawValue) \(ban.target.who) is banned\(until), and cannot connect.", "ban")
+        }
+        if answer.isKnownUser == false, let user = question.userName {
+            return (false, "No: no user is called \(user), so nobody can log in under that name.", "login")
+        }
+        if question.userName == nil, !answer.admitsAnonymous {
+            return (false, "No: the listener lets in nobody without a user name (allow_anonymous false).", "login")
+        }
+        guard let explanation = answer.explanation else {
+            return (true, "Yes: the listener has no access rules, so everybody may do everything.", "no_rules")
+        }
+        let (yes, file) = (explanation.isAllowed, explanation.file ?? "the access file")
+        let word = yes ? "Yes" : "No"
+        return switch explanation.decider {
+        case .line(let line): (yes, "\(word): \(file):\(line) \(yes ? "allows" : "denies") it.", "line")
+        case .noLine: (yes, "\(word): no line of \(file) allows it.", "no_line")
+        case .role(let name): (yes, "\(word): the role \(name) \(yes ? "allows" : "denies") it.", "role")
+        case .defaultAccess: (yes, "\(word): no role says anything, and the default access allows it.", "default")
+        case .noRole: (yes, "\(word): no role allows it.", "no_role")
+        case .unknownUser: (yes, "\(word): dynamic security does not know the user.", "login")
+        }
+    }
+
+    // MARK: Watching by WebSocket
+
+    /// Lets the dashboard watch topics over MQTT, on this listener.
+    func openWebSocket(_ call: Call) throws(APIError) {
+        guard settings.payloads != .none else {
+            throw APIError(.forbidden, "Payloads may not be seen; see martlet_http_payloads.")
+        }
+        guard call.request.fields.names("websocket", in: "Upgrade") else {
+            throw APIError(
+                .upgradeRequired, "This is a WebSocket for MQTT: ask for it with Upgrade: websocket.",
+                fields: ["Upgrade": "websocket"])
+        }
+        try checkStreams(of: call.origin.address)
+        let socket = PageSocket(StreamRight(call), address: call.origin.address)
+        let response = broker.openWebSocket(call.request, from: call.origin, output: socket.stream)
+        if response.status == .switchingProtocols { sockets.add(socket) }
+        call.answer(response)
+    }
+}
+
+/// A page that watches topics over MQTT.
+final class PageSocket {
+    let stream = HTTPStream()
+    let right: StreamRight
+    let address: String
+
+    init(_ right: StreamRight, address: String) { (self.right, self.address) = (right, address) }
+}
+
+/// The pages that watch topics over MQTT. They are streams like any other: they end with what lets their reader in, and count as streams.
+///
+/// Invariant: at most `Limits.streamsMax` of them and of all other streams.
+final class PageSockets {
+    private var sockets: [PageSocket] = []
+
+    var count: Int { sockets.count { $0.stream.isOpen } }
+
+    func count(of address: String) -> Int { sockets.count { $0.address == address && $0.stream.isOpen } }
+
+    func add(_ socket: PageSocket) {
+        sockets.removeAll { !$0.stream.isOpen }
+        sockets.append(socket)
+    }
+
+    func end(where isOver: (StreamRight) -> Bool) {
+        for socket in sockets where isOver(socket.right) { socket.stream.finish() }
+        sockets.removeAll { !$0.stream.isOpen }
+    }
+}

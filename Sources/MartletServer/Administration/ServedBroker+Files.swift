@@ -1,0 +1,254 @@
+import Administration
+import BrokerCore
+import Configuration
+import DynamicSecurity
+import EpollLoop
+import Glibc
+import HTTP
+import MQTTCodec
+import Platform
+import Security
+import Transports
+
+/// The users and rules of files: seen, changed, and asked what they say.
+extension ServedBroker {
+    var files: AdministeredFiles {
+        var files = AdministeredFiles()
+        for (path, listeners) in named(by: \.passwordFile) {
+            do throws(SecurityFileError) {
+                files.users += try CredentialFile(path: path).users.map {
+                    .init(name: $0.name, file: path, line: $0.line, scheme: $0.scheme)
+                }
+                files.userFiles.append(.init(path: path, listeners: listeners))
+            } catch {
+                files.userFiles.append(.init(path: path, listeners: listeners, trouble: "\(error)"))
+            }
+        }
+        for (path, listeners) in named(by: \.accessControlFile) {
+            do throws(SecurityFileError) {
+                files.rules += try AccessFileEdit(path: path).entries.map { entry in
+                    .init(
+                        file: path, line: entry.line, text: entry.text, subject: AdministeredFiles.Subject(entry.rule.subject),
+                        access: entry.rule.access, topic: entry.rule.topic)
+                }
+                files.ruleFiles.append(.init(path: path, listeners: listeners))
+            } catch {
+                files.ruleFiles.append(.init(path: path, listeners: listeners, trouble: "\(error)"))
+            }
+        }
+        return files
+    }
+
+    /// The files that an option names, in the order of the listeners, each with those that name it.
+    private func named(by option: KeyPath<SecurityConfiguration, String?>) -> [(path: String, listeners: [String])] {
+        var files: [(path: String, listeners: [String])] = []
+        for listener in server.configuration.listeners {
+            guard let path = listener.security[keyPath: option] else { continue }
+            let name = ListenerName.of(listener.endpoint)
+            if let index = files.firstIndex(where: { $0.path == path }) {
+                files[index].listeners.append(name)
+            } else {
+                files.append((path, [name]))
+            }
+        }
+        return files
+    }
+
+    func change(_ path: String, _ change: FileChange, _ done: @escaping (FileChangeOutcome) -> Void) {
+        switch change {
+        case .setPassword(let user, let password, let isNew):
+            // Before a hash is made for nothing, and again when it is there.
+            if let objection = objection(to: user, path, isNew: isNew) { return done(objection) }
+            let isOld = server.configuration.general.compatibility == .version2_0
+            server.hasher.hash(password, isOld ? .sha512PBKDF2 : .argon2id) { [self] entry in
+                guard let entry else { return done(.failed("The password could not be hashed now: there is no memory for it.")) }
+                if let objection = objection(to: user, path, isNew: isNew) { return done(objection) }
+                edit(users: path, of: user, done) { (file) throws(Refusal) in
+                    do throws(CredentialFile.NameComplaint) {
+                        try file.set(user, to: entry)
+                    } catch {
+                        throw Refusal(.illegal(Self.nameRule))
+                    }
+                }
+            }
+        case .removeUser(let user):
+            edit(users: path, of: user, done) { (file) throws(Refusal) in
+                if !file.remove(user) { throw Refusal(.missing) }
+            }
+        case .addRule(let subject, let access, let topic):
+            edit(rules: path, done) { file throws(AccessFileEdit.Complaint) in
+                try file.add(AccessFileEdit.Rule(AccessFileEdit.Subject(subject), access: access, topic: topic))
+            }
+        case .changeRule(let line, let text, let access, let topic):
+            edit(rules: path, done) { file throws(AccessFileEdit.Complaint) in
+                try file.change(line: line, from: text, access: access, topic: topic)
+                return line
+            }
+        case .removeRule(let line, let text):
+            edit(rules: path, done) { file throws(AccessFileEdit.Complaint) in
+                try file.remove(line: line, text: text)
+                return nil
+            }
+        }
+    }
+
+    private static let nameRule =
+        "username has 1 to 65535 bytes, holds no colon and no line break, and does not begin with # or begin or end with a blank."
+
+    /// Why a change is not made.
+    private struct Refusal: Error {
+        let outcome: FileChangeOutcome
+        init(_ outcome: FileChangeOutcome) { self.outcome = outcome }
+    }
+
+    private func objection(to user: String, _ path: String, isNew: Bool) -> FileChangeOutcome? {
+        guard let file = try? CredentialFile(path: path) else { return nil }
+        if file.contains(user) == isNew { return isNew ? .exists : .missing }
+        var trial = file
+        return (try? trial.set(user, to: "x")) == nil ? .illegal(Self.nameRule) : nil
+    }
+
+    private func edit(
+        users path: String, of user: String, _ done: @escaping (FileChangeOutcome) -> Void,
+        _ change: (inout CredentialFile) throws(Refusal) -> Void
+    ) {
+        do throws(SecurityFileError) {
+            var file = try CredentialFile(path: path)
+            do throws(Refusal) {
+                try change(&file)
+            } catch {
+                return done(error.outcome)
+            }
+            _ = try PasswordFile(file.bytes, file: path)
+            put(file.bytes, at: path, line: nil) { [server] outcome in
+                if case .done = outcome { server.administration?.endSessions(ofUsers: [user]) }
+                done(outcome)
+            }
+        } catch {
+            done(.illegal("The file would not be read: \(error)"))
+        }
+    }
+
+    private func edit(
+        rules path: String, _ done: @escaping (FileChangeOutcome) -> Void,
+        _ change: (inout AccessFileEdit) throws(AccessFileEdit.Complaint) -> Int?
+    ) {
+        do throws(SecurityFileError) {
+            var file = try AccessFileEdit(path: path)
+            let line: Int?
+            do throws(AccessFileEdit.Complaint) {
+                line = try change(&file)
+            } catch {
+                return done(Self.outcome(of: error))
+            }
+            _ = try AccessControlFile(file.bytes, file: path)
+            put(file.bytes, at: path, line: line, done)
+        } catch {
+            done(.illegal("The file would not be read: \(error)"))
+        }
+    }
+
+    private static func outcome(of complaint: AccessFileEdit.Complaint) -> FileChangeOutcome {
+        switch complaint {
+        case .moved: .moved
+        case .unknownAccess: .illegal("access is one of \(AccessFileEdit.accesses.joined(separator: ", ")).")
+        case .unwritable:
+            .illegal("A topic or user name in a file is not empty, holds no line break, and neither begins nor ends with a blank.")
+        }
+    }
+
+    /// Writes a file and puts it in force.
+    private func put(_ bytes: [UInt8], at path: String, line: Int?, _ done: @escaping (FileChangeOutcome) -> Void) {
+        do throws(FileReplacement.Failure) {
+            do throws(FileReplacement.Failure) {
+                try FileReplacement.write(bytes, to: path)
+            } catch {
+                // In a directory that is not the broker's the file may still be.
+                guard [EACCES, EPERM, EROFS, EBUSY, EXDEV].contains(error.number), access(path, W_OK) == 0 else { throw error }
+                try FileReplacement.overwrite(path, with: bytes)
+            }
+        } catch {
+            return done(.failed("\(path) \(error). Nothing is changed: the broker's user has to be allowed to write it."))
+        }
+        guard server.rereadSecurityFiles({ done(.done(line: line)) }) else {
+            return done(.failed("\(path) is written, and not in force: the log says why the files cannot be read."))
+        }
+    }
+
+    // MARK: May X do Y?
+
+    func answer(to question: AccessQuestion) -> AccessAnswer {
+        let security = login.tables.listeners[question.listener]
+        let configuration = server.configuration.listeners[question.listener]
+        var explanation: AccessExplanation?
+        if let rules = security.accessControl {
+            let policy = rules.policy(userName: question.userName, clientIdentifier: question.clientIdentifier)
+            let mountPoint = configuration.mountPoint ?? ""
+            let topic = mountPoint + question.topic.description
+            if question.action == .subscribe {
+                explanation = policy.explanation(
+                    ofSubscribing: mountPoint.isEmpty ? question.topic : TopicFilter(topic) ?? question.topic)
+            } else if let name = TopicName(topic) {
+                explanation = policy.explanation(of: question.action, topic: name)
+            }
+        }
+        return AccessAnswer(
+            explanation: explanation,
+            ban: bans.ban(ofClient: question.clientIdentifier, user: question.userName, address: question.address ?? ""),
+            isKnownUser: isKnown(question.userName, configuration.security, security),
+            admitsAnonymous: security.allowsAnonymous || !security.takesNamesFromClients)
+    }
+
+    /// Whether a listener knows a user; nil where it does not look at names, or takes them from certificates.
+    private func isKnown(_ user: EncodedString?, _ configuration: SecurityConfiguration, _ security: ListenerSecurity) -> Bool? {
+        guard let user, security.takesNamesFromClients, security.authenticator != nil else { return nil }
+        if let path = configuration.passwordFile, let file = try? CredentialFile(path: path), file.contains(user.description) {
+            return true
+        }
+        if let keeper = server.keepers.keeper(of: configuration), keeper.directory.rights(of: user) != nil { return true }
+        return !security.methods.isEmpty ? nil : false
+    }
+
+    // MARK: Watching
+
+    func openWebSocket(_ request: HTTPRequest, from origin: RequestOrigin, output: HTTPStream) -> HTTPResponse {
+        let settings = WebSocketSettings(frameBytesMax: UInt64(Limits.pageBytesMax))
+        do throws(HTTPRefusal) {
+            let fields = try WebSocketTunnel.answer(to: request, settings)
+            do throws(SystemError) {
+                let (near, far) = try SocketChannel.pair()
+                let tunnel = PageTunnel(on: server.control.events, output: output, socket: near, settings: settings)
+                try tunnel.begin()
+                server.loops[0].mailbox.post(
+                    .page(far, ConnectionInfo(address: origin.address, port: 0, listener: origin.listener)))
+                return HTTPResponse(
+                    .switchingProtocols, fields: fields, body: .upgraded(output) { tunnel.received($0) })
+            } catch {
+                server.log.write(.error, "Error: a page cannot watch: \(error).")
+                return .text("There is no descriptor left for a WebSocket.\n", status: .serviceUnavailable)
+            }
+        } catch {
+            return error.response
+        }
+    }
+}
+
+extension AdministeredFiles.Subject {
+    fileprivate init(_ subject: AccessFileEdit.Subject) {
+        switch subject {
+        case .anonymous: self = .anonymous
+        case .user(let name): self = .user(name)
+        case .everybody: self = .everybody
+        }
+    }
+}
+
+extension AccessFileEdit.Subject {
+    fileprivate init(_ subject: AdministeredFiles.Subject) {
+        switch subject {
+        case .anonymous: self = .anonymous
+        case .user(let name): self = .user(name)
+        case .everybody: self = .everybody
+        }
+    }
+}
