@@ -66,6 +66,9 @@ static const unsigned char file_pages_publish_js[] = {
 static const unsigned char file_pages_retained_js[] = {
 #embed "site/pages/retained.js"
 };
+static const unsigned char file_pages_rules_js[] = {
+#embed "site/pages/rules.js"
+};
 static const unsigned char file_pages_topics_js[] = {
 #embed "site/pages/topics.js"
 };
@@ -109,6 +112,7 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("pages/overview.js", file_pages_overview_js),
     FILE_OF("pages/publish.js", file_pages_publish_js),
     FILE_OF("pages/retained.js", file_pages_retained_js),
+    FILE_OF("pages/rules.js", file_pages_rules_js),
     FILE_OF("pages/topics.js", file_pages_topics_js),
     FILE_OF("pages/trace.js", file_pages_trace_js),
     FILE_OF("pages/trouble.js", file_pages_trouble_js),

@@ -2,12 +2,15 @@ import { h, tell } from './dom.js';
 import * as api from './api.js';
 import { seconds } from './format.js';
 
-const names = [
-  ['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained'],
-  ['trouble', 'Trouble', 'trouble'], ['trace', 'Trace', 'trace'], ['log', 'Log', 'log'], ['publish', 'Publish and watch', 'publish'],
-  ['bans', 'Bans', 'bans'], ['access', 'Access', 'access'], ['users', 'Users', 'users'], ['listeners', 'Listeners', 'listeners'], ['cluster', 'Cluster', 'cluster'], ['bridges', 'Bridges', 'bridges'], ['configuration', 'Configuration', 'configuration'], ['audit', 'Audit', 'audit'],
+// In four groups: what happens, why, who may, and what the broker is made of. Each: what the address has, the title, the file.
+const groups = [
+  ['Monitor', [['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained']]],
+  ['Diagnose', [['trouble', 'Diagnostics', 'trouble'], ['log', 'Log', 'log'], ['trace', 'Trace', 'trace'], ['publish', 'Publish and watch', 'publish']]],
+  ['Access', [['users', 'Users', 'users'], ['rules', 'Rules', 'rules'], ['bans', 'Bans', 'bans'], ['access', 'API tokens', 'access'], ['audit', 'Audit', 'audit']]],
+  ['System', [['listeners', 'Listeners', 'listeners'], ['cluster', 'Cluster', 'cluster'], ['bridges', 'Bridges', 'bridges'], ['configuration', 'Configuration', 'configuration']]],
 ];
-const main = document.getElementById('main'), pause = document.getElementById('pause');
+const names = groups.flatMap(([, pages]) => pages);
+const main = document.getElementById('main'), menu = document.getElementById('pages'), pause = document.getElementById('pause');
 let session = null, leave = [], generation = 0, isPaused = false;
 
 pause.addEventListener('click', () => {
@@ -77,7 +80,7 @@ async function show() {
     if (link.dataset.name !== known[0]) { link.removeAttribute('aria-current'); continue; }
     link.setAttribute('aria-current', 'page');
     // On a phone the pages are a row that scrolls.
-    link.parentElement.scrollLeft = link.offsetLeft - 100;
+    menu.scrollLeft = link.offsetLeft - 60;
   }
   try {
     const page = await import(segments[0] === 'clients' && segments[1] !== undefined ? './pages/client.js' : `./pages/${known[2]}.js`);
@@ -122,10 +125,10 @@ function login(error) {
   const problem = h('p', { class: 'error', role: 'alert' }, error && session?.name ? error.message : '');
   const name = h('input', { name: 'username', autocomplete: 'username', autocapitalize: 'none', spellcheck: 'false' });
   const password = h('input', { name: 'password', type: 'password', autocomplete: 'current-password' });
-  const token = h('input', { name: 'token', autocomplete: 'off', spellcheck: 'false', placeholder: 'mrt_…' });
+  const token = h('input', { name: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', placeholder: 'mrt_…' });
   const form = h('form', { class: 'panel' }, h('h1', {}, 'Log in'),
-    h('p', { class: 'soft' }, 'With a user to whom ', h('code', {}, 'martlet_http_user'), ' gives a role, or with a token.'),
-    h('label', {}, 'User name', name), h('label', {}, 'Password', password), h('label', {}, 'or a token', token),
+    h('p', { class: 'soft' }, 'Use a user with a role (', h('code', {}, 'martlet_http_user'), '), an API token, or the link that ', h('code', {}, 'martlet ctl dashboard'), ' prints.'),
+    h('label', {}, 'User name', name), h('label', {}, 'Password', password), h('label', {}, 'or API token', token),
     problem, h('div', { class: 'row' }, h('button', { class: 'first' }, 'Log in')));
   form.addEventListener('submit', async event => {
     event.preventDefault();
@@ -142,12 +145,10 @@ function login(error) {
 }
 
 /// The page of the cluster is there where there is one.
-function showCluster(isThere) {
-  const pages = document.getElementById('pages');
-  const link = pages.querySelector('[data-name=cluster]');
-  if (!isThere) link?.remove();
-  else if (link === null) pages.querySelector('[data-name=bridges]').before(h('a', { href: '#/cluster', 'data-name': 'cluster', 'aria-current': location.hash.startsWith('#/cluster') ? 'page' : null }, 'Cluster'));
-}
+function showCluster(isThere) { menu.querySelector('[data-name=cluster]').hidden = !isThere; }
+
+/// Whether the menu goes on to the right, where it is a row.
+function tellMore() { menu.parentElement.classList.toggle('more', menu.scrollLeft + menu.clientWidth < menu.scrollWidth - 4); }
 
 async function tellHealth() {
   const health = document.getElementById('health');
@@ -170,7 +171,12 @@ async function start() {
   await Promise.all([show(), may && tellHealth()]);
 }
 
-document.getElementById('pages').append(...names.filter(([name]) => name !== 'cluster').map(([name, title]) => h('a', { href: `#/${name}`, 'data-name': name }, title)));
+menu.append(...groups.map(([group, pages]) => h('div', { role: 'group', 'aria-label': group }, h('span', { class: 'group', 'aria-hidden': 'true' }, group),
+  pages.map(([name, title]) => h('a', { href: `#/${name}`, 'data-name': name, hidden: name === 'cluster' }, title)))));
+menu.addEventListener('scroll', tellMore, { passive: true });
+addEventListener('resize', tellMore);
+tellMore();
+document.getElementById('onwards').addEventListener('click', () => menu.scrollBy({ left: menu.clientWidth * .7 }));
 addEventListener('hashchange', show);
 setInterval(() => { if (!isPaused && !document.hidden && session?.role) tellHealth(); }, 10000);
 start();

@@ -1,4 +1,5 @@
 import { h, svg } from './dom.js';
+import { clock } from './format.js';
 
 const width = 600, height = 160;
 
@@ -36,7 +37,7 @@ export function chart(title, names, write, thousand = 1000) {
     });
     [top, top / 2, 0].forEach((value, index) => { scale.children[index].textContent = write(value); });
     if (data.times.length === 0) return;
-    const words = time => new Date(time).toLocaleTimeString();
+    const words = time => clock(time);
     [data.times[0], data.times.at(-1)].forEach((time, index) => { times.children[index].textContent = words(time); });
     picture.querySelector('desc').textContent = names.map((name, index) =>
       `${name}: ${values[index].textContent} now, at most ${write(Math.max(0, ...data.series[index].filter(value => value !== null)))}`).join('; ');

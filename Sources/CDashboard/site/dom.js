@@ -29,6 +29,27 @@ export const facts = pairs =>
 
 export const field = (name, input, type = '') => h('label', { class: type }, name, input);
 
+/// Text to copy, as lines of a configuration file. Where the browser gives pages no clipboard, the text is selected.
+export function copyable(text, label = 'Lines to copy') {
+  const lines = h('pre', { class: 'payload', tabindex: 0, 'aria-label': label }, text);
+  const button = h('button', { type: 'button', onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(lines.textContent);
+      button.textContent = 'Copied';
+    } catch {
+      getSelection().selectAllChildren(lines);
+      button.textContent = 'Selected: press Ctrl+C';
+    }
+  } }, 'Copy');
+  return h('div', { class: 'copyable' }, lines, button);
+}
+
+/// A choice: options are values, or pairs of a value and the words for it.
+export const select = (options, chosen, properties = {}) => h('select', properties, options.map(option => {
+  const [value, words] = [option].flat();
+  return h('option', { value, selected: value === chosen }, words ?? value);
+}));
+
 /// Says something to those who see and those who hear.
 export function tell(words) {
   const note = h('p', {}, words);
@@ -43,7 +64,7 @@ export function ask({ title, text, word, action, fields = [] }) {
     const go = h('button', { class: word === undefined ? 'first' : 'danger', value: 'go', disabled: input !== null }, action);
     input?.addEventListener('input', () => { go.disabled = input.value !== word; });
     const form = h('form', { method: 'dialog' }, h('h2', {}, title), text && h('p', {}, text), fields,
-      input && field(['Type ', h('b', {}, word), ' to go on'], input),
+      input && field(['Type ', h('b', {}, word), ' to confirm'], input),
       h('div', { class: 'row' }, h('button', { value: '', formnovalidate: true }, 'Cancel'), go));
     const dialog = h('dialog', { 'aria-label': title }, form);
     dialog.addEventListener('close', () => {

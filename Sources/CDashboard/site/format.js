@@ -25,10 +25,15 @@ export function seconds(value) {
   return `${Math.floor(value / 86400)} d ${Math.floor(value % 86400 / 3600)} h`;
 }
 
-export const expiry = value => value === undefined || value === null ? '–' : value >= 4294967295 ? 'never' : value === 0 ? 'with the connection' : seconds(value);
+export const expiry = value => value === undefined || value === null ? '–' : value >= 4294967295 ? 'never' : value === 0 ? 'at disconnect' : seconds(value);
 export const since = text => text ? seconds(Math.max(0, (Date.now() - Date.parse(text)) / 1000)) : '–';
-export const clock = text => text ? new Date(text).toLocaleTimeString() : '–';
-export const date = text => text ? new Date(text).toLocaleString() : '–';
+// Swedish dates are those of ISO 8601; the zone is the reader's.
+const zoned = { timeZoneName: 'short' };
+export const clock = text => text ? new Date(text).toLocaleTimeString('sv-SE', zoned) : '–';
+export const date = text => text ? new Date(text).toLocaleString('sv-SE', zoned) : '–';
+export const now = () => clock(Date.now());
+/// `1 message`, `2 messages`.
+export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;
 
 /// What base64 holds, as text where it is text, else as hexadecimal bytes.
 export function payload(base64) {

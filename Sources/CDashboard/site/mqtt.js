@@ -1,4 +1,4 @@
-// As much of an MQTT 5.0 client as a page needs to watch topics and to publish: QoS 0, one connection.
+// As much of an MQTT 5.0 client as a page needs to watch topics: QoS 0, one connection.
 
 const encoder = new TextEncoder(), decoder = new TextDecoder();
 
@@ -24,16 +24,45 @@ function readVariable(bytes, at) {
   return null;
 }
 
-/// Connects. told: { connected(), refused(words), message({ topic, payload, retain, qos }), ended() }
-export function connect(url, { username, password }, told) {
+const reasons = {
+  0x80: 'Unspecified error', 0x81: 'Malformed Packet', 0x82: 'Protocol Error', 0x83: 'Implementation specific error', 0x84: 'Unsupported Protocol Version', 0x85: 'Client Identifier not valid',
+  0x86: 'Bad User Name or Password', 0x87: 'Not authorized', 0x88: 'Server unavailable', 0x89: 'Server busy', 0x8a: 'Banned', 0x8b: 'Server shutting down', 0x8c: 'Bad authentication method',
+  0x8d: 'Keep Alive timeout', 0x8e: 'Session taken over', 0x8f: 'Topic Filter invalid', 0x90: 'Topic Name invalid', 0x91: 'Packet Identifier in use', 0x93: 'Receive Maximum exceeded',
+  0x94: 'Topic Alias invalid', 0x95: 'Packet too large', 0x96: 'Message rate too high', 0x97: 'Quota exceeded', 0x98: 'Administrative action', 0x99: 'Payload format invalid', 0x9a: 'Retain not supported',
+  0x9b: 'QoS not supported', 0x9c: 'Use another server', 0x9d: 'Server moved', 0x9e: 'Shared Subscriptions not supported', 0x9f: 'Connection rate exceeded', 0xa0: 'Maximum connect time',
+  0xa1: 'Subscription Identifiers not supported', 0xa2: 'Wildcard Subscriptions not supported',
+};
+const sizes = { 0x11: 4, 0x13: 2, 0x21: 2, 0x22: 2, 0x24: 1, 0x25: 1, 0x27: 4, 0x28: 1, 0x29: 1, 0x2a: 1 };
+
+/// The Reason String among properties that begin at `at`; nothing if there is none.
+function reasonString(bytes, at) {
+  const length = at < bytes.length ? readVariable(bytes, at) : null;
+  if (length === null) return '';
+  const string = from => (bytes[from] << 8 | bytes[from + 1]) + 2;
+  for (let place = length.next; place < length.next + length.value;) {
+    const name = bytes[place];
+    place += 1;
+    if (name === 0x1f) return decoder.decode(bytes.subarray(place + 2, place + string(place)));
+    if (name === 0x26) { place += string(place); place += string(place); }
+    else place += sizes[name] ?? string(place);
+  }
+  return '';
+}
+
+/// A reason code as people read it: `Topic Filter invalid (0x8F): the reason string`.
+function words(code, more) {
+  const name = `${reasons[code] ?? 'Reason'} (0x${code.toString(16).toUpperCase().padStart(2, '0')})`;
+  return more ? `${name}: ${more}` : name;
+}
+
+/// Connects. told: { connected(), refused(words), subscribed(), message({ topic, payload, retain, qos }), ended(words) }
+export function connect(url, told) {
   const socket = new WebSocket(url, 'mqtt');
   socket.binaryType = 'arraybuffer';
   let left = new Uint8Array(0), identifier = 0, timer = null, isIn = false, refusal = null;
   const send = bytes => { if (socket.readyState === WebSocket.OPEN) socket.send(bytes); };
   socket.onopen = () => {
-    const flags = 2 | (username ? 128 : 0) | (password ? 64 : 0);
-    send(packet(0x10, text('MQTT'), [5, flags, 0, 60], variable(0), text(`dashboard-${Math.random().toString(36).slice(2, 10)}`),
-      username ? text(username) : [], password ? text(password) : []));
+    send(packet(0x10, text('MQTT'), [5, 2, 0, 60], variable(0), text(`dashboard-${Math.random().toString(36).slice(2, 10)}`)));
   };
   socket.onmessage = event => {
     const bytes = new Uint8Array(left.length + event.data.byteLength);
@@ -50,12 +79,12 @@ export function connect(url, { username, password }, told) {
   };
   socket.onclose = () => {
     clearInterval(timer);
-    if (isIn) told.ended(); else told.refused(refusal ?? 'No connection: the listener does not answer, or not to pages of this address.');
+    if (isIn) told.ended(refusal ?? 'The broker has closed the connection.'); else told.refused(refusal);
   };
   function received(first, body) {
     switch (first >> 4) {
       case 2:
-        if (body[1] !== 0) { refusal = `The broker refuses: 0x${body[1].toString(16)}.`; return; }
+        if (body[1] !== 0) { refusal = words(body[1], reasonString(body, 2)); return; }
         isIn = true;
         timer = setInterval(() => send(packet(0xc0)), 30000);
         told.connected();
@@ -66,14 +95,12 @@ export function connect(url, { username, password }, told) {
         told.message({ topic: decoder.decode(body.subarray(2, end)), payload: body.slice(properties.next + properties.value), retain: (first & 1) === 1, qos });
         break;
       }
-      case 9: if (body.at(-1) >= 128) told.refused(`The broker refuses the subscription: 0x${body.at(-1).toString(16)}.`); break;
-      case 14: refusal = `The broker ends the connection: 0x${(body[0] ?? 0).toString(16)}.`; break;
+      case 9: if (body.at(-1) >= 128) told.refused(words(body.at(-1), reasonString(body, 2))); else told.subscribed(); break;
+      case 14: refusal = words(body[0] ?? 0, reasonString(body, 1)); break;
     }
   }
   return {
     subscribe(filter) { identifier = identifier % 65535 + 1; send(packet(0x82, [identifier >> 8, identifier & 255, 0], text(filter), [0])); },
-    unsubscribe(filter) { identifier = identifier % 65535 + 1; send(packet(0xa2, [identifier >> 8, identifier & 255, 0], text(filter))); },
-    publish(topic, payload, retain) { send(packet(0x30 | (retain ? 1 : 0), text(topic), [0], Array.from(encoder.encode(payload)))); },
     end() { send(packet(0xe0)); socket.close(); },
   };
 }

@@ -5,7 +5,7 @@ import { h } from './dom.js';
 /// columns: [{ key, name, cell(row) → node or text, number, sort: name of the order or absent, title }]
 /// options: { caption, order: '-dropped', onorder(order), open(row) for a row that leads somewhere, empty: text,
 ///   pick: { name(row), picked: a Set of names, onpick() } for rows that can be picked }
-export function table(columns, { caption, order, onorder, open, empty = 'Nothing here.', pick }) {
+export function table(columns, { caption, order, onorder, open, empty = 'There are none.', pick }) {
   const body = h('tbody');
   const none = h('p', { class: 'empty', hidden: true }, empty);
   const heads = columns.map(column => {
@@ -13,7 +13,7 @@ export function table(columns, { caption, order, onorder, open, empty = 'Nothing
     return h('th', { scope: 'col', class: column.number ? 'number' : null, title: column.title }, button);
   });
   const ticks = new Map();
-  const all = pick && h('input', { type: 'checkbox', 'aria-label': 'Pick all that are shown', onchange: () => {
+  const all = pick && h('input', { type: 'checkbox', 'aria-label': 'Select all that are shown', onchange: () => {
     for (const [name, tick] of ticks) { tick.checked = all.checked; mind(name, all.checked); }
     pick.onpick();
   } });
@@ -41,7 +41,7 @@ export function table(columns, { caption, order, onorder, open, empty = 'Nothing
       { class: column.number ? 'number' : null, scope: index === 0 ? 'row' : null }, column.cell(value)));
     if (pick) {
       const name = pick.name(value);
-      const tick = h('input', { type: 'checkbox', 'aria-label': `Pick ${name}`, checked: pick.picked.has(name),
+      const tick = h('input', { type: 'checkbox', 'aria-label': `Select ${name}`, checked: pick.picked.has(name),
         onchange: () => { mind(name, tick.checked); settle(); pick.onpick(); } });
       ticks.set(name, tick);
       cells.unshift(h('td', { class: 'pick' }, h('label', {}, tick)));
@@ -75,8 +75,9 @@ export function table(columns, { caption, order, onorder, open, empty = 'Nothing
 /// A table that gets its rows page by page from the broker.
 ///
 /// load(order, cursor) → { data, meta: { cursor, count }, on_disk: how many there are behind all rows, if any }
+/// options.compare: in which order all rows stand that were read, where the broker gives them in none.
 export function pagedTable(columns, options, load) {
-  let order = options.order, cursor = null, shown = 0, generation = 0;
+  let order = options.order, cursor = null, shown = 0, generation = 0, all = [];
   const count = h('span', { class: 'soft' });
   const more = h('button', { type: 'button', hidden: true, onclick: () => turn(cursor) }, 'More');
   const rows = table(columns, { ...options, onorder: options.onorder && (next => { order = next; options.onorder(next); turn(null); }) });
@@ -91,13 +92,17 @@ export function pagedTable(columns, options, load) {
       if (mine === generation) element.removeAttribute('aria-busy');
     }
     if (mine !== generation) return;
-    if (from === null) { shown = 0; rows.show(page.data); } else rows.add(page.data);
+    if (from === null) { shown = 0; all = []; }
+    if (options.compare) {
+      all = all.concat(page.data).sort(options.compare);
+      rows.show(all);
+    } else if (from === null) rows.show(page.data); else rows.add(page.data);
     shown += page.data.length;
     cursor = page.meta.cursor;
     more.hidden = cursor === null;
     // A short list tells its length by itself.
-    count.textContent = cursor !== null ? page.meta.count != null ? `${shown} of ${page.meta.count}` : `first ${shown}` : shown > 20 ? `${shown} in all` : '';
-    if (page.on_disk > 0) count.textContent += ` and ${page.on_disk} behind them on the disk`;
+    count.textContent = cursor !== null ? page.meta.count != null ? `${shown} of ${page.meta.count}` : `first ${shown}` : shown > 20 ? `${shown} in total` : '';
+    if (page.on_disk > 0) count.textContent += `, and ${page.on_disk} more on disk`;
   }
   const element = h('div', {}, rows.element, h('div', { class: 'row more' }, more, count));
   return { element, reload: () => turn(null), isFirstPage: () => shown <= 50 };

@@ -1,6 +1,7 @@
 """Fixtures of HTTP: brokers with a listener for it, and a browser."""
 
 import hashlib
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -37,10 +38,23 @@ def dashboard(browser, start_broker, tmp_path) -> chromium.Dashboard:
     tokens = tmp_path / "tokens"
     digest = {name: hashlib.sha256(f"mrt_{name}".encode()).hexdigest() for name in ["admin", "viewer"]}
     tokens.write_text("".join(f"{name}:{name}:{value}\n" for name, value in digest.items()))
-    port, web = reserve_port(), reserve_port()
+    port = reserve_port()
     broker = start_broker(configuration=f"plugin_load users mosquitto_dynamic_security.so\nplugin_opt_config_file {tmp_path}/users.json\n"
-                          f"listener {web} 127.0.0.1\nprotocol websockets\nallow_anonymous true\n"
                           f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\nplugin_use users\n"
                           "connection site\naddress 127.0.0.1:9\ntopic plant/# out 1\n")
+    browser.get_log("browser"), browser.get_log("performance")
+    return chromium.Dashboard(broker, port, browser)
+
+
+@pytest.fixture
+def files_dashboard(browser, start_broker, program, tmp_path) -> chromium.Dashboard:
+    """A broker with users and rules in files."""
+    (tmp_path / "tokens").write_text(f"admin:admin:{hashlib.sha256(b'mrt_admin').hexdigest()}\n")
+    subprocess.run([program.path, "passwd", "-c", "-b", str(tmp_path / "passwd"), "anna", "secret"], check=True)
+    (tmp_path / "passwd").write_text("# users\n" + (tmp_path / "passwd").read_text())
+    (tmp_path / "acl").write_text("# rules\nuser anna\ntopic readwrite home/#\n")
+    port = reserve_port()
+    broker = start_broker(configuration=f"password_file {tmp_path}/passwd\nacl_file {tmp_path}/acl\nallow_anonymous true\n"
+                          f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tmp_path}/tokens\n")
     browser.get_log("browser"), browser.get_log("performance")
     return chromium.Dashboard(broker, port, browser)

@@ -11,30 +11,30 @@ export const loud = (value, write = number) => value > 0 ? h('b', { class: 'warn
 const columns = [
   { name: 'Client', needs: [], sort: 'clientid', cell: row => clientLink(row.clientid) },
   { name: 'User', needs: ['username'], cell: row => row.username ?? '–' },
-  { name: 'State', needs: ['connected'], cell: row => row.connected ? h('span', { class: 'good still' }, '● connected') : h('span', { class: 'soft still' }, '○ absent') },
+  { name: 'Status', needs: ['connected'], cell: row => row.connected ? h('span', { class: 'good still' }, '● connected') : h('span', { class: 'soft still' }, '○ disconnected') },
   { name: 'Address', needs: ['address'], cell: row => row.address ?? '–' },
   { name: 'Since', needs: ['connected', 'connected_at', 'disconnected_at'], sort: 'connected_at', cell: row => since(row.connected ? row.connected_at : row.disconnected_at) },
-  { name: 'Dropped', needs: ['dropped'], sort: 'dropped', number: true, cell: row => loud(row.dropped.total), title: 'Messages that were meant for it, or came from it, and were dropped' },
-  { name: 'Queued', needs: ['queue_messages'], sort: 'queue_messages', number: true, cell: row => loud(row.queue_messages), title: 'Messages that wait to be sent' },
-  { name: 'Lag', needs: ['lag_ms'], sort: 'lag_ms', number: true, cell: row => row.lag_ms > 0 ? seconds(row.lag_ms / 1000) : '0', title: 'Age of the oldest message that is not written yet' },
-  { name: 'Output', needs: ['output_bytes'], sort: 'output_bytes', number: true, cell: row => bytes(row.output_bytes), title: 'Bytes that its connection has not taken' },
+  { name: 'Dropped', needs: ['dropped'], sort: 'dropped', number: true, cell: row => loud(row.dropped.total), title: 'Messages to or from the client that were dropped' },
+  { name: 'Queued', needs: ['queue_messages'], sort: 'queue_messages', number: true, cell: row => loud(row.queue_messages), title: 'Messages in its queue' },
+  { name: 'Lag', needs: ['lag_ms'], sort: 'lag_ms', number: true, cell: row => row.lag_ms > 0 ? seconds(row.lag_ms / 1000) : '0', title: 'Age of the oldest message that is not sent yet' },
+  { name: 'Output', needs: ['output_bytes'], sort: 'output_bytes', number: true, cell: row => bytes(row.output_bytes), title: 'Bytes in its output buffer' },
   { name: 'Subs', needs: ['subscriptions'], sort: 'subscriptions', number: true, cell: row => number(row.subscriptions) },
-  { name: 'In/s', needs: ['received_rate'], sort: 'received_rate', number: true, cell: row => number(row.received_rate), title: 'Messages a second from it' },
-  { name: 'Out/s', needs: ['sent_rate'], sort: 'sent_rate', number: true, cell: row => number(row.sent_rate), title: 'Messages a second to it' },
+  { name: 'In/s', needs: ['received_rate'], sort: 'received_rate', number: true, cell: row => number(row.received_rate), title: 'Messages per second from the client' },
+  { name: 'Out/s', needs: ['sent_rate'], sort: 'sent_rate', number: true, cell: row => number(row.sent_rate), title: 'Messages per second to the client' },
 ];
 
 // What can be done with all that are picked, after one question.
 const acts = [
   { label: count => count === 0 ? 'Disconnect' : `Disconnect ${number(count)}`, action: 'Disconnect', title: words => `Disconnect ${words}?`,
-    text: 'Most clients come back at once. Their sessions stay.', done: 'disconnected', absent: 'had no connection',
+    text: 'Most clients reconnect at once. Their sessions stay.', done: 'disconnected', absent: 'not connected',
     fields: () => [h('label', { class: 'tick' }, h('input', { type: 'checkbox', name: 'will', checked: true }), 'Publish their wills')],
     act: (name, { will }) => api.remove(api.path('clients', name, 'connection'), { will: will !== undefined ? 'true' : 'false' }) },
   { label: count => count === 0 ? 'Ban' : `Ban ${number(count)}`, action: 'Ban', title: words => `Ban ${words}?`,
-    text: 'They are disconnected and not let in. Their sessions stay.', done: 'banned',
-    fields: () => [field('Why', h('input', { name: 'reason', maxlength: 1024 })), field('Hours', h('input', { name: 'hours', type: 'number', min: 1, max: 876000, placeholder: 'for ever' }))],
+    text: 'They are disconnected and refused. Their sessions stay.', done: 'banned',
+    fields: () => [field('Reason', h('input', { name: 'reason', maxlength: 1024 })), field('Hours', h('input', { name: 'hours', type: 'number', min: 1, max: 876000, placeholder: 'permanent' }))],
     act: (name, { reason, hours }) => ban('clientid', name, reason, hours) },
   { label: count => count === 0 ? 'End sessions' : count === 1 ? 'End 1 session' : `End ${number(count)} sessions`, action: 'End', title: words => `End the sessions of ${words}?`,
-    text: 'Their subscriptions and all that waits for them are lost.', done: 'ended', absent: 'had no session', kind: 'danger', isFinal: true,
+    text: 'Their subscriptions and queued messages are lost.', done: 'ended', absent: 'without a session', kind: 'danger', isFinal: true,
     act: name => api.remove(api.path('clients', name)) },
 ];
 
@@ -61,8 +61,8 @@ export default function clients(page) {
   const given = name => page.parameters.get(name) ?? '';
   let order = given('sort') || '-dropped';
   const inputs = {
-    q: h('input', { type: 'search', value: given('q'), placeholder: 'part of an id or user' }),
-    state: h('select', {}, [['', 'any'], ['connected', 'connected'], ['absent', 'absent']].map(([value, words]) => h('option', { value, selected: value === given('state') }, words))),
+    q: h('input', { type: 'search', value: given('q'), placeholder: 'part of a client ID or user name' }),
+    state: h('select', {}, [['', 'any'], ['connected', 'connected'], ['absent', 'disconnected']].map(([value, words]) => h('option', { value, selected: value === given('state') }, words))),
     address: h('input', { value: given('address'), placeholder: '10.0.0.0/8' }),
     min_dropped: h('input', { type: 'number', min: 0, value: given('min_dropped') }),
     min_queue: h('input', { type: 'number', min: 0, value: given('min_queue') }),
@@ -76,7 +76,7 @@ export default function clients(page) {
       button.textContent = act.label(picked.size);
       if (!page.isAdmin) return;
       button.disabled = picked.size === 0;
-      button.title = picked.size === 0 ? 'Pick clients first.' : '';
+      button.title = picked.size === 0 ? 'Select clients first.' : '';
     });
   }
   notePicked();
@@ -90,7 +90,7 @@ export default function clients(page) {
     const shown = columns.filter(column => !left.has(column.name));
     const fields = ['clientid', ...new Set(shown.flatMap(column => column.needs))].join(',');
     rows = pagedTable(shown, {
-      caption: 'Clients', order, empty: 'No client is like that.',
+      caption: 'Clients', order, empty: 'No client matches.',
       pick: page.isAdmin ? { name: row => row.clientid, picked, onpick: notePicked } : undefined,
       open: row => { location.hash = `#/clients/${encodeURIComponent(row.clientid)}`; },
       onorder: next => { order = next; keep(); },
@@ -140,7 +140,7 @@ export default function clients(page) {
   let waiting;
   const form = h('form', { class: 'row', role: 'search', onsubmit: event => { event.preventDefault(); page.guard(rows.reload); },
     oninput: () => { clearTimeout(waiting); waiting = setTimeout(() => { keep(); page.guard(rows.reload); }, 250); } },
-    field('Find', inputs.q, 'wide'), field('State', inputs.state), field('Address or network', inputs.address),
+    field('Search', inputs.q, 'wide'), field('Status', inputs.state), field('Address or network', inputs.address),
     field('Dropped at least', inputs.min_dropped), field('Queued at least', inputs.min_queue));
   page.onleave(() => clearTimeout(waiting));
   // Whoever has gone on to further pages reads; a new first page would take them away.

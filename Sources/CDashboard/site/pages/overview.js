@@ -18,7 +18,7 @@ const wanted = [...new Set(charts.flatMap(([, series]) => series.map(([, key]) =
 
 export default async function overview(page) {
   const tiles = h('dl', { class: 'tiles eight' });
-  const certificates = h('div');
+  const certificates = h('div'), all = h('section', { hidden: true });
   const drawn = charts.map(([title, series, write, thousand]) => ({ series, ...chart(title, series.map(([name]) => name), write, thousand) }));
   const span = h('select', { 'aria-label': 'Time shown', onchange: () => page.guard(load) },
     h('option', { value: '1' }, 'Last 15 minutes'), h('option', { value: '60' }, 'Last 24 hours'));
@@ -36,7 +36,7 @@ export default async function overview(page) {
       tile('Messages in', perSecond(now.received_messages_rate), bytesPerSecond(now.received_bytes_rate)),
       tile('Messages out', perSecond(now.sent_messages_rate), bytesPerSecond(now.sent_bytes_rate)),
       tile('Dropped', perSecond(now.dropped_rate), `${compact(totals.dropped)} since the start`, now.dropped_rate > 0 ? 'warn' : ''),
-      tile('Acknowledged', milliseconds(now.acknowledge_p99_ms), '99th percentile'),
+      tile('Acknowledgement', milliseconds(now.acknowledge_p99_ms), '99th percentile'),
       tile('Subscriptions', compact(now.subscriptions), `${compact(now.retained_messages)} retained`),
       tile('Stored', compact(now.stored_messages), now.store_bytes === null ? `messages, ${bytes(now.stored_bytes)}, no store` : `messages, ${bytes(now.store_bytes)} on disk, ${bytes(broker.store.free_bytes)} free`, broker.store.free_bytes !== null && broker.store.free_bytes < 2 ** 30 ? 'warn' : ''),
       tile('Memory', bytes(now.memory_bytes), `${now.processor_percent == null ? '–' : `${number(now.processor_percent)} %`} of a core, ${number(open)} of ${number(limit)} files open`, open > limit * .9 ? 'warn' : ''));
@@ -79,7 +79,21 @@ export default async function overview(page) {
       .map(listener => ({ listener, days: Math.floor((Date.parse(listener.certificate.not_after) - Date.now()) / 86400000) }))
       .filter(({ days }) => days < 30);
     certificates.replaceChildren(...due.map(({ listener, days }) => h('p', { class: days < 7 ? 'bad' : 'warn' },
-      days < 0 ? `▲ The certificate of ${listener.name} has ended.` : `▲ The certificate of ${listener.name} ends in ${days} days.`)));
+      days < 0 ? `▲ The certificate of ${listener.name} has expired.` : `▲ The certificate of ${listener.name} expires in ${days} days.`)));
+  }
+
+  /// The sums of all nodes, where there are several.
+  async function cluster() {
+    if (broker.cluster === null) return;
+    const { name, totals, trouble, nodes } = await api.get('cluster');
+    const missing = totals.nodes_silent + totals.nodes_gone;
+    all.hidden = false;
+    all.replaceChildren(h('h2', {}, `Cluster ${name}`), h('dl', { class: 'tiles' },
+      tile('Nodes up', `${number(totals.nodes_up)} of ${number(totals.nodes_up + missing)}`, trouble || (missing > 0 ? `${number(missing)} without an answer` : totals.nodes_draining > 0 ? `${number(totals.nodes_draining)} draining` : 'all answer'), trouble || missing > 0 ? 'bad' : ''),
+      tile('Clients', number(totals.clients_connected), `${number(totals.sessions)} sessions`),
+      tile('Messages in', perSecond(totals.received_messages_rate), 'of all nodes'), tile('Messages out', perSecond(totals.sent_messages_rate), 'to all clients'),
+      tile('Stored', compact(totals.stored_messages), `${compact(totals.subscriptions)} subscriptions`), tile('Dropped', compact(totals.dropped), 'since the nodes started', totals.dropped > 0 ? 'warn' : '')),
+      h('p', {}, h('a', { href: '#/cluster' }, 'All nodes'), nodes.some(node => node.trouble) && h('span', { class: 'bad' }, `  ${nodes.filter(node => node.trouble).map(node => `${node.name ?? node.id}: ${node.trouble}`).join('; ')}`)), h('h2', {}, 'This node'));
   }
 
   broker = await api.get('broker');
@@ -89,9 +103,10 @@ export default async function overview(page) {
   await load();
   page.listen('events', { types: 'stats', interval: 1 }, { stats: add });
   page.every(60000, listeners);
+  page.every(3000, cluster);
   page.every(10000, async () => { totals = (await api.get('stats')).totals; broker = await api.get('broker'); });
   return [
-    h('div', { class: 'title' }, h('h1', {}, 'Overview'), h('span', { class: 'spring' }), span), certificates, tiles,
+    h('div', { class: 'title' }, h('h1', {}, 'Overview'), h('span', { class: 'spring' }), span), certificates, all, tiles,
     h('div', { class: 'grid even' }, drawn.map(({ element }, index) => panel(charts[index][0], element))),
   ];
 }

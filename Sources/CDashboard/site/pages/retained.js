@@ -4,6 +4,9 @@ import { pagedTable } from '../table.js';
 import { bytes, date, number, payload } from '../format.js';
 import { clientLink } from './clients.js';
 
+// Of names with numbers, 2 comes before 12.
+const inOrder = new Intl.Collator('en', { numeric: true });
+
 export default function retained(page) {
   const filter = h('input', { value: page.parameters.get('filter') ?? '', placeholder: '#' });
   const shown = h('div');
@@ -11,15 +14,15 @@ export default function retained(page) {
   const rows = pagedTable([
     { name: 'Topic', cell: row => h('a', { href: '#', class: 'code', onclick: event => { event.preventDefault(); page.guard(() => open(row.topic)); } }, row.topic) },
     { name: 'QoS', number: true, cell: row => number(row.qos) }, { name: 'Size', number: true, cell: row => bytes(row.bytes) },
-    { name: 'Expires', cell: row => row.expires_at ? date(row.expires_at) : 'never' }, { name: 'From', cell: row => clientLink(row.publisher) },
-  ], { caption: 'Retained messages', empty: 'No retained message matches.' }, (_, cursor) => api.get('retained', { filter: asked(), cursor, limit: 100 }));
+    { name: 'Expires', cell: row => row.expires_at ? date(row.expires_at) : 'never' }, { name: 'Publisher', cell: row => clientLink(row.publisher) },
+  ], { caption: 'Retained messages', empty: 'No retained message matches.', compare: (one, other) => inOrder.compare(one.topic, other.topic) }, (_, cursor) => api.get('retained', { filter: asked(), cursor, limit: 1000 }));
 
   async function open(topic) {
     const message = await api.get('retained/message', { topic });
     const properties = Object.entries(message.properties).filter(([, value]) => value !== null);
     shown.replaceChildren(panel(message.topic, facts([['QoS', number(message.qos)], ['Size', bytes(message.bytes)],
       ...properties.map(([name, value]) => [name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)])]),
-      message.payload === null ? h('p', { class: 'empty' }, 'You may not read payloads here.') : h('pre', { class: 'payload', tabindex: 0 }, payload(message.payload)),
+      message.payload === null ? h('p', { class: 'empty' }, 'You may not see payloads; see martlet_http_payloads.') : h('pre', { class: 'payload', tabindex: 0 }, payload(message.payload)),
       h('div', { class: 'row' }, page.act('Delete', () => remove(topic), 'danger'))));
     shown.firstChild.scrollIntoView({ block: 'nearest' });
   }
@@ -27,8 +30,8 @@ export default function retained(page) {
   // Looks first how many there are, so that nobody deletes more than meant.
   async function remove(what) {
     const { removed } = await api.remove('retained', { filter: what, dry_run: 'true' });
-    if (removed === 0) return tell('Nothing matches.');
-    const answer = await ask({ title: `Delete ${number(removed)} retained ${removed === 1 ? 'message' : 'messages'}?`, text: 'They cannot be brought back.', word: what, action: 'Delete' });
+    if (removed === 0) return tell('No retained message matches.');
+    const answer = await ask({ title: `Delete ${number(removed)} retained ${removed === 1 ? 'message' : 'messages'}?`, text: 'This cannot be undone.', word: what, action: 'Delete' });
     if (answer === null) return;
     const done = await api.remove('retained', { filter: what });
     tell(`${number(done.removed)} deleted.`);

@@ -1,7 +1,7 @@
 import { h, field } from '../dom.js';
 import * as api from '../api.js';
 import { pagedTable, table } from '../table.js';
-import { bytes, number } from '../format.js';
+import { bytes, counted, number } from '../format.js';
 import { clientLink } from './clients.js';
 
 /// A tree whose levels are asked for when they are opened.
@@ -21,7 +21,7 @@ function level(page, under) {
 }
 
 function leaf(page, row) {
-  const words = [row.subscriptions > 0 && `${number(row.subscriptions)} subscribed`, row.retained > 0 && `${number(row.retained)} retained`].filter(Boolean).join(', ');
+  const words = [row.subscriptions > 0 && counted(row.subscriptions, 'subscription'), row.retained > 0 && `${number(row.retained)} retained`].filter(Boolean).join(', ');
   const name = h('span', { class: 'code' }, row.name === '' ? '(empty level)' : row.name);
   if (!row.children) return h('li', {}, h('div', { class: 'leaf' }, h('span', { class: 'soft' }, '·'), name, h('span', { class: 'value' }, words)));
   const below = h('div', { hidden: true });
@@ -41,33 +41,33 @@ export default function topics(page) {
     event?.preventDefault();
     page.keep({ matches: topic.value });
     const rows = pagedTable([
-      { name: 'Client', cell: row => clientLink(row.clientid) }, { name: 'By its filter', cell: row => h('span', { class: 'code' }, row.filter) },
+      { name: 'Client', cell: row => clientLink(row.clientid) }, { name: 'Filter', cell: row => h('span', { class: 'code' }, row.filter) },
       { name: 'QoS', number: true, cell: row => number(row.qos) }, { name: 'Share', cell: row => row.share ?? '–' },
-    ], { caption: 'Who gets it', empty: 'Nobody would get it.' }, (_, cursor) => api.get('subscriptions', { matches: topic.value, cursor }));
+    ], { caption: 'Receivers', empty: 'No client would receive it.' }, (_, cursor) => api.get('subscriptions', { matches: topic.value, cursor }));
     reached.replaceChildren(rows.element);
     page.guard(rows.reload);
   };
   const filter = h('input', { placeholder: 'a/+/#', required: true });
   const rate = value => value < 10 ? value.toFixed(1) : number(Math.round(value));
-  const counted = table([
+  const metrics = table([
     { name: 'Filter', cell: row => h('span', { class: 'code' }, row.filter) },
     { name: 'In', number: true, cell: row => number(row.in_messages) }, { name: 'In/s', number: true, cell: row => rate(row.in_rate) },
     { name: 'Out', number: true, cell: row => number(row.out_messages) }, { name: 'Out/s', number: true, cell: row => rate(row.out_rate) },
     { name: 'Dropped', number: true, cell: row => h('span', { class: row.dropped > 0 ? 'warn' : null }, number(row.dropped)) },
     { name: 'In, bytes', number: true, cell: row => bytes(row.in_bytes) }, { name: 'Out, bytes', number: true, cell: row => bytes(row.out_bytes) },
-    { name: 'What to do', cell: row => page.act('Stop', async () => { await api.remove('topic-metrics', { filter: row.filter }); measure(); }, 'plain') },
-  ], { caption: 'Counted topics', empty: 'No filter is counted. Name one to see what goes through it.' });
-  const measure = async () => counted.show((await api.get('topic-metrics')).data);
+    { name: 'Actions', cell: row => page.act('Delete', async () => { await api.remove('topic-metrics', { filter: row.filter }); measure(); }, 'plain') },
+  ], { caption: 'Topic metrics', empty: 'There are no topic metrics. Add a filter to count its messages.' });
+  const measure = async () => metrics.show((await api.get('topic-metrics')).data);
   const count = event => { event.preventDefault(); page.guard(async () => { await api.post('topic-metrics', { filter: filter.value }); filter.value = ''; await measure(); }); };
   if (topic.value) reach();
   page.every(3000, measure);
   return [
     h('div', { class: 'title' }, h('h1', {}, 'Topics')),
     h('div', { class: 'grid' },
-      h('section', { class: 'panel' }, h('h2', {}, 'The tree'), h('p', { class: 'soft' }, 'Subscriptions and retained messages, level by level.'), h('div', { class: 'tree' }, level(page))),
-      h('section', { class: 'panel' }, h('h2', {}, 'Who would get this?'), h('form', { class: 'row', onsubmit: reach }, field('Topic', topic, 'wide'), h('button', { class: 'first' }, 'Show')), reached)),
-    h('section', { class: 'panel' }, h('h2', {}, 'Counted topics'),
+      h('section', { class: 'panel' }, h('h2', {}, 'Topic tree'), h('p', { class: 'soft' }, 'Subscriptions and retained messages, level by level.'), h('div', { class: 'tree' }, level(page))),
+      h('section', { class: 'panel' }, h('h2', {}, 'Who would receive this?'), h('form', { class: 'row', onsubmit: reach }, field('Topic', topic, 'wide'), h('button', { class: 'first' }, 'Show')), reached)),
+    h('section', { class: 'panel' }, h('h2', {}, 'Topic metrics'),
       h('form', { class: 'row', onsubmit: count }, field('Filter', filter, 'wide'),
-        h('button', { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' }, 'Count')), counted.element),
+        h('button', { disabled: !page.isAdmin, title: page.isAdmin ? null : 'Only administrators may do this.' }, 'Add')), metrics.element),
   ];
 }

@@ -1,0 +1,78 @@
+import { h, ask, copyable, field, panel, select, tell } from '../dom.js';
+import * as api from '../api.js';
+import { table } from '../table.js';
+
+const accesses = [['read', 'read (subscribe)'], ['write', 'write (publish)'], ['readwrite', 'read and write'], ['deny', 'deny']];
+const whom = row => row.for === 'user' ? row.username : row.for === 'anonymous' ? h('span', { class: 'soft' }, 'without user name') : h('span', { class: 'soft' }, 'everybody (pattern)');
+
+/// "May X do Y?", answered by what is in force.
+function check(page, listeners) {
+  const given = name => page.parameters.get(name) ?? '';
+  const inputs = {
+    username: h('input', { value: given('username'), placeholder: 'none' }), clientid: h('input', { value: given('clientid'), placeholder: 'any' }), address: h('input', { value: given('address'), placeholder: 'any' }),
+    action: select(['publish', 'subscribe', 'receive'], given('action')), topic: h('input', { value: given('topic'), required: true, placeholder: 'home/lamp' }),
+    listener: select(listeners.filter(row => row.protocol !== 'http_api').map(row => row.name), given('listener')),
+  };
+  const answer = h('p', { class: 'answer', role: 'status' });
+  const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
+    const asked = Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, input.value]));
+    page.keep(asked);
+    const may = await api.get('may', asked);
+    answer.className = `answer ${may.allowed ? 'good' : 'bad'}`;
+    answer.textContent = may.reason;
+  }); } }, field('User name', inputs.username), field('Client ID', inputs.clientid), field('Address', inputs.address), field('Action', inputs.action),
+    field('Topic or filter', inputs.topic, 'wide'), inputs.listener.children.length > 1 && field('Listener', inputs.listener), h('button', { class: 'first' }, 'Check'));
+  return panel('May a client do this?', form, answer);
+}
+
+function files(page) {
+  const place = h('div', { class: 'stack' });
+  async function list() {
+    const answer = await api.get('files/rules');
+    if (answer.files.length === 0) {
+      place.replaceChildren(h('p', { class: 'empty' }, 'No listener has an acl_file, so that these rules do not limit anybody. This line in the configuration, and a restart, bring one:'), copyable('acl_file /etc/martlet/acl'));
+      return;
+    }
+    const rules = table([
+      { name: 'User', cell: whom }, { name: 'Access', cell: row => h('span', { class: row.access === 'deny' ? 'bad' : null }, row.access) },
+      { name: 'Topic', cell: row => h('span', { class: 'code' }, row.topic) }, { name: 'Line', cell: row => h('span', { class: 'code' }, `${row.file}:${row.line}`) },
+      { name: 'Actions', cell: row => h('div', { class: 'row' },
+        page.act('Edit', async () => {
+          const values = await ask({ title: 'Edit the rule', text: row.text, action: 'Save', fields: [field('Access', select(accesses, row.access, { name: 'access' })), field('Topic', h('input', { name: 'topic', required: true, value: row.topic }))] });
+          if (values === null) return;
+          await api.put(api.path('files', 'rules', row.line), { file: row.file, text: row.text, access: values.access, topic: values.topic });
+          tell('The rule is changed and in force.');
+          await list();
+        }, 'plain'),
+        page.act('Delete', async () => {
+          if (await ask({ title: 'Delete the rule?', text: row.text, action: 'Delete' }) === null) return;
+          await api.remove(api.path('files', 'rules', row.line), { file: row.file, text: row.text });
+          tell('The rule is deleted.');
+          await list();
+        }, 'plain')) },
+    ], { caption: 'Rules of acl_file', empty: 'There are no rules: nobody may do anything.' });
+    rules.show(answer.data);
+    const kind = select([['user', 'a user'], ['anonymous', 'clients without user name'], ['everybody', 'everybody (pattern)']]);
+    const name = h('input', { required: true, value: page.parameters.get('username') ?? '' }), access = select(accesses), topic = h('input', { required: true, placeholder: 'home/#' });
+    const file = select(answer.files.map(each => each.path));
+    const named = field('User name', name);
+    const settle = () => { named.hidden = kind.value !== 'user'; name.required = kind.value === 'user'; topic.placeholder = kind.value === 'everybody' ? 'devices/%c/#' : 'home/#'; };
+    kind.addEventListener('change', settle);
+    settle();
+    const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
+      await api.post('files/rules', { for: kind.value, ...kind.value === 'user' ? { username: name.value } : {}, access: access.value, topic: topic.value, file: file.value });
+      tell('The rule is in force.');
+      await list();
+    }); } }, field('For', kind), named, field('Access', access), field('Topic', topic, 'wide'), answer.files.length > 1 && field('File', file), h('button', { class: 'first' }, 'Add rule'));
+    place.replaceChildren(...answer.files.filter(each => each.trouble).map(each => h('p', { class: 'bad' }, each.trouble)), form, rules.element,
+      h('p', { class: 'soft' }, 'In a pattern %u is the user name and %c the client ID. A rule that denies comes before those that allow.'));
+  }
+  page.guard(list);
+  return panel('Rules of acl_file', place);
+}
+
+export default async function rules(page) {
+  const title = h('div', { class: 'title' }, h('h1', {}, 'Rules'), h('p', {}, 'Who may publish and subscribe to what. The rules of dynamic security are on the page ', h('a', { href: '#/users' }, 'Users'), '.'));
+  if (!page.isAdmin) return [title, h('p', { class: 'empty' }, 'Only administrators see rules.')];
+  return [title, check(page, (await api.get('listeners')).data), files(page)];
+}
