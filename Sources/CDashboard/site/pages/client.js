@@ -116,7 +116,8 @@ export default function client(page) {
   }
 
   page.every(3000, load);
-  for (const part of [subscriptions, queue, inflight]) page.guard(part.reload);
+  // That there is no such client is said once.
+  for (const part of [subscriptions, queue, inflight]) page.guard(() => part.reload().catch(error => { if (error.status !== 404) throw error; }));
   page.every(10000, async () => drops.show((await api.get('drops')).data.filter(row => row.clientid === name)));
   page.listen('events', { types: 'connected,disconnected,refused,subscribed,unsubscribed,dropped,alarm' },
     Object.fromEntries(['connected', 'disconnected', 'refused', 'subscribed', 'unsubscribed', 'dropped', 'alarm'].map(kind => [kind, happened(kind)])));

@@ -20,7 +20,8 @@ const link = (where, words) => h('a', { href: `#/${where}` }, words);
 
 /// A line with ways on: to its client, and to a trace of it.
 function words(line, page) {
-  const beginning = `${clock(line.at)}  ${line.level.padEnd(11)}  ${line.message}`;
+  // The level stands before it already.
+  const beginning = `${clock(line.at)}  ${line.level.padEnd(11)}  ${line.message.replace(/^(Warning|Error): /, '')}`;
   if (line.client === undefined) return [beginning];
   return [beginning, '  ', link(api.path('clients', line.client), 'Client'), ' ', page.isAdmin && link(`trace?clientid=${encodeURIComponent(line.client)}`, 'Trace')];
 }

@@ -11,7 +11,7 @@ function check(page, listeners) {
   const inputs = {
     username: h('input', { value: given('username'), placeholder: 'none' }), clientid: h('input', { value: given('clientid'), placeholder: 'any' }), address: h('input', { value: given('address'), placeholder: 'any' }),
     action: select(['publish', 'subscribe', 'receive'], given('action')), topic: h('input', { value: given('topic'), required: true, placeholder: 'home/lamp' }),
-    listener: select(listeners.filter(row => row.protocol !== 'http_api').map(row => row.name), given('listener')),
+    listener: select(listeners.filter(row => row.protocol !== 'httpapi').map(row => row.name), given('listener')),
   };
   const answer = h('p', { class: 'answer', role: 'status' });
   const form = h('form', { class: 'row', onsubmit: event => { event.preventDefault(); page.guard(async () => {
