@@ -67,7 +67,7 @@ extension ConfigurationOption {
         .init(
             "local_username", optional: \BridgeConfiguration.local.userName, .text("TEXT"), "The user name in this broker."),
         .init(
-            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "The password in this broker."),
+            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "The password in this broker. file:PATH takes it from a file."),
         .init(
             "keepalive_interval", \BridgeConfiguration.keepAliveSeconds, .integer(atLeast: 5...65535), "The keep alive in seconds."),
         .init(
@@ -149,7 +149,7 @@ extension ConfigurationOption {
             "The identity of the pre-shared key."),
         .init(
             "bridge_psk", optional: \BridgeConfiguration.tls.preSharedKey, .hexadecimal("HEX"),
-            "The pre-shared key. With bridge_identity it enables TLS."),
+            "The pre-shared key. With bridge_identity it enables TLS. file:PATH takes it from a file."),
     ]
 
     private static let address = ConfigurationOption(
@@ -196,5 +196,5 @@ extension ConfigurationOption {
 
     private static let remotePassword = ConfigurationOption(
         "remote_password", optional: \BridgeConfiguration.remote.password, .text("TEXT"),
-        "The password at the remote broker.")
+        "The password at the remote broker. file:PATH takes it from a file.")
 }

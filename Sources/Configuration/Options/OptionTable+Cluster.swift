@@ -47,10 +47,10 @@ extension ConfigurationOption {
             reload: true),
         .init(
             "martlet_cluster_password", optional: \BrokerConfiguration.cluster.password, .text("TEXT"),
-            "The password of martlet_cluster_user.", reload: true),
+            "The password of martlet_cluster_user. file:PATH takes it from a file.", reload: true),
         .init(
             "martlet_cluster_token", optional: \BrokerConfiguration.cluster.token, .text("TEXT"),
-            "A token, instead of a user name.",
+            "A token, instead of a user name. file:PATH takes it from a file.",
             reload: true),
         .init(
             "martlet_cluster_nkey_file", optional: \BrokerConfiguration.cluster.keyFile, .text("PATH"),

@@ -53,11 +53,15 @@ public struct BridgeSection: Sendable, Equatable {
                 throw BridgeSectionRefusal("\(option): the value is longer than \(Limits.valueBytesMax) bytes.")
             }
             if let complaint = LineReader.complaint(about: value) { throw BridgeSectionRefusal("\(option): \(complaint)") }
+            // Who may make bridges could have any file of the broker's sent to a machine of theirs.
+            if ConfigurationOption.isSecret(row.identity), value.trimmed.hasPrefix(SecretFiles.prefix) {
+                throw BridgeSectionRefusal("\(option): \(SecretFiles.prefix)PATH is for configuration files; give the text itself.")
+            }
             guard !value.trimmed.isEmpty else {
                 throw BridgeSectionRefusal("Empty \(option) value in configuration; expected \(option) \(row.shape).")
             }
         }
-        let line = Line(name: row.identity, values: values.map(\.trimmed), isSecret: Self.isSecret(row.identity))
+        let line = Line(name: row.identity, values: values.map(\.trimmed), isSecret: ConfigurationOption.isSecret(row.identity))
         let next = kept.firstIndex { kept in Self.options.firstIndex { $0.name == kept.name } ?? 0 > place } ?? kept.count
         lines = Array(kept[..<next]) + [line] + Array(kept[next...])
     }
@@ -78,9 +82,6 @@ public struct BridgeSection: Sendable, Equatable {
     public static let options = ConfigurationOption.all.filter {
         $0.section == .bridge && $0.canonicalName == nil && $0.name != "connection"
     }
-
-    /// Whether an option's value is nobody's business.
-    public static func isSecret(_ option: String) -> Bool { option.hasSuffix("password") || option == "bridge_psk" }
 }
 
 /// Why a `connection` section cannot be so: a sentence.

@@ -6,6 +6,7 @@ extension ConfigurationReading {
         applyEnvironment()
         distributePlugins()
         warnOfIdleValues()
+        readFirstUser()
         resolveListeners(ports: ports)
         OpeningCheck(lines: places.lines, listeners: listeners).run(log: &log)
         for (bridge, position) in zip(configuration.bridges, bridgePositions) {
@@ -56,12 +57,21 @@ extension ConfigurationReading {
         configuration.persistence.location = location
     }
 
+    private mutating func readFirstUser() {
+        do throws(FirstUserRefusal) {
+            firstUser = try FirstUser(environment: environment, files: files)
+        } catch {
+            log.add(error.diagnostic)
+        }
+        if let firstUser { configuration.note(firstUser) }
+    }
+
     // MARK: Listeners
 
     private mutating func resolveListeners(ports: [UInt16]) {
         let isLocal =
             defaultPort == nil && defaultHost == nil && listeners.dropFirst().allSatisfy(\.configuration.isLocalAdministration)
-        if !wasGiven("allow_anonymous") { configuration.security.allowsAnonymous = isLocal }
+        if !wasGiven("allow_anonymous") { configuration.security.allowsAnonymous = isLocal && firstUser == nil }
         if isLocal { resolveLoopback(ports: ports) } else { resolveDefaultListener(ports: ports) }
         for index in listeners.indices where index > 0 {
             // A listener whose line is wrong was reported.
@@ -77,7 +87,7 @@ extension ConfigurationReading {
                 "without a line \"listener PORT\" only this machine can connect; mosquitto may open port 1883 to the network for such an option.",
                 at: defaultListenerPosition)
         }
-        listeners[0].configuration.security.allowsAnonymous = true
+        listeners[0].configuration.security.allowsAnonymous = firstUser == nil
         add(0)
         guard let listener = configuration.listeners.popLast() else { return }
         configuration.listeners = BrokerConfiguration.loopbackListeners(ports: ports, security: listener.security).map {
@@ -120,6 +130,9 @@ extension ConfigurationReading {
         if !hasListenerSecurity { draft.configuration.security = configuration.security }
         for plugin in draft.plugins { draft.configuration.security.add(plugin) }
         if let isAllowed = draft.allowsAnonymous { draft.configuration.security.allowsAnonymous = isAllowed }
+        if let firstUser {
+            draft.configuration.security.add(firstUser, isOpened: draft.allowsAnonymous != nil || hasListenerSecurity)
+        }
         if let prefix = draft.assignedIdentifierPrefix { draft.configuration.security.assignedIdentifierPrefix = prefix }
         draft.configuration.durability = draft.durability ?? configuration.persistence.durability
         draft.configuration.isDispensable = draft.configuration.isAdministrationSocket

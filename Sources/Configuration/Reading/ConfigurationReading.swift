@@ -19,6 +19,8 @@ struct ConfigurationReading: Sendable {
 
     /// Security options go to the listener in whose section they stand.
     var hasListenerSecurity = false
+    /// The one that the environment gives the broker.
+    var firstUser: FirstUser?
     /// `port` and `bind_address`.
     var defaultPort: UInt16?
     var defaultHost: String?
@@ -98,6 +100,8 @@ struct ConfigurationReading: Sendable {
         var line = line
         if case .structure(let structural) = option.action { value = text(value, structural.extent, line) }
         line.value = value
+        // Places keep the name of the file: they are shown.
+        guard let value = secret(value, option, line) else { return }
         switch option.action {
         case .global(let setter):
             set(option, setter, value, line, scope: .broker, in: \.configuration)
@@ -154,6 +158,25 @@ struct ConfigurationReading: Sendable {
         }
         for warning in notation.warnings { log.warning(warning, at: line.position, option: line.name) }
         return notation.value
+    }
+
+    /// The value, or of a secret that stands in a file of its own what is there; nil if the file is reported instead.
+    private mutating func secret(_ value: String, _ option: ConfigurationOption, _ line: ConfigurationLine) -> String? {
+        switch option.action {
+        case .structure, .ignore: return value
+        default: break
+        }
+        guard ConfigurationOption.isSecret(option.name) else { return value }
+        do throws(SecretFiles.Refusal) {
+            let secrets = SecretFiles(files: files)
+            if let path = SecretFiles.path(in: value) {
+                configuration.general.secretFiles.append(SecretFile(option: line.name, path: path))
+            }
+            return try secrets.secret(of: value)
+        } catch {
+            log.error(error.message, at: line.position, option: line.name)
+            return nil
+        }
     }
 
     /// Stores `value` in the property at `path`, or reports why not.

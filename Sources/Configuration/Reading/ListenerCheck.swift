@@ -107,7 +107,8 @@ struct ListenerCheck {
     private func checkSecurity(_ log: inout DiagnosticLog) {
         let security = draft.configuration.security
         let knowsUsers =
-            security.allowsAnonymous || security.passwordFile != nil || security.preSharedKeyFile != nil
+            security.allowsAnonymous || security.passwordFile != nil || security.firstUser != nil
+            || security.preSharedKeyFile != nil
             || draft.configuration.tls.userNameSource != .none
             || security.plugins.contains { $0.plugin == .dynamicSecurity || $0.plugin == .passwordFile }
         if !knowsUsers && draft.configuration.application != .httpAPI {

@@ -25,6 +25,9 @@ public struct GeneralConfiguration: Sendable, Equatable {
     /// `packet_buffer_size`: how many bytes the header of a WebSocket's HTTP request may have.
     public var webSocketHeaderBytesMax = 4096
 
+    /// The files that secrets were read from.
+    public var secretFiles: [SecretFile] = []
+
     public init() {}
 }
 

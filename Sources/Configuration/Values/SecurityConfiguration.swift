@@ -24,6 +24,9 @@ public struct SecurityConfiguration: Sendable, Equatable {
     /// `martlet_acl_check_subscribe`: a SUBSCRIBE to what the client may never read is refused, not only the deliveries.
     public var checksAccessOnSubscribe = false
 
+    /// `MARTLET_USER` of the environment, who logs in besides those of `passwordFile`.
+    public var firstUser: FirstUser?
+
     public init() {}
 }
 

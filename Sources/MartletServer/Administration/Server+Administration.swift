@@ -150,7 +150,7 @@ extension Server {
             for line in lines {
                 options.append(
                     .init(
-                        name: line.name, value: Self.isSecret(line.name) ? "***" : line.value, isDefault: false,
+                        name: line.name, value: ConfigurationOption.isSecret(line.name) ? "***" : line.value, isDefault: false,
                         listener: places.listener(of: line).map {
                             ListenerName.of(configuration.listeners[listenersOfFiles[$0]].endpoint)
                         },
@@ -163,11 +163,5 @@ extension Server {
                     reloads: option.isReloadable))
         }
         return ConfigurationReport(file: places.file, digest: digest, options: options)
-    }
-
-    /// Whether what an option says is for nobody's eyes.
-    private static func isSecret(_ name: String) -> Bool {
-        name == "bridge_psk" || name == "martlet_cluster_token" || (name.holds("password") && !name.hasSuffix("_file"))
-            || name.holds("secret")
     }
 }

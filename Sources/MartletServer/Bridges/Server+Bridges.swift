@@ -123,7 +123,7 @@ extension Server {
 
     private static func option(_ name: String, _ values: [String]) -> AdministeredBridge.Option {
         AdministeredBridge.Option(
-            name: name, values: BridgeSection.isSecret(name) ? values.map { _ in "***" } : values,
+            name: name, values: ConfigurationOption.isSecret(name) ? values.map { _ in "***" } : values,
             isRepeatable: ConfigurationOption.named(name)?.isRepeatable ?? false)
     }
 }

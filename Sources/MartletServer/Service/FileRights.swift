@@ -68,6 +68,7 @@ struct FileRights {
                 ("crlfile", tls.revocationListFile), ("dhparamfile", tls.diffieHellmanParametersFile),
             ])
         }
+        add(configuration.general.secretFiles.map { ($0.option, $0.path) })
         let cluster = configuration.cluster
         if cluster.isEnabled {
             add([
