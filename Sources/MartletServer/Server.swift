@@ -147,6 +147,12 @@ public final class Server: @unchecked Sendable {
         open = try OpenListeners(configuration, loops: loopCount, keyLogFile: keyLogFile, log: log)
         addresses = open.addresses
         for line in Self.localOnlyLines(configuration, file) { log.write(.notice, line) }
+        if let user = configuration.security.firstUser {
+            log.write(
+                .notice,
+                "MARTLET_USER: \(user.name) logs in with the password of the environment; who has no login is refused on listeners without "
+                    + "listener_allow_anonymous true.")
+        }
         greeting = Greeting(
             open.sockets[0].map { ($0.listener.boundAddress, configuration.listeners[$0.policy]) }, loopCount: loopCount)
         for (keys, security) in zip(open.keys, tables.listeners) { keys.exchange(security.preSharedKeys) }

@@ -31,7 +31,15 @@ struct ConfigurationSource: Sendable {
         if let path {
             result = ConfigurationReader(files: DiskFiles(), environment: Self.environment).read(path: path, ports: ports)
         }
-        if path == nil { result.configuration.addLocalAdministration() }
+        if path == nil {
+            result.configuration.addLocalAdministration()
+            do throws(FirstUserRefusal) {
+                let user = try FirstUser(environment: Self.environment, files: DiskFiles())
+                if let user { result.configuration.add(user) }
+            } catch {
+                result.diagnostics.append(error.diagnostic)
+            }
+        }
         let socket = ownSocket.withLock { known in
             known =
                 known

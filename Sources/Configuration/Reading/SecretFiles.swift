@@ -1,3 +1,5 @@
+import Platform
+
 /// Reads secrets that stand in files of their own: `remote_password file:/run/secrets/site`.
 ///
 /// So a configuration file can be shown, copied and kept under version control, and containers and systemd can hand out what is secret.
@@ -55,8 +57,8 @@ struct SecretFiles: Sendable {
 extension ConfigurationOption {
     /// Whether what an option says is for nobody's eyes: it is masked wherever the configuration is shown, and may stand in a file of its own.
     public static func isSecret(_ name: String) -> Bool {
-        ["bridge_psk", "martlet_cluster_token"].contains(name) || (name.contains("password") && !name.hasSuffix("_file"))
-            || name.contains("secret")
+        ["bridge_psk", "martlet_cluster_token"].contains(name) || (name.holds("password") && !name.hasSuffix("_file"))
+            || name.holds("secret")
     }
 }
 

@@ -74,11 +74,13 @@ struct SecurityTables: Sendable {
 
         mutating func security(of configuration: SecurityConfiguration) -> ListenerSecurity {
             var security = ListenerSecurity()
-            security.authenticator = once("password_file", configuration.passwordFile, \.passwords) {
+            let users = once("password_file", configuration.passwordFile, \.passwords) {
                 [workers] path throws(SecurityFileError) in
-                let users = try PasswordFile(path: path)
+                var users = try PasswordFile(path: path)
+                if let user = configuration.firstUser { users = try users.adding(user) }
                 return (PasswordAuthenticator(users: users, workers: workers), users.warnings)
             }
+            security.authenticator = users ?? firstUser(of: configuration)
             let method = once("martlet_scram_file", configuration.scramFile, \.methods) { path throws(SecurityFileError) in
                 let users = try ScramFile(path: path)
                 return (ScramSHA256(users: users, makeNonce: SecurityTables.nonce), users.warnings)
@@ -102,6 +104,14 @@ struct SecurityTables: Sendable {
                 security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
             }
             return security
+        }
+
+        /// Of a listener without a file of users: the environment's user alone, made once.
+        private mutating func firstUser(of configuration: SecurityConfiguration) -> PasswordAuthenticator? {
+            guard configuration.passwordFile == nil, let user = configuration.firstUser else { return nil }
+            return once("MARTLET_USER", "", \.passwords) { [workers] _ throws(SecurityFileError) in
+                (PasswordAuthenticator(users: try PasswordFile().adding(user), workers: workers), [])
+            }
         }
 
         /// What is made of a file, which is read for the first listener that names it.
@@ -146,5 +156,15 @@ extension ListenerPolicy {
         versions = [.v5]
         // No session of a device is taken over from a page.
         clientIdentifierPrefix = "dashboard-"
+    }
+}
+
+extension PasswordFile {
+    /// The same with the user that the environment names.
+    fileprivate func adding(_ user: FirstUser) throws(SecurityFileError) -> PasswordFile {
+        guard let users = adding(user.name, password: Array(user.password.utf8)) else {
+            throw SecurityFileError(file: "", message: "there is not memory enough to hash the password of MARTLET_USER.")
+        }
+        return users
     }
 }

@@ -19,7 +19,7 @@ extension AdministrationSettings {
             var settings = Listener()
             settings.parts = listener.httpOffers.reduce(into: Parts()) { $0.insert(Parts($1)) }
             settings.isLoopback = listener.isForThisMachine
-            settings.anonymousRole = isUnconfigured && settings.isLoopback ? .viewer : nil
+            settings.anonymousRole = isUnconfigured && settings.isLoopback && listener.security.allowsAnonymous ? .viewer : nil
             listeners[index] = settings
         }
     }

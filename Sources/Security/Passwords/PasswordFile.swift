@@ -65,6 +65,30 @@ public struct PasswordFile: Sendable {
         impossible = Self.commonRecipe(of: hashes.values).impossibleHash()
     }
 
+    /// No file: without users.
+    public init() {
+        (warnings, hashes) = ([], [:])
+        impossible = PasswordRecipe.argon2id(.standard).impossibleHash()
+    }
+
+    /// The same with one user more, whose password is known; the entry of the file counts where it has one of this name. nil when there is
+    /// no memory to hash the password, or MQTT has no such name. Milliseconds of work.
+    public func adding(_ name: String, password: [UInt8]) -> PasswordFile? {
+        guard let user = EncodedString(name) else { return nil }
+        guard hashes[user] == nil else { return self }
+        guard let hash = PasswordRecipe.argon2id(.standard).hash(of: password, salt: Self.salt) else { return nil }
+        return PasswordFile(adding: user, hash, to: self)
+    }
+
+    private init(adding user: EncodedString, _ hash: PasswordHash, to file: PasswordFile) {
+        warnings = file.warnings
+        hashes = file.hashes.merging([user: hash]) { kept, _ in kept }
+        impossible = Self.commonRecipe(of: hashes.values).impossibleHash()
+    }
+
+    /// One salt as long as the process runs, so that the same password is the same entry at each reload: its user stays.
+    private static let salt = Salt.make(count: 64)
+
     public var count: Int { hashes.count }
 
     /// Whether a user is in both files, with the same hash.

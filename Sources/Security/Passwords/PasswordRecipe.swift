@@ -23,6 +23,12 @@ enum PasswordRecipe: Sendable, Hashable {
         }
     }
 
+    /// A hash with Argon2id and this salt; nil for the other kinds, and when there is no memory for it.
+    func hash(of password: [UInt8], salt: [UInt8]) -> PasswordHash? {
+        guard case .argon2id(let cost) = self else { return nil }
+        return Argon2.hash(password: password, salt: salt, cost: cost, count: 64).map { .argon2id(cost, salt: salt, digest: $0) }
+    }
+
     /// A hash that costs as much to check as a real one and that no password has: its digest is chance.
     func impossibleHash() -> PasswordHash {
         let salt = Salt.make(count: Self.saltCount)

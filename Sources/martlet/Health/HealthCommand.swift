@@ -13,7 +13,8 @@ struct HealthCommand: ParsableCommand {
         discussion: """
             Without options it asks port 1883 of this machine; with -c the listener of the configuration that is the easiest to ask. A broker \
             that answers and refuses this login is alive, and that is what it prints. Where anonymous clients are refused, give it a \
-            user of its own, or each question is a failed login in the broker's log.
+            user of its own, or each question is a failed login in the broker's log. With -c it takes the login of MARTLET_USER, where the \
+            environment has one.
             """)
 
     @Option(
@@ -144,6 +145,10 @@ struct HealthCommand: ParsableCommand {
                 throw end("--user takes at most 65535 bytes and no null character.")
             }
             packet.userName = name
+        } else if configFile != nil, let user = try? FirstUser(environment: ConfigurationSource.environment, files: DiskFiles()) {
+            // In a container the broker's own user is at hand.
+            packet.userName = EncodedString(user.name)
+            packet.password = Array(user.password.utf8)
         }
         if let passwordFile {
             do throws(WholeFile.Failure) {
