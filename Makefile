@@ -64,6 +64,11 @@ build-packed: linked :=
 build-packed: tools-build
 	swift build $(release) $(arrows) --scratch-path $(packed) --product martlet
 
+.PHONY: image
+image: build ## Pack the container image, without a container engine, as an OCI image archive in .build/packages
+	@.ci/install package
+	docker/image
+
 .PHONY: test
 test: tools-test ## Run every check: lint, arrows, unit tests, integration tests, examples
 	@$(MAKE) --no-print-directory lint unit

@@ -11,8 +11,9 @@ from packages.machine import LOOPBACK_UP
 
 
 class Container:
-    def __init__(self, image: Image, directory: Path, *, user: str | None = None, secrets: dict[str, str] | None = None):
+    def __init__(self, image: Image, directory: Path, *, user: str | None = None, secrets: dict[str, str] | None = None, environment: dict[str, str] | None = None):
         self.image = image
+        self.environment = [*image.environment, *(f"{name}={value}" for name, value in (environment or {}).items())]
         self.user = user or image.user
         self.place = directory / "container"
         (volume,) = image.volumes
@@ -45,7 +46,7 @@ class Container:
     def command(self, arguments: list[str]) -> list[str]:
         """What runs a command in it as its user, who has no rights beyond his own and can get none."""
         user, _, group = self.user.partition(":")
-        environment = ["env", "-i", *self.image.environment]
+        environment = ["env", "-i", *self.environment]
         program = f"/usr/bin/{arguments[0]}" if "/" not in arguments[0] else arguments[0]
         chroot = [sys.executable, "-c", CHROOT, f"{self.place}/tree", self.image.working_directory, user, group or "0", program, *arguments[1:]]
         return ["nsenter", *self.namespaces, "--", *environment, *chroot]
