@@ -27,6 +27,9 @@ public final class Administration {
     var systemMaxima = SystemMaxima()
     var requestCounts = RequestCounts()
     var longCursors = LongCursors()
+    var alarms = AlarmBoard()
+    /// Whether the broker has been told how many alarms of each kind there are.
+    var hasToldAlarms = false
     /// What the shards' clock lacked of the milliseconds since 1970 at the start: for places in lists of several nodes, which must not move when
     /// the clock is set.
     let placeOffset: UInt64

@@ -33,6 +33,9 @@ static const unsigned char file_pages_access_js[] = {
 static const unsigned char file_pages_audit_js[] = {
 #embed "site/pages/audit.js"
 };
+static const unsigned char file_pages_alarms_js[] = {
+#embed "site/pages/alarms.js"
+};
 static const unsigned char file_pages_bans_js[] = {
 #embed "site/pages/bans.js"
 };
@@ -101,6 +104,7 @@ static const struct martlet_dashboard_file files[] = {
     FILE_OF("mqtt.js", file_mqtt_js),
     FILE_OF("pages/access.js", file_pages_access_js),
     FILE_OF("pages/audit.js", file_pages_audit_js),
+    FILE_OF("pages/alarms.js", file_pages_alarms_js),
     FILE_OF("pages/bans.js", file_pages_bans_js),
     FILE_OF("pages/bridges.js", file_pages_bridges_js),
     FILE_OF("pages/client.js", file_pages_client_js),

@@ -8,6 +8,9 @@ public enum ResourceLimits {
     /// The bytes that are free on the file system of a path for this process; nil where the kernel does not tell.
     public static func freeBytes(at path: String) -> UInt64? { try? SystemCall.freeBytes(path) }
 
+    /// The same, and how many bytes the file system has in all.
+    public static func diskBytes(at path: String) -> (free: UInt64, total: UInt64)? { try? SystemCall.diskBytes(path) }
+
     /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as it was.
     @discardableResult
     public static func raiseFileDescriptors() -> Int {

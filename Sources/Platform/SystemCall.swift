@@ -125,10 +125,14 @@ extension SystemCall {
     }
 
     /// The bytes that an unprivileged process may still write to the file system of a path.
-    static func freeBytes(_ path: String) throws(SystemError) -> UInt64 {
+    static func freeBytes(_ path: String) throws(SystemError) -> UInt64 { try diskBytes(path).free }
+
+    /// The same, and how many it has in all.
+    static func diskBytes(_ path: String) throws(SystemError) -> (free: UInt64, total: UInt64) {
         var figures = statvfs()
         try value("statvfs") { statvfs(path, &figures) }
-        return UInt64(figures.f_bavail) &* UInt64(figures.f_frsize)
+        let size = UInt64(figures.f_frsize)
+        return (UInt64(figures.f_bavail) &* size, UInt64(figures.f_blocks) &* size)
     }
 
     static func setDescriptorLimit(_ limit: rlimit) throws(SystemError) {

@@ -220,6 +220,15 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
         return HTTPResponse(.switchingProtocols, body: .upgraded(output) { _ in })
     }
 
+    /// The lines of the log about alarms, and how many of each kind there are.
+    private(set) var alarmLines: [String] = []
+    private(set) var alarmCounts: [AlarmKind: Int] = [:]
+
+    func tell(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
+        alarmLines += changes.map(\.text)
+        alarmCounts = Dictionary(uniqueKeysWithValues: counts.map { ($0.kind, $0.count) })
+    }
+
     func audit(_ line: String) { auditLines.append(line) }
 
     func writeTokens(_ text: String) -> Bool {

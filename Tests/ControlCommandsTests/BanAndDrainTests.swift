@@ -3,7 +3,7 @@ import Testing
 
 @testable import ControlCommands
 
-/// Who is kept out, and who is sent away.
+/// Who is kept out, who is sent away, and what is wrong.
 @Suite struct BanAndDrainTests {
     @Test func `bans are made and lifted by what they are for, and listed`() throws {
         let page = Page()
@@ -20,6 +20,25 @@ import Testing
         #expect(page.lines[0] == "The network 10.0.0.0/8 is not banned any more.")
         #expect(page.lines[1] == "The client a\" is banned for ever.")
         #expect(page.lines[3].hasPrefix("client  a\"   2026-11-23 10:00:00  for ever"))
+    }
+
+    @Test func `alarms are listed as they are asked for, and acknowledged`() throws {
+        let page = Page()
+        let alarm =
+            #"{"number":3,"name":"bridge_down","of":"site","severity":"warning","message":"The bridge is not connected: no answer.","#
+            + #""raised_at":"2026-11-23T10:00:00.000Z","cleared_at":null,"acknowledged_at":null,"acknowledged_by":"#
+        let list = "{\"data\":[\(alarm)null}],\"active\":1,\"meta\":{\"cursor\":null,\"count\":1,\"as_of\":\"x\"}}"
+        let service = RecordedService([
+            "GET /alarms?state=active&limit=50": list, "POST /alarms/3/acknowledge": alarm + #""ann"}"#,
+            "GET /alarms?state=cleared&limit=1000": #"{"data":[],"active":0,"meta":{"cursor":null,"count":0,"as_of":"x"}}"#,
+        ])
+        let control = Control(service, page.output(width: 200))
+        try control.alarms("active", count: 50)
+        try control.acknowledgeAlarm(3)
+        try control.alarms("cleared", count: nil)
+        #expect(page.lines[1].contains("3  warning   bridge_down  site  2026-11-23 10:00:00  –"))
+        #expect(page.lines[2] == "Alarm 3 (bridge_down) is acknowledged by ann.")
+        #expect(page.lines[3] == "There were no alarms.")
     }
 
     private static let drained = #"{"state":"drained","connections_left":0}"#

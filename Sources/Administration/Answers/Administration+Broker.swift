@@ -19,6 +19,7 @@ extension Administration {
             object.set("cluster", orNull: broker.condition.cluster.map { Self.clusterInShort($0) })
             object.set("live", Self.isAllWell(liveness()))
             object.set("ready", Self.isAllWell(readiness()))
+            object.set("alarms", alarms.raised.count)
             object.set(
                 "loops",
                 shards.enumerated().map { index, shard in

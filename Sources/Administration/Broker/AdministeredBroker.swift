@@ -118,6 +118,13 @@ public protocol AdministeredBroker: AnyObject {
     /// Asks all other nodes of the cluster the same; called when all have answered, or had their time.
     func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void)
 
+    /// Alarms are raised or cleared.
+    ///
+    /// - Parameters:
+    ///   - changes: for the log.
+    ///   - counts: how many of each kind are raised now, for `$SYS`.
+    func tell(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)])
+
     /// Which lines are logged; a reload sets it anew.
     var logTopics: LogTopics { get set }
     /// The last lines of the log, oldest first, at most so many.

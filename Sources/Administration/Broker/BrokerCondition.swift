@@ -22,6 +22,8 @@ public struct BrokerCondition: Sendable {
     public var isStopping = false
     /// Nil without a store.
     public var store: Store?
+    /// Where the store is; nil without a store, or if nobody knows.
+    public var storeDisk: Disk?
     public var residentBytes: UInt64 = 0
     /// User and system time of the process, in seconds.
     public var processorSeconds = 0.0
@@ -39,6 +41,14 @@ public struct BrokerCondition: Sendable {
         /// Nothing new is promised until there is room.
         case full
         case failed
+    }
+
+    /// Room for files.
+    public struct Disk: Sendable {
+        public var freeBytes: UInt64
+        public var totalBytes: UInt64
+
+        public init(freeBytes: UInt64, totalBytes: UInt64) { (self.freeBytes, self.totalBytes) = (freeBytes, totalBytes) }
     }
 
     public init() {}

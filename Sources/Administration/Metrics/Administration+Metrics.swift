@@ -39,6 +39,7 @@ extension Administration {
         Self.write(topics, to: &text)
         writeTimes(shards, sum, to: &text)
         writeBridges(to: &text)
+        writeAlarms(to: &text)
         if let cluster = broker.condition.cluster { Self.write(cluster, to: &text) }
         writeRequests(to: &text)
         return text.whole

@@ -6,7 +6,7 @@ extension Route {
     private static let api = "/api/martlet/v1"
 
     static let table: [Route] =
-        health + broker + bridges + clients + topics + topicMetrics + configuration + streams + traces + files + access
+        health + broker + alarms + bridges + clients + topics + topicMetrics + configuration + streams + traces + files + access
 
     private static let health: [Route] = [
         Route(
@@ -137,6 +137,13 @@ extension Route {
         Route(.get, api + "/log/types", "getLogTypes", .viewer, Administration.getLogTypes),
         Route(
             .put, api + "/log/types", "setLogTypes", .admin, takesBody: true, Administration.setLogTypes),
+    ]
+
+    private static let alarms: [Route] = [
+        Route(
+            .get, api + "/alarms", "listAlarms", .viewer,
+            parameters: [RouteParameter("state", .choice(["active", "cleared", "all"])), .limit], Administration.listAlarms),
+        Route(.post, api + "/alarms/{number}/acknowledge", "acknowledgeAlarm", .admin, Administration.acknowledgeAlarm),
     ]
 
     private static let bans: [Route] = [

@@ -24,6 +24,7 @@ extension Administration {
             statistics: statistics, residentBytes: condition.residentBytes, processorSeconds: condition.processorSeconds,
             milliseconds: now.milliseconds)
         history.add(sample.values(since: lastSample), second: now.wallMilliseconds / 1000)
+        watchAlarms(statistics, since: lastSample?.statistics, now)
         lastSample = sample
         systemMaxima.note(statistics)
         tellStatistics(now)

@@ -8,6 +8,7 @@ extension BrokerShard {
         current.connections = connections.count
         current.outputBytes = connections.all.reduce(0) { $0 + ($1.isBlocked ? $1.output.pendingBytes : 0) }
         current.clientsTotal = sessions.count
+        current.slowClients = slowClientCount
         current.retainedMessages = retained.count
         current.storedMessages = ledger.count
         current.storedBytes = ledger.byteCount

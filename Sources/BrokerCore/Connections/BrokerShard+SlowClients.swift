@@ -49,6 +49,11 @@ extension BrokerShard {
         return !suspects.isEmpty
     }
 
+    /// How many are slow, of those that are looked at next.
+    var slowClientCount: Int {
+        suspects.prefix(Limits.suspectsPerSweep).count { connections.find($0)?.isSlow ?? false }
+    }
+
     private func foundSlow(_ connection: Connection, _ session: Session, _ lag: UInt64, _ policy: SlowClientPolicy) {
         connection.isSlow = true
         tellSlow(session, lagMilliseconds: lag)

@@ -36,6 +36,8 @@ public struct ShardStatistics: Sendable, Equatable {
     public var clientsTotal = 0
     public var subscriptions = 0
     public var sharedSubscriptions = 0
+    /// Clients that do not take what they are sent, as `BrokerSettings.slowClients` has it.
+    public var slowClients = 0
     public var retainedMessages = 0
     public var storedMessages = 0
     public var storedBytes = 0
@@ -93,6 +95,7 @@ public struct ShardStatistics: Sendable, Equatable {
         clientsTotal += other.clientsTotal
         subscriptions += other.subscriptions
         sharedSubscriptions += other.sharedSubscriptions
+        slowClients += other.slowClients
         retainedMessages += other.retainedMessages
         storedMessages += other.storedMessages
         storedBytes += other.storedBytes

@@ -5,7 +5,7 @@ import { seconds } from './format.js';
 // In four groups: what happens, why, who may, and what the broker is made of. Each: what the address has, the title, the file.
 const groups = [
   ['Monitor', [['', 'Overview', 'overview'], ['clients', 'Clients', 'clients'], ['topics', 'Topics', 'topics'], ['retained', 'Retained', 'retained']]],
-  ['Diagnose', [['trouble', 'Diagnostics', 'trouble'], ['log', 'Log', 'log'], ['trace', 'Trace', 'trace'], ['publish', 'Publish and watch', 'publish']]],
+  ['Diagnose', [['alarms', 'Alarms', 'alarms'], ['trouble', 'Diagnostics', 'trouble'], ['log', 'Log', 'log'], ['trace', 'Trace', 'trace'], ['publish', 'Publish and watch', 'publish']]],
   ['Access', [['users', 'Users', 'users'], ['rules', 'Rules', 'rules'], ['bans', 'Bans', 'bans'], ['access', 'API tokens', 'access'], ['audit', 'Audit', 'audit']]],
   ['System', [['listeners', 'Listeners', 'listeners'], ['cluster', 'Cluster', 'cluster'], ['bridges', 'Bridges', 'bridges'], ['configuration', 'Configuration', 'configuration']]],
 ];
@@ -150,11 +150,18 @@ function showCluster(isThere) { menu.querySelector('[data-name=cluster]').hidden
 /// Whether the menu goes on to the right, where it is a row.
 function tellMore() { menu.parentElement.classList.toggle('more', menu.scrollLeft + menu.clientWidth < menu.scrollWidth - 4); }
 
+/// How many alarms are active, beside their page's name.
+function showAlarms(count) {
+  const link = document.querySelector('#pages [data-name=alarms]');
+  link?.replaceChildren('Alarms', ...count ? [' ', h('span', { class: 'badge', title: `${count} active` }, count)] : []);
+}
+
 async function tellHealth() {
   const health = document.getElementById('health');
   try {
     const broker = await api.get('broker');
     showCluster(broker.cluster !== null);
+    showAlarms(broker.alarms);
     document.getElementById('node').textContent = `${broker.node} · ${broker.version} · up ${seconds(broker.uptime_s)}`;
     health.className = `health ${broker.ready ? 'good' : 'bad'}`;
     health.textContent = broker.ready ? '● ready' : broker.drain ? `▲ ${broker.drain.state}${broker.drain.state === 'draining' ? `, ${broker.drain.connections_left} left` : ''}` : broker.live ? '▲ not ready' : '▲ not live';

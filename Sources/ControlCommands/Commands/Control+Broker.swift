@@ -17,6 +17,7 @@ extension Control {
         var facts = FactList()
         facts.add("Broker", "Martlet \(broker["version"].cell) on \(broker["node"].cell)")
         facts.add("State", Self.state(broker))
+        facts.add("Alarms", broker["alarms"].integer.flatMap { $0 == 0 ? nil : "\($0) active: martlet ctl alarms" })
         facts.add("Cluster", Self.cluster(broker["cluster"]))
         facts.add("Up", broker["uptime_s"].integer.map { Figures.duration(seconds: $0) })
         facts.add("Configuration", broker["config"]["file"].string)

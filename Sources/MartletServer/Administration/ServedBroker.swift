@@ -14,6 +14,8 @@ final class ServedBroker: AdministeredBroker {
     unowned let server: Server
     private let desk: BrokerDesk
     let login: HTTPLogin
+    /// The topics below `$SYS/broker/alarms`, and what they say.
+    private var toldAlarms: [String: String] = [:]
     let facts: BrokerFacts
     /// Told of what happens to clients, while it is watched.
     var tell: ((PresenceEvent) -> Void)?
@@ -88,6 +90,12 @@ final class ServedBroker: AdministeredBroker {
         condition.isListening = drain == nil
         condition.isStopping = server.isStopping
         condition.store = server.keeper == nil ? nil : server.storeTrouble
+        condition.storeDisk =
+            server.keeper == nil
+            ? nil
+            : ResourceLimits.diskBytes(at: server.configuration.persistence.location ?? ".").map {
+                .init(freeBytes: $0.free, totalBytes: $0.total)
+            }
         condition.residentBytes = ProcessFigures.residentBytes()
         condition.processorSeconds = ProcessFigures.processorSeconds()
         condition.heapBytesMax = server.configuration.limits.memoryBytesMax.map { UInt64($0) }
@@ -225,6 +233,20 @@ final class ServedBroker: AdministeredBroker {
 
     func liftBan(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool {
         server.bans?.lift(target, by: who, done) ?? false
+    }
+
+    // MARK: Alarms
+
+    func tell(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
+        for change in changes {
+            server.log.write(change.isRaised ? .warning : .notice, (change.isRaised ? "Warning: " : "") + change.text)
+        }
+        var values = counts.map { ("$SYS/broker/alarms/\($0.kind.rawValue)", String($0.count)) }
+        values.append(("$SYS/broker/alarms/count", String(counts.reduce(0) { $0 + $1.count })))
+        for (topic, value) in values where toldAlarms[topic] != value {
+            toldAlarms[topic] = value
+            server.loops.first?.mailbox.post(.systemTopic(topic: topic, value: value))
+        }
     }
 
     // MARK: The log

@@ -12,6 +12,8 @@ enum LoopLetter: Sendable {
     case page(any ByteChannel, ConnectionInfo)
     /// A line of the log to publish.
     case logLine(topic: String, text: String)
+    /// A value below `$SYS`, for as long as `sys_interval` lets them be published.
+    case systemTopic(topic: String, value: String)
     /// A login is decided.
     case decided(LoginDesk.Decision)
     /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing more. Before the settings

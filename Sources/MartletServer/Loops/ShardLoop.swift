@@ -156,6 +156,8 @@ final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
             case .page(let channel, let info): open(channel, info)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
+            case .systemTopic(let topic, let value):
+                if shard.settings.systemIntervalSeconds > 0 { shard.publishSystemTopic(topic, value) }
             case .decided(let decision): decided(decision, now: now)
             case .listeners(let layers, let door, let closed):
                 (self.layers, self.door) = (layers, door)

@@ -22,7 +22,8 @@ struct ControlCommand: ParsableCommand {
             that is not allowed, 4 when there is no such client, bridge, token, topic or trace, and 64 for wrong arguments. Times are UTC.
             """,
         subcommands: [
-            ControlStatusCommand.self, ControlDashboardCommand.self, ControlClusterCommand.self, ControlHealthCommand.self,
+            ControlStatusCommand.self, ControlDashboardCommand.self, ControlAlarmsCommand.self,
+            ControlClusterCommand.self, ControlHealthCommand.self,
             ControlTopCommand.self,
             ControlClientsCommand.self,
             ControlClientCommand.self, ControlKickCommand.self, ControlQueueCommand.self, ControlSubscriptionsCommand.self,

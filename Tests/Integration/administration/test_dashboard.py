@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "trace", "log", "publish", "bans", "access", "users", "rules?action=publish&topic=a&username=x", "listeners", "bridges", "bridges/site", "configuration", "audit"]
+PAGES = ["", "clients", f"clients/{quote(HOSTILE, safe='')}", "topics?matches=plant/3/temp", "retained", "trouble", "alarms", "trace", "log", "publish", "bans", "access", "users", "rules?action=publish&topic=a&username=x", "listeners", "bridges", "bridges/site", "configuration", "audit"]
 CHECKS = Path(__file__).with_name("audit.js").read_text()
 #: Where the pictures go, for people to look at, if MARTLET_PICTURES is set.
 PICTURES = REPOSITORY / ".build/dashboard"
