@@ -274,7 +274,7 @@ import Testing
         ]
         try Control(RecordedService(recorded), Page().output()).refresh(&model, rows: 24, at: 0)
         let first = model.lines(columns: 120, rows: 24)[0].map(\.text).joined()
-        #expect(first == "Martlet 1.0 on hall-1, this node of the cluster plant alone, up 1 min")
+        #expect(first == "Martlet 1.0 on hall-1, this node of the cluster plant only, up 1 min")
     }
 
     @Test func `keys change the order, and rates come from two pictures`() throws {

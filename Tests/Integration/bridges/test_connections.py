@@ -136,7 +136,7 @@ def test_what_waits_is_kept_once_and_another_number_waits_for_that(administered,
     here.wait_for_log(r"Warning: Bridge b has martlet_bridge_connections 4 until the broker's next start, instead of 2\.")
     here.stop()
     here.restart()
-    here.wait_for_log(rf"Warning: Bridge b has 4 connections as before: {all_messages} messages wait for them\.")
+    here.wait_for_log(rf"Warning: Bridge b keeps its 4 connections: {all_messages} messages are queued for them\.")
     wait_until(lambda: len(state(bridge)["each_connection"]) == 4, "all have told")
     other.restart()
     keeper = keep(tools_for(other.port), wait=False)
