@@ -1,3 +1,5 @@
+import Platform
+
 /// Turns the lines of one of mosquitto's files into those of its copy.
 struct LineRewriter {
     /// Where the file is.
@@ -95,7 +97,7 @@ struct LineRewriter {
             let own = importer.kept.last(where: { $0.identity == option.identity && $0.scope == .broker })
         else { return .same }
         if own.value == value { return .left("\(own.file):\(own.line) says the same") }
-        return setter.isOneWord ? .same : .left("\(own.file):\(own.line) has its own")
+        return setter.extent == .word ? .same : .left("\(own.file):\(own.line) has its own")
     }
 
     private func logOutcome(_ value: String, _ importer: ConfigurationImporter) -> Outcome {
@@ -123,7 +125,7 @@ struct LineRewriter {
         let path = option.identity == "plugin_load" ? value.words.dropFirst().joined(separator: " ") : value
         plugin = BuiltInPlugin(path: path)
         if plugin?.isAvailable != true {
-            let isGoAuth = path.contains("go-auth")
+            let isGoAuth = path.holds("go-auth")
             importer.plan.withoutCounterpart.append(
                 "\(place): the plug-in \(path). The broker does not start while the line is in the copy, for without the plug-in other clients might "
                     + "come in. Take the line and its options out of the copy when other lines do its work."

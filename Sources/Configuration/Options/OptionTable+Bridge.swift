@@ -67,7 +67,8 @@ extension ConfigurationOption {
         .init(
             "local_username", optional: \BridgeConfiguration.local.userName, .text("TEXT"), "The user name in this broker."),
         .init(
-            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"), "The password in this broker. file:PATH takes it from a file."),
+            "local_password", optional: \BridgeConfiguration.local.password, .text("TEXT"),
+            "The password in this broker. file:PATH takes it from a file."),
         .init(
             "keepalive_interval", \BridgeConfiguration.keepAliveSeconds, .integer(atLeast: 5...65535), "The keep alive in seconds."),
         .init(

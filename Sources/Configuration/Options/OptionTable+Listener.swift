@@ -4,7 +4,8 @@ extension ConfigurationOption {
         [
             .init(
                 "listener", .listener, shape: "PORT [ADDRESS]|0 PATH",
-                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are for this listener.", reload: true),
+                "Opens a listener on a port, or on the Unix socket PATH. The listener options after it are for this listener.",
+                reload: true),
             .init(
                 "port", .port, shape: "1 to 65535", default: "1883", "The port of the default listener.", reload: true,
                 isRepeatable: false, status: .deprecated("write listener PORT instead")),

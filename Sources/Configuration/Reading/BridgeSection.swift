@@ -1,4 +1,5 @@
 import Platform
+
 /// A `connection` section that stands in no file: what an administrator asks for while the broker runs.
 ///
 /// Its lines have the options' first names (`remote_clientid` for `clientid`), each once unless it may be repeated, in the order of

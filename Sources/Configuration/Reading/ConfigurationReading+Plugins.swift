@@ -1,4 +1,5 @@
 import Platform
+
 extension ConfigurationReading {
     /// Whom a `plugin` line serves that stands where the cursor is.
     mutating func pluginScope(_ line: ConfigurationLine, _ cursor: SectionCursor) -> PluginDraft.Scope? {

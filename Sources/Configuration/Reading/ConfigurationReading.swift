@@ -1,4 +1,5 @@
 import Platform
+
 /// One reading of a configuration: what was understood so far.
 ///
 ///     readMainFile ─► handle (each line) ─► set / open / include … ─► finish

@@ -1,3 +1,5 @@
+import Platform
+
 /// A plug-in for logins that many configurations of mosquitto name and that is not built in: what of it there is here.
 enum ForeignPlugin {
     case goAuth
@@ -6,9 +8,9 @@ enum ForeignPlugin {
     /// Known by the name of its file; nil for all others.
     init?(path: String) {
         let name = path.split(separator: "/").last.map { $0.lowercased() } ?? ""
-        if name.contains("go-auth") {
+        if name.holds("go-auth") {
             self = .goAuth
-        } else if name.contains("auth-plug") || name.contains("auth_plug") {
+        } else if name.holds("auth-plug") || name.holds("auth_plug") {
             self = .authPlug
         } else {
             return nil

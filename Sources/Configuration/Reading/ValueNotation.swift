@@ -1,3 +1,5 @@
+import Platform
+
 /// Finds in a line what belongs to the notation of other programs' files: equals signs, quotes and comments, which mosquitto would take for a
 /// part of the value.
 struct ValueNotation {
@@ -33,7 +35,7 @@ struct ValueNotation {
         }
         // A comment may stand behind the name of a bridge.
         guard option.name != "connection" else { return }
-        if isPath && value.contains(" #") || isText && value.contains(" # ") {
+        if isPath && value.holds(" #") || isText && value.holds(" # ") {
             warnings.append("what follows # is a part of the value; a comment has a line of its own.")
         }
     }
@@ -57,7 +59,7 @@ struct ValueNotation {
         let option = String(name[..<sign])
         guard let row = ConfigurationOption.named(option) else { return nil }
         let rest = "\(name[name.index(after: sign)...]) \(value)".trimmed
-        let isShown = !rest.isEmpty && !BridgeSection.isSecret(row.identity) && row.shape != "TEXT"
+        let isShown = !rest.isEmpty && !ConfigurationOption.isSecret(row.identity) && row.shape != "TEXT"
         return "A blank is between an option and its value. Write: \(option) \(isShown ? rest : row.shape)."
     }
 }

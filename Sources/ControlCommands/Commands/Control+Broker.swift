@@ -1,6 +1,7 @@
 internal import HTTP
 internal import JSON
 internal import JSONReader
+internal import Platform
 
 extension Control {
     /// `ctl status`: the broker, what it does now, its listeners.
@@ -103,7 +104,7 @@ extension Control {
     }
 
     private static func inForce(_ result: JSONValue) -> String {
-        let waits = (result["diagnostics"].array ?? []).contains { $0["message"].cell.contains(restartWords) }
+        let waits = (result["diagnostics"].array ?? []).contains { $0["message"].cell.holds(restartWords) }
         return waits ? "The rest of the configuration is in force." : "The configuration is in force."
     }
 
@@ -119,7 +120,7 @@ extension Control {
         let link = try value(answer)
         output.sayForeign(link["url"].cell)
         output.note("It lets one browser in as administrator, once, until \(link["expires_at"].time) UTC.")
-        guard let origin = link["origins"].array?.first?.string, origin.contains("://localhost") || origin.contains("://127.")
+        guard let origin = link["origins"].array?.first?.string, origin.holds("://localhost") || origin.holds("://127.")
         else {
             return
         }

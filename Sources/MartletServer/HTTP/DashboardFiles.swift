@@ -1,5 +1,6 @@
 import CDashboard
 import HTTP
+import Platform
 
 /// The dashboard's files, which the binary brings along. They say nothing about the broker, so that everybody gets them: what the page shows it
 /// asks for as whoever has logged in there.
@@ -23,7 +24,7 @@ struct DashboardFiles {
 
     /// Whether somebody has typed the host's name alone: what asks for it takes pages, as browsers do and mosquitto's clients do not.
     static func isFrontDoor(_ request: HTTPRequest) -> Bool {
-        request.path == "/" && request.fields["Accept"]?.contains("text/html") ?? false
+        request.path == "/" && request.fields["Accept"]?.holds("text/html") ?? false
     }
 
     /// The answer to a GET or HEAD.

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import ControlCommands
 
 /// `martlet ctl alarms`.
@@ -20,7 +20,7 @@ struct ControlAlarmsCommand: ControlSubcommand {
         case list, history, all, ack
     }
 
-    @OptionGroup var options: ControlOptions
+    @OptionGroup(title: "Connection") var options: ControlOptions
 
     @Argument(help: "list (those that are active), history (those that were), all, or ack.")
     var action = Action.list

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import ControlCommands
 
 /// `martlet ctl may`.

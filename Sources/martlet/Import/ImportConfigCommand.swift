@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 import Glibc
 import MartletServer
@@ -9,7 +9,6 @@ import Platform
 struct ImportConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import-config",
-        _superCommandName: "martlet",
         abstract: "Take over mosquitto's configuration, users, rules, keys and database.",
         discussion: """
             Copies the configuration with its included files, and what they name: users, rules, keys, certificates, dynamic security and the \
@@ -19,7 +18,7 @@ struct ImportConfigCommand: ParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("mosquitto's configuration, or its directory.", valueName: "mosquitto.conf"), completion: .file())
+        help: ArgumentHelp("mosquitto's configuration, or its directory.", valueName: "mosquitto.conf"), completion: .file)
     var file = "/etc/mosquitto/mosquitto.conf"
 
     @Option(help: ArgumentHelp("The directory of Martlet's configuration.", valueName: "directory"), completion: .directory)

@@ -1,4 +1,4 @@
-import ArgumentParser
+import ArgumentParsing
 import Configuration
 import Glibc
 import Persistence
