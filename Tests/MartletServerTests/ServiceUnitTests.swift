@@ -5,11 +5,11 @@ import Testing
 
 /// The installed service, as whom root checks its configuration.
 @Suite struct ServiceUnitTests {
-    private func unit(_ text: String) -> ServiceUnit? { ServiceUnit(name: "martlet.service", lines: text.split(separator: "\n")) }
+    private func read(_ text: String) -> ServiceUnit? { ServiceUnit(name: "martlet.service", lines: text.split(separator: "\n")) }
 
     @Test func `a unit says as whom it runs, and with which configuration`() throws {
         let unit = try #require(
-            unit(
+            read(
                 "[Service]\nType=notify\nExecStart=/usr/bin/martlet -c /etc/martlet/martlet.conf\nUser=martlet\nGroup=martlet\nProtectHome=yes\n"
             ))
         #expect(unit.userName == "martlet")
@@ -20,20 +20,20 @@ import Testing
     @Test func `a line of a drop-in counts in place of the unit's, and a comment does not`() throws {
         let text =
             "ExecStart=/usr/bin/martlet -c /a\nUser=martlet\n#User=x\n;User=y\nExecStart=\nExecStart=/usr/bin/martlet --config-file /b -v\nUser=\n"
-        let unit = try #require(unit(text))
+        let unit = try #require(read(text))
         #expect(unit.userName == "root")
         #expect(unit.configurationFile == "/b")
         #expect(!unit.hidesHomes)
     }
 
     @Test func `a service without a configuration is none that root could check`() {
-        #expect(unit("ExecStart=/usr/bin/martlet\n") == nil)
-        #expect(unit("ExecStart=/usr/bin/martlet -c\n") == nil)
-        #expect(unit("User=martlet\n") == nil)
+        #expect(read("ExecStart=/usr/bin/martlet\n") == nil)
+        #expect(read("ExecStart=/usr/bin/martlet -c\n") == nil)
+        #expect(read("User=martlet\n") == nil)
     }
 
     @Test func `a service that sees no homes is blind for what is in them`() throws {
-        let unit = try #require(unit("ExecStart=/usr/bin/martlet -c /a\nUser=martlet\nProtectHome=true\n"))
+        let unit = try #require(read("ExecStart=/usr/bin/martlet -c /a\nUser=martlet\nProtectHome=true\n"))
         #expect(unit.blindness(for: "/home/anna/server.key")?.contains("ProtectHome=yes") == true)
         #expect(unit.blindness(for: "/etc/martlet/server.key") == nil)
     }

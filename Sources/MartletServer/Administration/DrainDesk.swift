@@ -57,7 +57,8 @@ final class DrainDesk: AlarmHandler {
             status.map { $0.places.isEmpty ? "" : " and sent to \(LoggedText($0.places.joined(separator: " ").utf8))" } ?? ""
         log.write(
             .notice,
-            "Draining: new connections are refused, and \(left == 1 ? "1 client is" : "\(left) clients are") disconnected\(place), \(order.perSecond) a second.")
+            "Draining: new connections are refused, and \(left == 1 ? "1 client is" : "\(left) clients are") disconnected\(place), "
+                + "\(order.perSecond) a second.")
         credit = 1000
         stepAt = events.nowMilliseconds
         events.setAlarm(at: stepAt, for: self)
