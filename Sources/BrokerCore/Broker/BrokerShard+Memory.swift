@@ -119,8 +119,9 @@ extension Will {
 extension Session {
     /// The bytes of memory that it takes, without the messages of its queue and its subscriptions.
     var heldBytes: Int {
-        Self.ownBytes + (extras == nil ? 0 : Self.extrasBytes) + clientIdentifier.bytes.count
-            + (userName?.bytes.count ?? 0) + (will?.heldBytes ?? 0) + groups.count * Self.membershipBytes
+        Self.ownBytes + (extras == nil ? 0 : Self.extrasBytes + (will?.heldBytes ?? 0))
+            + clientIdentifier.bytes.count + (userName?.bytes.count ?? 0)
+            + groups.count * Self.membershipBytes
             + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
     }
 

@@ -11,6 +11,9 @@ struct KeptLogLines {
     private struct Block {
         var bytes: [UInt8] = []
         var count = 0
+
+        /// The first one grows with use; the others will be full.
+        init(isFirst: Bool) { if !isFirst { bytes.reserveCapacity(KeptLogLines.blockBytes + 1024) } }
     }
 
     private var blocks: [Block] = []
@@ -25,7 +28,7 @@ struct KeptLogLines {
 
     /// Adds the newest one.
     mutating func add(_ line: LogLine) {
-        if blocks.last.map({ $0.bytes.count >= Self.blockBytes }) ?? true { blocks.append(Block()) }
+        if blocks.last.map({ $0.bytes.count >= Self.blockBytes }) ?? true { blocks.append(Block(isFirst: blocks.isEmpty)) }
         let last = blocks.count - 1
         let before = blocks[last].bytes.count
         Self.write(line, to: &blocks[last].bytes)
@@ -100,6 +103,6 @@ struct KeptLogLines {
     }
 
     private static let hasFields: UInt8 = 1 << 7
-    /// Some 200 lines, and a little less than a power of two, to which arrays grow.
+    /// Some 200 lines.
     private static let blockBytes = 31 << 10
 }
