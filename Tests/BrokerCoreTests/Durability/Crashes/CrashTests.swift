@@ -9,7 +9,7 @@ import Testing
 @Suite struct CrashTests {
     @Test(
         .statement("MQTT-4.3.2-4", .v5), .statement("MQTT-4.3.3-10", .v5), .timeLimit(.minutes(10)),
-        arguments: Seeds.parts(300, perPart: 25))
+        arguments: Seeds.parts(100, perPart: 25))
     func `crashes at any time lose nothing and repeat nothing`(seeds: ClosedRange<UInt64>) {
         var deeds = CrashSimulation.Deeds()
         for seed in seeds {

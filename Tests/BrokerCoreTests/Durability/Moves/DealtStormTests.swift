@@ -7,7 +7,7 @@ import Testing
 ///
 /// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
 @Suite struct DealtStormTests {
-    @Test(.statement("MQTT-4.8.2-4", .v5), .timeLimit(.minutes(60)), arguments: Seeds.parts(200, perPart: 20))
+    @Test(.statement("MQTT-4.8.2-4", .v5), .timeLimit(.minutes(60)), arguments: Seeds.parts(60, perPart: 20))
     func `each message comes to a member of the group, and of QoS 2 once, whichever nodes are lost with their disks`(
         seeds: ClosedRange<UInt64>
     ) {

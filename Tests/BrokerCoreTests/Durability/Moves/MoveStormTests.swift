@@ -9,7 +9,7 @@ import Testing
 @Suite struct MoveStormTests {
     @Test(
         .statement("MQTT-4.3.3-10", .v5), .statement("MQTT-4.6.0-6", .v5), .timeLimit(.minutes(60)),
-        arguments: Seeds.parts(100, perPart: 10))
+        arguments: Seeds.parts(40, perPart: 10))
     func `sessions that move lose nothing and repeat nothing, whatever crashes`(seeds: ClosedRange<UInt64>) {
         var deeds = MoveStorm.Deeds()
         for seed in seeds {

@@ -7,7 +7,7 @@ import Testing
 ///
 /// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
 @Suite struct ReceiptStormTests {
-    @Test(.statement("MQTT-4.3.3-10", .v5), .timeLimit(.minutes(60)), arguments: Seeds.parts(200, perPart: 20))
+    @Test(.statement("MQTT-4.3.3-10", .v5), .timeLimit(.minutes(60)), arguments: Seeds.parts(60, perPart: 20))
     func `no message of QoS 2 is taken twice or lost when nodes are lost with their disks`(seeds: ClosedRange<UInt64>) {
         var deeds = ReceiptStorm.Deeds()
         for seed in seeds {
