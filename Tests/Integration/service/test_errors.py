@@ -31,6 +31,7 @@ pytestmark = pytest.mark.martlet
 
 FILE = Path(__file__).with_name("errors.txt")
 ROWS_MIN = 120
+IS_ROOT = os.geteuid() == 0
 
 
 def rows(text: str) -> list[list[str]]:
@@ -42,11 +43,16 @@ def asked(row: list[str]) -> list[str]:
 
 
 def expected(row: list[str]) -> list[str]:
-    """Where Debian's mosquitto is installed there is a user of that name, and nothing to warn of."""
+    """Where Debian's mosquitto is installed there is a user of that name, and nothing to warn of; nor is there where nobody can change the user."""
     lines = [line for line in row if line.startswith("  ")]
-    if "mosquitto" in {user.pw_name for user in pwd.getpwall()}:
+    if not IS_ROOT or "mosquitto" in {user.pw_name for user in pwd.getpwall()}:
         lines = [line for line in lines if "Unable to drop privileges to 'mosquitto'" not in line]
     return lines
+
+
+def is_for_root(row: list[str]) -> bool:
+    """Only root becomes another user, and fails."""
+    return any(line.startswith("  Error: ") and "Unable to drop privileges to" in line for line in row)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +97,7 @@ class Answer:
             lines = lines[1:]
         else:
             names = {line.split()[0] for line in lines if line.split()}
-            lines += [line for line in ["user root"] if "user" not in names and os.geteuid() == 0]
+            lines += [line for line in ["user root"] if "user" not in names]  # which says nothing to others
             lines += [line for line in ["allow_anonymous true"] if "allow_anonymous" not in names]
             if not names & {"listener", "port", "bind_address"}:
                 lines.append(f"listener {port} 127.0.0.1")
@@ -109,7 +115,9 @@ class Answer:
         self.text = re.sub(r"(?m)^\d{10}: martlet version \S+ ", "{time}: martlet version {version} ", self.text)
         self.text = re.sub(r"(?m)^\d{10}: ", "{time}: ", self.text)
         self.text = re.sub(r"\d{4}-\d\d-\d\d", "{day}", self.text)
-        self.text = re.sub(r"There are: lo, .*", "There are: {interfaces}", self.text)
+        self.text = re.sub(r"There are: lo[,.].*", "There are: {interfaces}", self.text)
+        # What takes the port is this process, whatever it is called.
+        self.text = self.text.replace(f"is in use by {Path('/proc/self/comm').read_text().strip()} (", "is in use by python (")
         said = self.text.splitlines()
         # Everybody who tests as root hears this.
         said = [line for line in said if "user: The broker should not be run as root." not in line]
@@ -144,7 +152,7 @@ def test_every_answer_is_the_one_that_was_reviewed(program, tmp_path, certificat
     wrong = [
         "\n".join(["", *asked(row), "expected:", *expected(row), "said:", *answer.lines])
         for row, answer in zip(table, answers)
-        if answer.lines != expected(row)
+        if answer.lines != expected(row) and (IS_ROOT or not is_for_root(row))
     ]
     assert not wrong, "\n".join(wrong)
     changed = [asked(row) for row, answer in zip(table, answers) if not answer.untouched and "--test-config" not in " ".join(row)]
