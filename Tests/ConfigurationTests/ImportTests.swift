@@ -131,6 +131,7 @@ import Testing
             bridge_cafile /etc/ssl/certs/ca-certificates.crt
             bridge_certfile /etc/mosquitto/certs/bridge.crt
             bridge_keyfile /etc/mosquitto/certs/bridge.key
+            remote_username house
             remote_password secret word
             """,
             "/etc/ssl/certs/ca-certificates.crt": "", "/etc/mosquitto/certs/bridge.crt": "", "/etc/mosquitto/certs/bridge.key": "",

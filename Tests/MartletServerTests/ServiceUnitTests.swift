@@ -10,7 +10,8 @@ import Testing
     @Test func `a unit says as whom it runs, and with which configuration`() throws {
         let unit = try #require(
             read(
-                "[Service]\nType=notify\nExecStart=/usr/bin/martlet -c /etc/martlet/martlet.conf\nUser=martlet\nGroup=martlet\nProtectHome=yes\n"
+                "[Service]\nType=notify\nExecStart=/usr/bin/martlet -c "
+                    + "/etc/martlet/martlet.conf\nUser=martlet\nGroup=martlet\nProtectHome=yes\n"
             ))
         #expect(unit.userName == "martlet")
         #expect(unit.configurationFile == "/etc/martlet/martlet.conf")
@@ -18,8 +19,15 @@ import Testing
     }
 
     @Test func `a line of a drop-in counts in place of the unit's, and a comment does not`() throws {
-        let text =
-            "ExecStart=/usr/bin/martlet -c /a\nUser=martlet\n#User=x\n;User=y\nExecStart=\nExecStart=/usr/bin/martlet --config-file /b -v\nUser=\n"
+        let text = """
+            ExecStart=/usr/bin/martlet -c /a
+            User=martlet
+            #User=x
+            ;User=y
+            ExecStart=
+            ExecStart=/usr/bin/martlet --config-file /b -v
+            User=
+            """
         let unit = try #require(read(text))
         #expect(unit.userName == "root")
         #expect(unit.configurationFile == "/b")

@@ -22,7 +22,8 @@ extension ConfigurationImporter {
         if !isMosquittos(path), source.isReadable(place) { return place }
         if !isMosquittos(path) {
             plan.remarks.append(
-                "\(line): \(place) is not mosquitto's, and the broker's user may not read it, so a copy is taken. Whoever renews it has to renew the "
+                "\(line): \(place) is not mosquitto's, and the broker's user may not read it, so a copy is taken. "
+                    + "Whoever renews it has to renew the "
                     + "copy too.")
         }
         return copied(place, .certificate)

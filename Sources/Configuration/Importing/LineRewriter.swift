@@ -73,7 +73,9 @@ struct LineRewriter {
         case .store: return .left("the store is in \(target.storeDirectory)")
         case .log: return logOutcome(value, importer)
         case .processIdentifier:
-            return .left("systemd knows the process; for another manager give it a place that the broker may write to")
+            return .left(
+                target.keepsMainFile
+                    ? "systemd knows the process" : "give it a place that the broker may write to, if a script needs it")
         case .user:
             if target.keepsMainFile { return .left("the service has a user of its own") }
             return .left(target.userName.map { "the broker becomes the user \($0)" } ?? "the broker runs as who starts it")
@@ -127,7 +129,8 @@ struct LineRewriter {
         if plugin?.isAvailable != true {
             let isGoAuth = path.holds("go-auth")
             importer.plan.withoutCounterpart.append(
-                "\(place): the plug-in \(path). The broker does not start while the line is in the copy, for without the plug-in other clients might "
+                "\(place): the plug-in \(path). The broker does not start while the line is in the copy, for without "
+                    + "the plug-in other clients might "
                     + "come in. Take the line and its options out of the copy when other lines do its work."
                     + (isGoAuth
                         ? " The file of auth_opt_files_acl_path can be an acl_file; users get their passwords anew, with martlet passwd and "

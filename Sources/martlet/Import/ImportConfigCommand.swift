@@ -26,7 +26,8 @@ struct ImportConfigCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Where the broker keeps what it has to remember, if no configuration there says it. (default: /var/lib/martlet for /etc/martlet, "
+            "Where the broker keeps what it has to remember, if no configuration there says it. (default: "
+                + "/var/lib/martlet for /etc/martlet, "
                 + "else data in the directory)", valueName: "directory"), completion: .directory)
     var store: String?
 
@@ -82,7 +83,8 @@ struct ImportConfigCommand: ParsableCommand {
         }
         if let place = database?.store {
             obstacles.append(
-                "there is a store in \(place) already, so mosquitto's database would not be taken over. To begin with mosquitto's, stop the broker and move "
+                "there is a store in \(place) already, so mosquitto's database would not be taken over. To begin "
+                    + "with mosquitto's, stop the broker and move "
                     + "\(place)/martlet.db and what begins like it away; to keep the store, give --no-database.")
         }
         report.sayCopies(database)

@@ -26,7 +26,8 @@ struct ImportOwner {
         let chosen = name ?? ServiceUnit.running(mainFile)?.userName ?? Self.configured(mainFile) ?? "martlet"
         guard let entry = getpwnam(chosen)?.pointee, let right = ReadRight(userNamed: chosen) else {
             throw Self.failure(
-                "there is no user \(chosen) on this machine. Make it: useradd --system --no-create-home --shell /usr/sbin/nologin \(chosen). Or name the "
+                "there is no user \(chosen) on this machine. Make it: useradd --system --no-create-home --shell "
+                    + "/usr/sbin/nologin \(chosen). Or name the "
                     + "user that runs the broker, with --user.")
         }
         names = (chosen, right.group)
@@ -48,10 +49,13 @@ struct ImportOwner {
             mode: isState ? 0o600 : 0o640)
     }
 
-    /// Gives a directory that was made to whom it is for.
+    /// Gives a directory that was made to whom it is for; a symbolic link that somebody has put in its place since is not followed.
     func take(directory: String, isOfState: Bool) -> Bool {
         guard names != nil else { return true }
-        return chown(directory, isOfState ? user : 0, group) == 0 && chmod(directory, isOfState ? 0o700 : 0o2755) == 0
+        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return fchown(descriptor, isOfState ? user : 0, group) == 0 && fchmod(descriptor, isOfState ? 0o700 : 0o2755) == 0
     }
 
     /// What `user` says in a configuration that is there.
