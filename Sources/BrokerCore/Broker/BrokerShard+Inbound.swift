@@ -211,7 +211,8 @@ extension BrokerShard {
 
     private func handleOther(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
         guard let type = PacketType(rawValue: firstByte >> 4) else {
-            refuse(connection, .malformedPacket, because: "packet type 0 is reserved.")
+            let stranger = connection.state == .awaitingConnect ? strangerWords(firstByte, body, connection) : nil
+            refuse(connection, .malformedPacket, because: stranger ?? "packet type 0 is reserved.")
             return
         }
         statistics.packetsReceived[type] &+= 1
