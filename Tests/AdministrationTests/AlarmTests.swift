@@ -186,7 +186,6 @@ import Testing
         client.connect(expiry: 1000)
         client.subscribe("a", qos: .atLeastOnce)
         client.lose()
-        tick(house)
         let publisher = house.simulation.connected("p")
         for _ in 0..<5 { publisher.publish("a", "x", qos: .atLeastOnce) }
         tick(house)

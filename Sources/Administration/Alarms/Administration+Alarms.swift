@@ -83,11 +83,13 @@ extension Administration {
     private func clientConditions(_ statistics: ShardStatistics, since before: ShardStatistics?) -> [AlarmCondition] {
         var found: [AlarmCondition] = []
         func dropped(_ statistics: ShardStatistics) -> UInt64 { statistics.drops[.queueFull] &+ statistics.drops[.outputFull] }
-        if let before, dropped(statistics) > dropped(before) {
+        // Before the first look there was nothing.
+        let droppedBefore = before.map(dropped) ?? 0
+        if dropped(statistics) > droppedBefore {
             found.append(
                 AlarmCondition(
                     .queuesFull,
-                    "Messages are dropped because the queues of clients are full: \(dropped(statistics) - dropped(before)) in the last second. "
+                    "Messages are dropped because the queues of clients are full: \(dropped(statistics) - droppedBefore) in the last second. "
                         + "martlet ctl clients --sort=-dropped says whose."))
         }
         if statistics.slowClients > 0 {
@@ -105,7 +107,9 @@ extension Administration {
             switch bridge.state {
             case .connected, .lazy, .paused, .ended: return nil
             case .connecting, .waiting, .failed:
-                let place = bridge.address.map { " to \($0)" } ?? ""
+                // Many errors begin with the address.
+                let address = bridge.address.flatMap { bridge.lastError?.hasPrefix($0) ?? false ? nil : $0 }
+                let place = address.map { " to \($0)" } ?? ""
                 return AlarmCondition(
                     .bridgeDown, of: bridge.name, "The bridge is not connected\(place): \(bridge.lastError ?? "no answer").")
             }

@@ -35,7 +35,7 @@ def alarmed(start_broker, program, tmp_path):
 
 
 def rows(ctl, *words: str) -> list[dict]:
-    return [json.loads(line) for line in ctl("alarms", *words, "--json").splitlines()]
+    return [row for line in ctl("alarms", *words, "--json").splitlines() for row in json.loads(line)["data"]]
 
 
 def await_alarm(ctl, name: str) -> dict:
@@ -81,14 +81,14 @@ def test_a_certificate_that_ends_tomorrow(alarmed, authority):
 
 
 def test_memory_and_queues_that_are_full(alarmed, tools_for):
-    broker, ctl = alarmed("memory_limit 60000000\nmax_queued_messages 3\nmax_packet_size 0\n")
+    broker, ctl = alarmed("memory_limit 60000000\nmax_queued_messages 3\n")
     tools = tools_for(broker.port)
     tools.start("mosquitto_sub", "-c", "-q", "1", "-i", "away", "-t", "queue", "-E").wait()
     for _ in range(5):
         tools.publish("queue", "x", qos=1)
     assert await_alarm(ctl, "queues_full")["severity"] == "critical"
-    payload = bytes(3_000_000)
-    for number in range(30):
+    payload = bytes(1_500_000)
+    for number in range(60):
         subprocess.run(["mosquitto_pub", "-p", str(broker.port), "-t", f"large/{number}", "-r", "-s"], input=payload, stderr=subprocess.DEVNULL)
         if any(row["name"] == "memory_full" for row in rows(ctl)):
             break
@@ -101,9 +101,10 @@ def test_the_page_shows_them_and_the_menu_counts_them(dashboard):
     dashboard.look("light", 1360)
     dashboard.log_in("mrt_admin")
     dashboard.open("alarms")
-    wait_until(lambda: "bridge_down" in dashboard.browser.find_element(By.TAG_NAME, "main").text, "the alarm is on the page", seconds=SECONDS)
+    # A table that is shown anew takes what was found of it away.
+    wait_until(lambda: "bridge_down" in dashboard.text(), "the alarm is on the page", seconds=SECONDS)
     wait_until(lambda: dashboard.browser.find_elements(By.CSS_SELECTOR, "#pages [data-name=alarms] .badge"), "the menu counts it", seconds=SECONDS)
-    dashboard.browser.find_element(By.XPATH, "//button[text()='Acknowledge']").click()
-    wait_until(lambda: "by admin" in dashboard.browser.find_element(By.TAG_NAME, "main").text, "it is acknowledged")
+    dashboard.press("Acknowledge")
+    wait_until(lambda: "by admin" in dashboard.text(), "it is acknowledged", seconds=SECONDS)
     assert not dashboard.browser.find_elements(By.XPATH, "//button[text()='Acknowledge']")
     assert dashboard.complaints() == []
