@@ -10,7 +10,7 @@ import Transports
 ///     page ─► HTTPConnection ─► received ─► the pair ─► loop
 ///     page ◄─ HTTPConnection ◄─ output   ◄─ the pair ◄─ loop
 ///
-/// Nothing is buffered beside the output's own room and one read: what the page does not take stays in the pair, and the loop drops messages for
+/// Little is buffered beside the output's own room: one read, and pongs; what the page does not take stays in the pair, and the loop drops messages for
 /// it as for any slow client. Belongs to the control thread.
 final class PageTunnel: EventHandler {
     private let events: EventLoop
@@ -62,6 +62,8 @@ final class PageTunnel: EventHandler {
     private func give(_ bytes: [UInt8]) {
         held += bytes
         if output.write(held) { held = [] }
+        // A page that asks for pongs and reads none.
+        if held.count > Limits.pageBytesMax { output.finish() }
         settle()
     }
 

@@ -74,11 +74,10 @@ function dynamic(page) {
   }, 'plain');
 
   const clients = table([
-    { name: 'User name', cell: row => row.username },
+    { name: 'User name', cell: row => [row.username, row.connections?.length > 0 && h('div', { class: 'soft' }, `from ${names(row.connections.map(connection => connection.address))}`)] },
     { name: 'Client ID', cell: row => row.clientid ?? 'any' },
     { name: 'Roles', cell: row => names(row.roles.map(role => role.rolename)) },
     { name: 'Groups', cell: row => names(row.groups.map(group => group.groupname)) },
-    { name: 'Connected from', cell: row => names((row.connections ?? []).map(connection => connection.address)) },
     { name: 'Actions', cell: row => h('div', { class: 'row' },
       act('Set password', `Password of ${row.username}`, [newPassword()],
         ({ password }) => ({ command: 'setClientPassword', username: row.username, password })),
