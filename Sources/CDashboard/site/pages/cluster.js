@@ -9,7 +9,7 @@ const signs = { up: '●', silent: '▲', left: '○', gone: '▲' };
 const state = row => {
   const isDraining = row.state === 'up' && row.draining;
   return [h('span', { class: `${isDraining ? 'warn' : colour[row.state] ?? 'soft'} still` }, `${isDraining ? '▲ draining' : `${signs[row.state] ?? ''} ${row.state}`}`),
-    row.state !== 'up' && h('div', { class: 'soft' }, `since ${since(row.since)}`)];
+    row.state !== 'up' && h('div', { class: 'soft' }, `for ${since(row.since)}`)];
 };
 const name = row => {
   const words = row.name ?? row.id;

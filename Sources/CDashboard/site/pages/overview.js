@@ -18,7 +18,7 @@ const wanted = [...new Set(charts.flatMap(([, series]) => series.map(([, key]) =
 
 export default async function overview(page) {
   const tiles = h('dl', { class: 'tiles eight' });
-  const certificates = h('div'), all = h('section', { hidden: true });
+  const certificates = h('div'), all = h('section', { class: 'stack', hidden: true });
   const drawn = charts.map(([title, series, write, thousand]) => ({ series, ...chart(title, series.map(([name]) => name), write, thousand) }));
   const span = h('select', { 'aria-label': 'Time shown', onchange: () => page.guard(load) },
     h('option', { value: '1' }, 'Last 15 minutes'), h('option', { value: '60' }, 'Last 24 hours'));
