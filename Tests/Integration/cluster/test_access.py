@@ -251,7 +251,7 @@ def test_while_the_servers_are_away_nothing_is_changed(alone):
     assert "Nothing was changed: the cluster cannot be reached" in error
     assert boss.do(command="getClient", username="anna") == "Client not found"
     status, text = member.api("POST", "bans", {"as": "clientid", "who": "victim"})
-    assert status == 503 and "Nothing is changed: the cluster cannot be reached" in text and not member.bans()
+    assert status == 503 and "Nothing was changed: the cluster cannot be reached" in text and not member.bans()
     nats.start()
     wait_until(lambda: boss.do(command="createClient", username="anna") is None, "it is changed when they are back", 2 * PATIENCE)
 

@@ -110,7 +110,7 @@ def test_a_directory_that_somebody_works_in_is_left(start_dev):
     try:
         wait_until(lambda: "The store holds" in log.read_text()[before:], "the node runs again")
         assert dev.end() == 0
-        assert f"{dev.directory} stays, for martlet (pid {node.pid}) writes to files in it." in "\n".join(dev.process.lines)
+        assert f"{dev.directory} is kept, because martlet (pid {node.pid}) writes to files in it." in "\n".join(dev.process.lines)
         assert node.poll() is None and (dev.directory / "node-1" / "martlet.db").exists()
         assert "//" not in log.read_text().replace("://", ""), "paths are written as people write them"
     finally:

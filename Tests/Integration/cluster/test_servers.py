@@ -191,12 +191,12 @@ def test_nodes_with_and_without_a_store_are_told_of(start_nats, start_node):
 
 def test_more_event_loops_than_a_node_has(start_nats, start_node):
     node = start_node(start_nats().address, "martlet_threads 64").is_ready()
-    assert "a node of a cluster has at most 62; so many are run" in node.broker.log
+    assert "a node of a cluster has at most 62; 62 are run" in node.broker.log
 
 
 @pytest.mark.parametrize("lines, words", [
     ("martlet_cluster_servers http://a", "martlet_cluster_servers: http://a begins with neither nats:// nor tls://"),
-    ("martlet_cluster_servers nats://u:p@a", "martlet_cluster_servers: an address holds no login"),
+    ("martlet_cluster_servers nats://u:p@a", "martlet_cluster_servers: an address must not contain a login"),
     ("martlet_cluster_servers a\nmartlet_cluster_nkey_file /nowhere", "martlet_cluster_nkey_file: "),
     ("martlet_cluster_servers a\nmartlet_cluster_cafile /nowhere", "martlet_cluster_cafile: "),
     ("martlet_cluster_servers a\nmartlet_cluster_nkey_file {directory}/bad", "a user's seed is 58 characters"),
