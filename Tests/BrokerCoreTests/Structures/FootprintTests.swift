@@ -50,6 +50,7 @@ import Testing
     }
 }
 
-/// The bytes of an instance, as the runtime allocates it.
-@_silgen_name("_swift_class_getInstancePositiveExtentSize")
-private func instanceSize(_ type: AnyClass) -> Int
+/// The bytes of an instance, which the runtime keeps in a word of the class, behind its kind, its superclass, its flags and an offset.
+private func instanceSize(_ type: AnyClass) -> Int {
+    Int(unsafeBitCast(type, to: UnsafeRawPointer.self).load(fromByteOffset: 24, as: UInt32.self))
+}
