@@ -168,6 +168,7 @@ public final class Server: @unchecked Sendable {
         defer { identifierFile?.remove() }
         if let user = try Privileges.user(named: configuration.general.userName, warn: { log.write(.warning, "Warning: \($0)") }) {
             log.give(to: user.user, group: user.group)
+            open.give(toUser: user.user, group: user.group)
             try Privileges.drop(to: user)
         }
         keepers.warn()

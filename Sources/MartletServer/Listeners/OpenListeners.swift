@@ -119,6 +119,11 @@ struct OpenListeners {
 // MARK: - Reload
 
 extension OpenListeners {
+    /// The broker is about to become another user, who opens other listeners beside these later.
+    func give(toUser user: UInt32, group: UInt32) {
+        for listener in places.flatMap({ $0.sockets.flatMap { $0 } }) { listener.give(toUser: user, group: group) }
+    }
+
     /// Opens the listeners that a reload brings, beside those that are open; nobody is let in yet, and all of them close again by themselves if
     /// they are not taken.
     func opening(_ reloaded: ReloadedConfiguration, log: Log) throws(ServerError) -> [(listener: Int, place: Place)] {

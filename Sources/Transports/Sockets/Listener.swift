@@ -111,6 +111,11 @@ public final class Listener: @unchecked Sendable {
         isRefusable = isAlone && other.isRefusable
     }
 
+    /// The process is about to become another user, and may bind other addresses of this port beside it later.
+    public func give(toUser user: UInt32, group: UInt32) {
+        if let socket { SystemCall.give(socket, user: user, group: group) }
+    }
+
     /// Lets another listener of this user bind addresses that are a part of this one's, or that this one is a part of. For any thread, as long
     /// as it is not stopped.
     func admitNeighbour() throws(SystemError) {

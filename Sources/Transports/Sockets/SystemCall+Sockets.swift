@@ -134,6 +134,11 @@ extension SystemCall {
         }
     }
 
+    /// Makes a socket another user's, as far as the kernel asks whose it is: users share ports with themselves alone.
+    static func give(_ descriptor: FileDescriptor, user: UInt32, group: UInt32) {
+        _ = fchown(descriptor.rawValue, user, group)
+    }
+
     /// A second descriptor of the same socket.
     static func duplicate(_ descriptor: FileDescriptor) throws(SystemError) -> FileDescriptor {
         FileDescriptor(rawValue: Int32(try value("fcntl") { fcntl(descriptor.rawValue, F_DUPFD_CLOEXEC, 0) }))
