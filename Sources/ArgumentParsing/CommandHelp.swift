@@ -35,8 +35,8 @@ package struct CommandPath {
         let arguments = command.init().definitions()
         let options = arguments.filter { $0.kind != .positional }
         var parts = [name]
-        if options.count > Self.usageOptionsMax { parts.append("[<options>]") }
-        for argument in arguments where argument.kind == .positional || options.count <= Self.usageOptionsMax {
+        if options.count > Self.usageOptionsShown { parts.append("[<options>]") }
+        for argument in arguments where argument.kind == .positional || options.count <= Self.usageOptionsShown {
             let text = argument.kind == .positional ? argument.label : argument.place(named: argument.preferredName)
             let repeated = argument.isRepeating ? "\(text) ..." : text
             parts.append(argument.isOptional || argument.kind == .flag ? "[\(repeated)]" : repeated)
@@ -46,7 +46,7 @@ package struct CommandPath {
     }
 
     /// A command with more options than these says `[<options>]`.
-    private static let usageOptionsMax = 12
+    private static let usageOptionsShown = 12
 
     /// The whole help, for a terminal of this many columns.
     package func help(columns: Int = CommandPath.terminalColumns) -> String {

@@ -76,6 +76,7 @@ public protocol AdministeredBroker: AnyObject {
     ///
     /// - Parameters:
     ///   - request: what the page asks for, a WebSocket.
+    ///   - origin: who asks.
     ///   - output: takes what goes to the page; when it is gone, so is the client.
     /// - Returns: the answer, which switches protocols, or says why not.
     func openWebSocket(_ request: HTTPRequest, from origin: RequestOrigin, output: HTTPStream) -> HTTPResponse

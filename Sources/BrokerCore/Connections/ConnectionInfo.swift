@@ -4,12 +4,12 @@ public struct ConnectionInfo: Sendable {
     public var address: String
     /// The peer's port, 0 where there is none.
     public var port: UInt16
-    /// Which of `BrokerSettings.listeners` accepted it.
+    /// Which of `BrokerSettings.listeners` accepted it; below 0 for the broker's own clients, see there.
     public var listener: Int {
         get { Int(listenerNumber) }
-        set { listenerNumber = UInt32(newValue) }
+        set { listenerNumber = Int32(newValue) }
     }
-    private var listenerNumber: UInt32
+    private var listenerNumber: Int32
     /// What the layers below have found out; nil for nothing, as with most of many clients, whose connections are to be small.
     private var proof: Proof?
 
@@ -56,6 +56,6 @@ public struct ConnectionInfo: Sendable {
     public init(address: String, port: UInt16 = 0, listener: Int = 0) {
         self.address = address
         self.port = port
-        listenerNumber = UInt32(listener)
+        listenerNumber = Int32(listener)
     }
 }

@@ -34,9 +34,9 @@ final class Session {
     var userName: EncodedString?
     var listener: Int? {
         get { listenerNumber == .max ? nil : Int(listenerNumber) }
-        set { listenerNumber = newValue.map { UInt32($0) } ?? .max }
+        set { listenerNumber = newValue.map { Int32($0) } ?? .max }
     }
-    private var listenerNumber = UInt32.max
+    private var listenerNumber = Int32.max
     /// Whether its client is the broker's own.
     var isBrokersOwn = false
     /// Whether it is the first user's who asks for it, because the store did not tell whose it is.
