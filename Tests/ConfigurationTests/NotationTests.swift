@@ -168,10 +168,10 @@ import Testing
             """)
         #expect(
             result.texts == [
+                "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, listener_allow_anonymous true below it.",
                 #"Error: m.conf:2: auth_plugin: found "/usr/lib/mosquitto-go-auth.so", expected one of the plug-ins that are built in: mosquitto_dynamic_security, mosquitto_password_file, mosquitto_acl_file, mosquitto_persist_sqlite. Of mosquitto-go-auth's back ends there is "files": auth_opt_files_password_path is password_file here, and auth_opt_files_acl_path is acl_file. Users of its other back ends can be kept by dynamic security."#,
                 #"Warning: m.conf:4: auth_opt_files_password_path: that is "password_file /p" here. Its hashes have another form: set each password anew with martlet passwd FILE USER."#,
                 #"Warning: m.conf:5: auth_opt_files_acl_path: that is "acl_file /a" here."#,
-                "Warning: m.conf:1: listener: nobody can connect. Write password_file PATH (martlet passwd -c PATH USER makes one) or, to let everybody in here, listener_allow_anonymous true below it.",
             ])
     }
 }

@@ -53,7 +53,7 @@ import Testing
         answer.properties.topicAliasMaximum = 7
         lone.join(answer)
         _ = try lone.sentThere()
-        for topic in ["one", "other", "one"] as [EncodedString] {
+        for topic in ["house/one", "house/other", "house/one"] as [EncodedString] {
             lone.here(.publish(PublishPacket(topic: topic, qos: .atMostOnce, payload: [1])))
         }
         let sent = try lone.sentThere().compactMap { if case .publish(let packet) = $0 { packet } else { nil } }

@@ -132,6 +132,7 @@ import Testing
         broker.connected("a").disconnect()
         let old = broker.connected("b", version: .v311)
         broker.connected("b", version: .v31).connection?.close()
+        broker.settle()
         _ = old
         let lines = broker.logLines.map { $0.replacing(/192\.0\.2\.1:[0-9]+/, with: "PLACE") }
         for line in [

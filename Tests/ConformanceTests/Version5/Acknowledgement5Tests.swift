@@ -163,7 +163,7 @@ import Testing
             client.subscribe(filters.map { Subscription(filter: $0) })?.properties.reasonString
                 == """
                 filter 2: not authorized to subscribe to this topic filter; filter 3: shared subscriptions are switched off; \
-                filter 4: quota exceeded: the client has as many subscriptions as it may; \
+                filter 4: quota exceeded: the client has its maximum number of subscriptions; \
                 filter 5: the topic filter is too long or has too many levels
                 """)
         let many = client.subscribe((0..<9).map { Subscription(filter: "else/\($0)") })
