@@ -20,7 +20,7 @@ python-is-here := .build/python/installed
 # Tests of tasks that wait for each other, in a process of their own: all others at once would let them wait for minutes.
 waiting-tests := '^Martlet(Client|Testing)Tests\.'
 tsan := suppressions=$(CURDIR)/.ci/not-races
-release = -c release --static-swift-stdlib $(debug) $(linked)
+release = -c release --static-swift-stdlib $(debug)
 # Debug information costs a tenth of the time and two thirds of the size: only packages have it, apart.
 debug := -debug-info-format none
 # Where the C library reads them (glibc 2.36), relocations take a byte each, not 24.
@@ -43,7 +43,7 @@ run: build ## Install what is missing, build and start the broker (ARGS="-p 1884
 
 .PHONY: build
 build: tools-build ## Build the release binary, .build/release/martlet
-	swift build $(release) $(arrows) --product martlet
+	swift build $(release) $(linked) $(arrows) --product martlet
 
 .PHONY: install
 install: ## Install what `make build` has built (PREFIX=/usr/local, DESTDIR= in front of it for packagers)
@@ -60,7 +60,6 @@ tarball: build-packed ## Pack the same for /usr/local of any other Linux, in .bu
 
 .PHONY: build-packed
 build-packed: debug := -debug-info-format dwarf
-build-packed: linked :=
 build-packed: tools-build
 	swift build $(release) $(arrows) --scratch-path $(packed) --product martlet
 
