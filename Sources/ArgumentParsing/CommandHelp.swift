@@ -101,10 +101,10 @@ package struct CommandPath {
         return "\(title):\n\(lines.joined())"
     }
 
-    /// The text in lines of at most so many columns. A line that fits stays as it is.
+    /// The text in lines of less than so many columns. A line that fits stays as it is.
     static func wrapped(_ text: String, columns: Int, indent: Int) -> String {
         let margin = String(repeating: " ", count: indent)
-        let width = max(columns - indent, 20)
+        let width = max(columns - 1 - indent, 20)
         return text.split(separator: "\n", omittingEmptySubsequences: false).map { line -> String in
             guard !line.isEmpty else { return "" }
             guard line.count > width else { return margin + line }
