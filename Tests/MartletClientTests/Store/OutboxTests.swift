@@ -186,7 +186,7 @@ import Testing
         let (client, _) = try client()
         var settings = server.settings
         settings.store = .custom { [disk] () throws(StoreError) in try MemoryStore(disk) }
-        #expect(throws: ClientError.store("memory is in use by another client")) { _ = try Client(settings) }
+        #expect(throws: ClientError.store("memory is used by another client")) { _ = try Client(settings) }
         withExtendedLifetime(client) {}
     }
 
