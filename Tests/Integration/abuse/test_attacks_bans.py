@@ -52,7 +52,7 @@ def test_flapping_lockout(house):
     for _ in range(8):
         wire, reason = login(siege.broker.port, "pump", "mallory")
         wire.close()
-    siege.broker.wait_for_log(r"Banned clientid pump until \S+ by martlet_flapping: .* It is for user 'mallory' from 127\.0\.0\.1 alone\.")
+    siege.broker.wait_for_log(r"Banned clientid pump until \S+ by martlet_flapping: .* It applies only to user 'mallory' from 127\.0\.0\.1\.")
     wait_until(lambda: login(siege.broker.port, "pump", "mallory")[1] == BANNED, "who has done it is kept out")
     pump, reason = login(siege.broker.port, "pump", "alice")
     assert reason == 0, "whom the name belongs to comes in"
