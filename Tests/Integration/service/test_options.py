@@ -387,7 +387,7 @@ def test_wrong_lines_and_wrong_files_are_told_at_once(program, tmp_path, argumen
     file.write_text("listner 1883\npassword_file users\nacl_file /nowhere/acl\nmax_qos 7\n")
     done = subprocess.run([program.path, *arguments, "-c", file], cwd=tmp_path, capture_output=True, text=True, timeout=30)
     assert done.returncode == 3
-    for part in ["wrong.conf:1: ", "wrong.conf:4: max_qos: ", f"Error: {tmp_path}/users:1: ", "wrong.conf:3: acl_file: the directory /nowhere does not exist."]:
+    for part in ["wrong.conf:1: ", "wrong.conf:4: max_qos: ", f"Error: {tmp_path}/users:1: ", "wrong.conf:3: acl_file: /nowhere/acl does not exist, for there is no directory /nowhere."]:
         assert part in done.stderr, done.stderr
 
 
