@@ -112,8 +112,8 @@ def test_what_is_no_tls_is_refused(start_broker, server_lines):
 @pytest.mark.parametrize(
     "lines, message",
     [
-        ("certfile /nowhere/a.crt\nkeyfile {d}/server.key", "certfile: the directory /nowhere does not exist"),
-        ("certfile {d}/server.crt\nkeyfile /nowhere/a.key", "keyfile: the directory /nowhere does not exist"),
+        ("certfile /nowhere/a.crt\nkeyfile {d}/server.key", "certfile: /nowhere/a.crt does not exist, for there is no directory /nowhere."),
+        ("certfile {d}/server.crt\nkeyfile /nowhere/a.key", "keyfile: /nowhere/a.key does not exist, for there is no directory /nowhere."),
         ("certfile {d}/server.crt\nkeyfile {d}/ca.key", "the key does not match the certificate in {d}/server.crt"),
         ("certfile {d}/server.key\nkeyfile {d}/server.key", "certfile: {d}/server.key: it holds no certificate"),
         ("certfile {d}/server.crt\nkeyfile {d}/server.crt", "keyfile: {d}/server.crt: "),
