@@ -98,7 +98,7 @@ def test_the_environment_brings_the_first_user(image, contain):
         image, secrets={"password": "a good one\n"}, environment={"MARTLET_USER": "anna", "MARTLET_PASSWORD_FILE": "/run/secrets/password"})
     process = container.start()
     # A password takes its time to check, on a busy machine more than the second that a health check has.
-    assert "is well" in container.run(*image.health_check, "--timeout", "20")
+    assert "is healthy" in container.run(*image.health_check, "--timeout", "20")
     container.outside(["mosquitto_pub", "-u", "anna", "-P", "a good one", "-t", "a", "-m", "on", "-r", "-q", "1"])
     with pytest.raises(subprocess.CalledProcessError):
         container.outside(["mosquitto_pub", "-t", "a", "-m", "off", "-q", "1"])
@@ -113,7 +113,7 @@ def test_the_environment_brings_the_first_user(image, contain):
 
 def test_a_first_user_without_a_password_is_told_what_is_missing(image, contain):
     container = contain(image, environment={"MARTLET_USER": "anna"})
-    said = container.run("martlet", *image.command, code=1)
+    said = container.run("martlet", *image.command, code=3)
     assert 'Error: MARTLET_USER: "anna" needs a password: set MARTLET_PASSWORD_FILE to a file that holds it, or MARTLET_PASSWORD.' in said
 
 
@@ -190,7 +190,7 @@ def test_the_archive_runs(base, archive, contain, tmp_path):
     assert stat.S_IMODE((tree / "var/lib/martlet").stat().st_mode) == 0o1777
     container = contain(image, secrets={"password": "secret"}, environment={"MARTLET_USER": "anna", "MARTLET_PASSWORD_FILE": "/run/secrets/password"})
     process = container.start()
-    assert "is well" in container.run(*image.health_check, "--timeout", "20")
+    assert "is healthy" in container.run(*image.health_check, "--timeout", "20")
     container.outside(["mosquitto_pub", "-u", "anna", "-P", "secret", "-t", "house/lamp", "-m", "on", "-r", "-q", "1"])
     assert "house/lamp" in container.run("martlet", "ctl", "retained")
     end(process)
