@@ -49,8 +49,13 @@ extension ControlSubcommand {
     /// Asks the broker.
     func runAsking() throws {
         let service = try options.service()
+        try complaining { try act(Control(service, options.output), service) }
+    }
+
+    /// Does it, says what is wrong, and ends with the code of that.
+    func complaining(_ body: () throws -> Void) throws {
         do {
-            try act(Control(service, options.output), service)
+            try body()
         } catch let error as ControlError {
             Console.complain("Error: \(error.description)")
             throw ExitCode(error.code.rawValue)

@@ -39,32 +39,30 @@ struct ControlSecurityCommand: ControlSubcommand {
 
     @OptionGroup(title: "Connection") var options: ControlOptions
 
-    /// Nobody is asked for that.
+    /// A broker is looked for only where one is asked: none, or several, are no obstacle to the table of verbs and to files.
     func run() throws {
-        guard words.isEmpty else { return try runAsking() }
-        SecurityVerb.overview(options.output)
+        guard let first = words.first?.lowercased() else { return SecurityVerb.overview(options.output) }
+        if first == "init" { return try complaining(initialize) }
+        guard let file else { return try runAsking() }
+        try complaining { try Control.dynamicSecurity(try verb(), file: file, options.output) }
     }
 
-    func act(_ control: Control, _ service: BrokerService) throws {
-        if words.first?.lowercased() == "init" {
-            guard (3...4).contains(words.count) else { throw ValidationError("Expected init FILE USERNAME [PASSWORD].") }
-            let password = try words.count == 4 ? words[3] : self.password ?? PasswordPrompt.newPassword()
-            try Control.initializeDynamicSecurity(words[1], user: words[2], password: password)
-            Console.say("The client '\(words[2])' has been created in the file '\(words[1])'. It may administer dynamic security.")
-            return
-        }
+    func act(_ control: Control, _ service: BrokerService) throws { try control.dynamicSecurity(try verb()) }
+
+    private func initialize() throws {
+        guard (3...4).contains(words.count) else { throw ValidationError("Expected init FILE USERNAME [PASSWORD].") }
+        let password = try words.count == 4 ? words[3] : self.password ?? PasswordPrompt.newPassword()
+        try Control.initializeDynamicSecurity(words[1], user: words[2], password: password)
+        Console.say("The client '\(words[2])' has been created in the file '\(words[1])'. It may administer dynamic security.")
+    }
+
+    private func verb() throws -> SecurityVerb {
         let isMissing = words.first?.lowercased() == "setclientpassword" && words.count == 2 && password == nil
         let given = try isMissing ? PasswordPrompt.newPassword() : password
-        let verb: SecurityVerb
         do throws(SecurityVerb.Complaint) {
-            verb = try SecurityVerb(words, password: given, clientIdentifier: clientIdentifier)
+            return try SecurityVerb(words, password: given, clientIdentifier: clientIdentifier)
         } catch {
             throw ValidationError(error.description)
-        }
-        if let file {
-            try Control.dynamicSecurity(verb, file: file, options.output)
-        } else {
-            try control.dynamicSecurity(verb)
         }
     }
 }
