@@ -115,15 +115,26 @@ def test_connection_options_stand_before_the_command_or_behind_it(started, ctl, 
     assert json.loads(ctl("--socket", path, *words))["broker"]["ready"] is True
 
 
+def test_a_file_of_dynamic_security_is_changed_whichever_brokers_run(started, ctl, tmp_path):
+    started(), started()
+    assert ctl("status", code=1).startswith("Error: Several brokers run here; say which one: --socket ")
+    assert ctl("dynsec").startswith("COMMAND")
+    path = tmp_path / "made.json"
+    ctl("dynsec", "init", path, "root", "toor-toor")
+    assert ctl("dynsec", "-f", path, "listClients") == "root\n"
+    assert "Several brokers" in ctl("dynsec", "listClients", code=1)
+
+
 def test_connection_options_are_the_last_of_a_command(ctl):
     for command in ["trace", "clients", "ban", "token", "log", "dynsec", "bridge"]:
-        options = ctl(command, "--help").partition("OPTIONS:")[2]
-        own = [line.split()[0] for line in options.splitlines() if line.startswith("  -")]
-        assert own[-len(CONNECTION):] == CONNECTION, command
+        own, _, connection = ctl(command, "--help").partition("\nOPTIONS:\n")[2].partition("\nCONNECTION:\n")
+        own, connection = ([line.split()[0] for line in part.splitlines() if line.startswith("  -")] for part in (own, connection))
+        assert own[-1] == "-h," and not set(own) & set(CONNECTION), command
+        assert connection == CONNECTION, command
 
 
 CONNECTION = [
-    "-c,", "--url", "--socket", "--token", "--token-file", "--cafile", "--insecure", "--cert", "--key", "--timeout", "--json", "-h,",
+    "-c,", "--url", "--socket", "--token", "--token-file", "--cafile", "--insecure", "--cert", "--key", "--timeout", "--json",
 ]  # fmt: skip
 
 
