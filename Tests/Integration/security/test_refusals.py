@@ -231,5 +231,5 @@ def test_a_newcomer_hears_that_only_this_machine_can_connect(start_broker, progr
     done.wait(timeout=PATIENCE)
     assert any(line.endswith(
         ": Starting in local only mode. Connections will only be possible from clients running on this machine.\n") for line in lines)  # fmt: skip
-    assert any("password_file /etc/martlet/passwd" in line for line in lines)
+    assert any("martlet passwd -c /etc/martlet/users USER" in line and '"password_file /etc/martlet/users"' in line for line in lines)
     assert [sum(f"martlet version {word}" in re.sub(r"version \S+", "version", line) for line in lines) for word in ("starting", "running")] == [1, 1]
