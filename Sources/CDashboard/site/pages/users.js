@@ -15,7 +15,7 @@ function fileUsers(page) {
     const answer = await api.get('files/users');
     if (answer.files.length === 0) {
       place.replaceChildren(h('p', { class: 'empty' }, 'No listener has a password_file. With these two lines in the configuration, and a restart, users log in with a password:'),
-        copyable('password_file /etc/martlet/passwd\nallow_anonymous false'));
+        copyable('password_file /etc/martlet/users\nallow_anonymous false'));
       return;
     }
     const users = table([
