@@ -230,7 +230,7 @@ def test_what_a_bounded_log_has_discarded_is_told_once_and_counted_right(start_n
     got = []
     while not got or got[-1] < 59:
         got += receive_numbers(receiver, 1)
-    told = re.findall(r"(\d+) records .* had gone (?:.*\((\d+) to (\d+)\))?", nodes[0].broker.log)
+    told = re.findall(r"(\d+) records .* were deleted before this node had read them \((\d+) to (\d+)\)", nodes[0].broker.log)
     assert len(told) == 1, told
     count, first, last = (int(number) for number in told[0])
     assert count == last - first + 1 and last >= state["first_seq"] - 1

@@ -87,7 +87,7 @@ def test_certificates_that_are_renewed_under_the_same_name_are_read(start_nats, 
     said("what was read before stays in use")
     said("Config reloaded")
     (directory / "other.crt").write_text("nothing")
-    reloads(node, "node.crt", "other.crt")("The config was not reloaded; the broker goes on as before")
+    reloads(node, "node.crt", "other.crt")("The config was not reloaded because of these errors; the broker goes on as before")
     rewrite(node.broker.configuration_path, "other.crt", "node.crt")
     assert node.get("/readyz")[0] == 200 and node.metric("martlet_cluster_lost_connections_total") == 0
     certificate.write_text(good)

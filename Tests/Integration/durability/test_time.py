@@ -49,7 +49,7 @@ def leave(broker, name: str, *, will_delay: int | None, session: int) -> float:
     wire.connect(name, clean=False, will=will, properties=lasting(session))
     now = time.time()
     wire.close()
-    broker.wait_for_log(f"Client {name} (closed|disconnected)")
+    broker.wait_for_log(rf"Client {name} \[.*\] disconnected: connection closed by client")
     return now
 
 
