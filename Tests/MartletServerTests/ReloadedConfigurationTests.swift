@@ -198,6 +198,25 @@ import Testing
         #expect(reloaded.configuration.listeners[2].durability == .interval(seconds: 5))
         #expect(reloaded.configuration.strictestDurability == running.strictestDurability)
     }
+
+    @Test(arguments: [Durability.commit, .interval(seconds: 5), .none])
+    func `the broker's own socket neither quickens the store nor is a reason for a warning`(durability: Durability) {
+        var running = running
+        running.persistence.isEnabled = true
+        running.listeners.append(ListenerConfiguration(endpoint: .tcp(port: 1885, host: nil)))
+        for index in running.listeners.indices { running.listeners[index].durability = durability }
+        var wanted = running
+        // The strictest one goes.
+        running.listeners[2].durability = .commit
+        wanted.listeners.removeLast()
+        LocalSocket.add(to: &running, at: "/run/martlet/1883.sock")
+        LocalSocket.add(to: &wanted, at: "/run/martlet/1883.sock")
+        #expect(wanted.listeners.count == 3)
+        #expect(wanted.strictestDurability == durability)
+        let reloaded = ReloadedConfiguration(running: running, wanted: wanted)
+        #expect(reloaded.warnings == [])
+        #expect(reloaded.configuration.strictestDurability == .commit, "the store keeps its pace")
+    }
 }
 
 extension BrokerConfiguration {

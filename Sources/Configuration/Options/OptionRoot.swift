@@ -43,7 +43,9 @@ extension ListenerDraft: OptionRoot {
     ) -> @Sendable (BrokerConfiguration, BrokerConfiguration) -> Bool {
         { one, other in
             one.listeners.contains { listener in
-                guard let counterpart = other.listeners.first(where: { $0.endpoint == listener.endpoint }) else { return false }
+                // No option speaks of the broker's own.
+                guard !listener.isBrokersOwn, let counterpart = other.listeners.first(where: { $0.endpoint == listener.endpoint })
+                else { return false }
                 return text(ListenerDraft(listener)) != text(ListenerDraft(counterpart))
             }
         }

@@ -27,6 +27,8 @@ public enum LocalSocket {
         listener.application = .httpAPI
         listener.isDispensable = true
         listener.isBrokersOwn = true
+        // The store has one pace for all listeners, which this one, of which no file speaks, must not quicken.
+        listener.durability = configuration.strictestDurability
         configuration.listeners.append(listener)
     }
 
