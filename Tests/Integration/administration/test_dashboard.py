@@ -247,7 +247,7 @@ def test_what_could_not_be_done_is_told_by_name_and_stays_picked(dashboard, tool
 
 
 def ended(dashboard) -> set[str]:
-    rows = "return Array.from(document.querySelectorAll('[aria-label='Closed connections'] tbody tr')).map(row => row.cells[1].textContent)"
+    rows = """return Array.from(document.querySelectorAll('[aria-label="Closed connections"] tbody tr')).map(row => row.cells[1].textContent)"""
     return set(dashboard.browser.execute_script(rows))
 
 
