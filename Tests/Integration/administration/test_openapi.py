@@ -17,8 +17,12 @@ HERE = Path(__file__).parent
 EXAMPLES = os.environ.get("MARTLET_EXAMPLES")
 DESCRIPTION = REPOSITORY / "Sources/Administration/openapi.json"
 OPERATIONS = [operation for methods in json.loads(DESCRIPTION.read_text())["paths"].values() for operation in methods.values()]
-#: They answer for as long as somebody listens.
-STREAMS = [operation["operationId"] for operation in OPERATIONS if "text/event-stream" in operation["responses"].get("200", {}).get("content", {})]
+#: They answer for as long as somebody listens: events, and a WebSocket.
+STREAMS = [
+    operation["operationId"]
+    for operation in OPERATIONS
+    if "101" in operation["responses"] or "text/event-stream" in operation["responses"].get("200", {}).get("content", {})
+]
 #: A broker that sends its clients away is not ready, which its health says; test_drain.py asks for it.
 APART = ["drain"]
 #: Who is there to be asked for.
