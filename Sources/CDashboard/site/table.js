@@ -75,11 +75,11 @@ export function table(columns, { caption, order, onorder, open, empty = 'There a
 /// A table that gets its rows page by page from the broker.
 ///
 /// load(order, cursor) → { data, meta: { cursor, count }, on_disk: how many there are behind all rows, if any }
-/// options.compare: in which order all rows stand that were read, where the broker gives them in none.
+/// options.compare: in which order all rows stand that were read, where the broker gives them in none; they are shown some at a time.
 export function pagedTable(columns, options, load) {
-  let order = options.order, cursor = null, shown = 0, generation = 0, all = [];
+  let order = options.order, cursor = null, shown = 0, generation = 0, all = [], sum = null, onDisk = 0;
   const count = h('span', { class: 'soft' });
-  const more = h('button', { type: 'button', hidden: true, onclick: () => turn(cursor) }, 'More');
+  const more = h('button', { type: 'button', hidden: true, onclick: () => shown < all.length ? uncover() : turn(cursor) }, 'More');
   const rows = table(columns, { ...options, onorder: options.onorder && (next => { order = next; options.onorder(next); turn(null); }) });
 
   async function turn(from) {
@@ -93,16 +93,27 @@ export function pagedTable(columns, options, load) {
     }
     if (mine !== generation) return;
     if (from === null) { shown = 0; all = []; }
+    [cursor, sum, onDisk] = [page.meta.cursor, page.meta.count, page.on_disk];
     if (options.compare) {
       all = all.concat(page.data).sort(options.compare);
-      rows.show(all);
-    } else if (from === null) rows.show(page.data); else rows.add(page.data);
+      return uncover();
+    }
+    if (from === null) rows.show(page.data); else rows.add(page.data);
     shown += page.data.length;
-    cursor = page.meta.cursor;
-    more.hidden = cursor === null;
+    tellCount();
+  }
+  /// Shows more of the rows that were read: many at once make a page slow.
+  function uncover() {
+    shown = Math.min(shown + 200, all.length);
+    rows.show(all.slice(0, shown));
+    tellCount();
+  }
+  function tellCount() {
+    const whole = cursor === null ? Math.max(shown, all.length) : sum;
+    more.hidden = cursor === null && shown === whole;
     // A short list tells its length by itself.
-    count.textContent = cursor !== null ? page.meta.count != null ? `${shown} of ${page.meta.count}` : `first ${shown}` : shown > 20 ? `${shown} in total` : '';
-    if (page.on_disk > 0) count.textContent += `, and ${page.on_disk} more on disk`;
+    count.textContent = !more.hidden ? whole != null ? `${shown} of ${whole}` : `first ${shown}` : shown > 20 ? `${shown} in total` : '';
+    if (onDisk > 0) count.textContent += `, and ${onDisk} more on disk`;
   }
   const element = h('div', {}, rows.element, h('div', { class: 'row more' }, more, count));
   return { element, reload: () => turn(null), isFirstPage: () => shown <= 50 };

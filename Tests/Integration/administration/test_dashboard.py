@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from harness.broker import REPOSITORY
+from harness.crowd import leave_sessions
 from harness.waiting import wait_until
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -351,6 +352,20 @@ def test_retained_topics_stand_in_their_order(dashboard, tools):
     dashboard.open("retained?filter=plant/%2B")
     dashboard.see("plant/12")
     assert dashboard.browser.execute_script("return Array.from(document.querySelectorAll('tbody th'), cell => cell.textContent)") == ["plant/1", "plant/2", "plant/10", "plant/12"]
+
+
+def test_many_retained_topics_are_shown_some_at_a_time(dashboard):
+    leave_sessions(dashboard.broker.port, 250, retains=True)
+    dashboard.look("light", 1360)
+    dashboard.log_in("mrt_viewer")
+    dashboard.open("retained?filter=crowd/%23")
+    dashboard.see("200 of 250")
+    topics = "return Array.from(document.querySelectorAll('tbody th'), cell => cell.textContent)"
+    every = [f"crowd/{number}/state" for number in range(250)]
+    assert dashboard.browser.execute_script(topics) == every[:200]
+    dashboard.press("More")
+    dashboard.see("250 in total")
+    assert dashboard.browser.execute_script(topics) == every
 
 
 def test_the_menu_has_four_groups_and_shows_on_a_phone_that_it_goes_on(dashboard):
