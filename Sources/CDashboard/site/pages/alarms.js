@@ -7,11 +7,11 @@ import { date } from '../format.js';
 export default function alarms(page) {
   const severity = row => h('span', { class: row.severity === 'critical' ? 'bad' : 'soft' }, row.severity === 'critical' ? '▲ critical' : 'warning');
   const about = [
-    { name: 'Severity', cell: severity }, { name: 'Alarm', cell: row => h('span', { class: 'code' }, row.name) },
-    { name: 'Of', cell: row => row.of ?? '–' }, { name: 'Message', cell: row => row.message }, { name: 'Raised', cell: row => date(row.raised_at) },
+    { name: 'Severity', cell: severity }, { name: 'Alarm', cell: row => h('span', { class: 'code whole' }, row.name) },
+    { name: 'Subject', cell: row => row.of ?? '–' }, { name: 'Message', cell: row => h('span', { class: 'message' }, row.message) }, { name: 'Raised', cell: row => date(row.raised_at) },
   ];
   const known = { name: 'Acknowledged', cell: row => row.acknowledged_at ? `${date(row.acknowledged_at)} by ${row.acknowledged_by}` : '–' };
-  const active = table([...about, known, { name: '', cell: row => row.acknowledged_at ? '' : page.act('Acknowledge', async () => {
+  const active = table([...about, known, { name: 'Actions', cell: row => row.acknowledged_at ? '' : page.act('Acknowledge', async () => {
     await api.post(api.path('alarms', row.number, 'acknowledge'));
     await reload();
   }, 'plain') }], { caption: 'Active alarms', empty: 'No alarms are active.' });

@@ -1,7 +1,7 @@
 import { h, panel } from '../dom.js';
 import * as api from '../api.js';
 import { pagedTable, table } from '../table.js';
-import { bytes, clock, date, now, number, seconds } from '../format.js';
+import { bytes, clock, date, number, seconds } from '../format.js';
 import { clientLink, loud } from './clients.js';
 
 const worst = (page, title, empty, sort, key, write, least) => {
@@ -46,10 +46,6 @@ export default function trouble(page) {
   const [refused, ended] = [closed(true), closed(false)];
   for (const rows of [refused, ended]) page.every(10000, () => rows.isFirstPage() && rows.reload());
 
-  const alarms = h('div', { class: 'log', role: 'log' }, h('div', { class: 'soft' }, 'Alarms appear here while this page is open.'));
-  page.listen('events', { types: 'alarm,store' }, Object.fromEntries(['alarm', 'store'].map(kind => [kind, event =>
-    alarms.prepend(h('div', {}, `${now()}  ${kind}  ${Object.values(event).filter(value => typeof value === 'string').join('  ')}`))])));
-
   const certificates = table([
     { name: 'Listener', cell: row => row.name }, { name: 'Certificate', cell: row => row.certificate.subject ?? row.certificate.name },
     { name: 'Expires', cell: row => h('span', { class: Date.parse(row.certificate.not_after) - Date.now() < 30 * 86400e3 ? 'bad' : 'good' }, date(row.certificate.not_after)) },
@@ -64,6 +60,6 @@ export default function trouble(page) {
       panel('Fullest queues', worst(page, 'Queued', 'All queues are empty.', '-queue_messages', row => row.queue_messages, number, { min_queue: 1 })),
       panel('Slowest', worst(page, 'Lag', 'No client is behind.', '-lag_ms', row => row.lag_ms, value => seconds(value / 1000), { min_lag_ms: 1 }))),
     h('div', { class: 'grid' }, panel('Dropped, by topic', byTopic.element), panel('Dropped, by listener', byListener.element)),
-    panel('Recent drops', drops.element), panel('Refused connections', refused.element), panel('Closed connections', ended.element), panel('Alarms', alarms), panel('Certificates', certificates.element),
+    panel('Recent drops', drops.element), panel('Refused connections', refused.element), panel('Closed connections', ended.element), panel('Certificates', certificates.element),
   ];
 }
