@@ -77,15 +77,7 @@ public final class Listener: @unchecked Sendable {
 
     /// Accepts from the same queue as another listener: a Unix socket cannot be bound twice. The other one keeps the file.
     init(sharing other: Listener) throws(SystemError) {
-        guard let shared = other.socket else { throw SystemError(errno: EINVAL, operation: "listen") }
-        let socket = try SystemCall.duplicate(shared)
-        do throws(SystemError) {
-            spare = try Self.openSpare()
-        } catch {
-            socket.close()
-            throw error
-        }
-        self.socket = socket
+        (socket, spare) = try other.queue()
         boundAddress = other.boundAddress
         isRefusable = false
     }
@@ -97,15 +89,7 @@ public final class Listener: @unchecked Sendable {
     ///   - other: whose place it takes.
     ///   - isAlone: whether no other listener takes that place too.
     public init(succeeding other: Listener, isAlone: Bool) throws(SystemError) {
-        guard let shared = other.socket else { throw SystemError(errno: EINVAL, operation: "listen") }
-        let socket = try SystemCall.duplicate(shared)
-        do throws(SystemError) {
-            spare = try Self.openSpare()
-        } catch {
-            socket.close()
-            throw error
-        }
-        self.socket = socket
+        (socket, spare) = try other.queue()
         boundAddress = other.boundAddress
         file = other.file
         isRefusable = isAlone && other.isRefusable
@@ -263,6 +247,18 @@ extension Listener: EventHandler, AlarmHandler {
 // MARK: - Opening
 
 extension Listener {
+    /// A socket for one more listener on the same queue, and its spare descriptor.
+    private func queue() throws(SystemError) -> (socket: FileDescriptor?, spare: FileDescriptor?) {
+        guard let socket else { throw SystemError(errno: EINVAL, operation: "listen") }
+        let spare = try Self.openSpare()
+        do throws(SystemError) {
+            return (try SystemCall.duplicate(socket), spare)
+        } catch {
+            spare.close()
+            throw error
+        }
+    }
+
     private static func openSpare() throws(SystemError) -> FileDescriptor {
         try SystemCall.open("/dev/null", flags: O_RDONLY)
     }
