@@ -19,3 +19,13 @@ struct OptionSetter<Root: Sendable>: Sendable {
     /// option.
     let set: @Sendable (_ text: String, _ root: inout Root, _ isFirst: Bool) -> Expectation?
 }
+
+/// How much of a line belongs to its value.
+enum ValueExtent: Sendable {
+    /// The first word, as with mosquitto's numbers and booleans.
+    case word
+    /// The words up to one that begins with #, where a comment begins.
+    case words
+    /// All that is there: paths, names and passwords may hold blanks and #.
+    case line
+}
