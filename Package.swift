@@ -59,11 +59,14 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: hot),
         .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: hot),
         .target(name: "JSON", swiftSettings: hot),
-        .target(name: "BrokerCore", dependencies: ["Bytes", "JSON", "MQTTCodec"], swiftSettings: hot),
+        // What a broker and all that stands around it say to each other, so that nobody waits for the core to be compiled.
+        .target(name: "BrokerModel", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
+        .target(name: "BrokerCore", dependencies: ["BrokerModel", "Bytes", "JSON", "MQTTCodec"], swiftSettings: hot),
         // The broker's core on a clock and a network of the caller's.
         .target(name: "SeededRandom", swiftSettings: house),
         .target(
-            name: "BrokerSimulation", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "SeededRandom"], swiftSettings: house),
+            name: "BrokerSimulation", dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec", "SeededRandom"],
+            swiftSettings: house),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
         // Bridges to other brokers.
@@ -102,17 +105,17 @@ let package = Package(
         // Who may do what.
         .target(
             name: "Security",
-            dependencies: ["BrokerCore", "Bytes", "CArgon2", "COpenSSL", "Cryptography", "MQTTCodec", "Platform"],
+            dependencies: ["BrokerModel", "Bytes", "CArgon2", "COpenSSL", "Cryptography", "MQTTCodec", "Platform"],
             swiftSettings: cold),
 
         .target(
             name: "DynamicSecurity",
-            dependencies: ["BrokerCore", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security"], swiftSettings: cold),
+            dependencies: ["BrokerModel", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security"], swiftSettings: cold),
 
         // What stays when the broker ends.
         .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: house),
         .target(
-            name: "Persistence", dependencies: ["BrokerCore", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
+            name: "Persistence", dependencies: ["BrokerModel", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
             swiftSettings: house),
 
         // A cluster's lanes: the wire protocol of nats-server.
@@ -130,7 +133,7 @@ let package = Package(
         .target(
             name: "Administration",
             dependencies: [
-                "BrokerCore", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
+                "BrokerModel", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
             ],
             exclude: ["openapi.json"], swiftSettings: cold),
 
@@ -138,7 +141,8 @@ let package = Package(
         .target(
             name: "MartletServer",
             dependencies: [
-                "Administration", "BrokerCore", "Bytes", "CDashboard", "CZlib", "Cluster", "Configuration", "Cryptography",
+                "Administration", "BrokerCore", "BrokerModel", "Bytes", "CDashboard", "CZlib", "Cluster", "Configuration",
+                "Cryptography",
                 "DynamicSecurity",
                 "EpollLoop",
                 "HTTP",
@@ -178,7 +182,8 @@ let package = Package(
         .target(
             name: "MartletTesting",
             dependencies: [
-                "BrokerCore", "BrokerSimulation", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient",
+                "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec",
+                "MartletClient",
                 "Platform",
                 "SeededRandom", "Transports",
             ],
@@ -197,7 +202,8 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "ArgumentParsing", "Bench", "BrokerCore", "Bytes", "ClientCommands", "Configuration", "ControlCommands", "JSON",
+                "ArgumentParsing", "Bench", "BrokerCore", "BrokerModel", "Bytes", "ClientCommands", "Configuration",
+                "ControlCommands", "JSON",
                 "MQTTCodec",
                 "MartletClient", "MartletServer", "Persistence", "Platform", "Security", "Transports",
             ],
@@ -214,13 +220,15 @@ let package = Package(
         // Tests, and the doubles that they share.
         .target(name: "TestBasics", dependencies: ["SeededRandom"], path: "Tests/TestBasics", swiftSettings: rules),
         .target(
-            name: "MartletTestKit", dependencies: ["BrokerCore", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
+            name: "MartletTestKit",
+            dependencies: ["BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
             path: "Tests/MartletTestKit", swiftSettings: rules),
         .target(
             name: "NetworkTestKit", dependencies: ["Bytes", "EpollLoop", "Platform", "TestBasics", "Transports"],
             path: "Tests/NetworkTestKit", swiftSettings: rules),
         .executableTarget(
-            name: "growth", dependencies: ["BrokerCore", "Bytes", "MQTTCodec"], path: "Tests/Growth", swiftSettings: rules,
+            name: "growth", dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec"], path: "Tests/Growth",
+            swiftSettings: rules,
             linkerSettings: [.linkedLibrary("m")]),
         .executableTarget(
             name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: rules),
@@ -229,21 +237,26 @@ let package = Package(
         ),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules),
         .testTarget(
-            name: "BrokerCoreTests", dependencies: ["BrokerCore", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],
+            name: "BrokerCoreTests",
+            dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],
             swiftSettings: rules
         ),
         .testTarget(
-            name: "ConformanceTests", dependencies: ["BrokerCore", "MQTTCodec", "MartletTestKit", "TestBasics"],
+            name: "ConformanceTests", dependencies: ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "TestBasics"],
             exclude: ["Malformed/Cases", "Statements"], swiftSettings: rules),
         .testTarget(
             name: "FederationTests",
             dependencies: [
-                "BrokerCore", "BrokerSimulation", "Federation", "MQTTCodec", "MartletTestKit", "SeededRandom", "TestBasics",
+                "BrokerCore", "BrokerModel", "BrokerSimulation", "Federation", "MQTTCodec", "MartletTestKit", "SeededRandom",
+                "TestBasics",
             ],
             swiftSettings: rules),
         .testTarget(
             name: "ClusterTests",
-            dependencies: ["BrokerCore", "Cluster", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "SeededRandom", "TestBasics"],
+            dependencies: [
+                "BrokerCore", "BrokerModel", "Cluster", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "SeededRandom",
+                "TestBasics",
+            ],
             swiftSettings: rules),
         .testTarget(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules
@@ -272,7 +285,8 @@ let package = Package(
         .testTarget(
             name: "MartletTestingTests",
             dependencies: [
-                "BrokerCore", "ClientCore", "MQTTCodec", "MartletClient", "MartletClientJSON", "MartletTesting", "TestBasics",
+                "BrokerCore", "BrokerModel", "ClientCore", "MQTTCodec", "MartletClient", "MartletClientJSON", "MartletTesting",
+                "TestBasics",
             ],
             swiftSettings: rules),
         .testTarget(
@@ -294,7 +308,8 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerSimulation", "Bytes", "HTTP", "JSON", "JSONReader", "MQTTCodec",
+                "Administration", "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "HTTP", "JSON", "JSONReader",
+                "MQTTCodec",
                 "MartletTestKit",
             ],
             swiftSettings: rules),
@@ -315,24 +330,29 @@ let package = Package(
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: rules),
         .testTarget(
             name: "SecurityTests",
-            dependencies: ["BrokerCore", "Bytes", "Cryptography", "MQTTCodec", "MartletTestKit", "Platform", "Security"],
+            dependencies: [
+                "BrokerCore", "BrokerModel", "Bytes", "Cryptography", "MQTTCodec", "MartletTestKit", "Platform", "Security",
+            ],
             swiftSettings: rules),
         .testTarget(
             name: "DynamicSecurityTests",
             dependencies: [
-                "BrokerCore", "DynamicSecurity", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform", "Security",
+                "BrokerCore", "BrokerModel", "DynamicSecurity", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform",
+                "Security",
             ],
             swiftSettings: rules),
         .testTarget(
             name: "PersistenceTests",
             dependencies: [
-                "BrokerCore", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "SQLite", "TestBasics",
+                "BrokerCore", "BrokerModel", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "SQLite",
+                "TestBasics",
             ],
             swiftSettings: rules),
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "Bytes", "Cluster", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "MQTTCodec", "MartletServer",
+                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "MQTTCodec",
+                "MartletServer",
                 "MartletTestKit", "NATSClient",
                 "NetworkTestKit",
                 "Persistence", "Platform", "TestBasics",

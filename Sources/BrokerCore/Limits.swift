@@ -69,9 +69,6 @@ enum Limits {
     /// Bytes: 32 each.
     static let vacantPlacesMax = 1024
 
-    /// Rows of a page of an answer.
-    static let queryRowsMax = 10_000
-
     /// Questions that wait for their turn; beyond it, more are not taken. Bytes: 131,070 each at most, of two names.
     static let queriesMax = 64
 
@@ -169,9 +166,6 @@ enum Limits {
 
     /// Where there is a `memory_limit`, they take at most one byte in so many of it.
     static let closedConnectionsMemoryShare = 16
-
-    /// Bytes of a text that a peer chose, where it is kept for people who ask later; a longer one is cut, and says so.
-    static let keptTextBytesMax = 256
 
     /// Dropped messages of a shard; the oldest goes for the next one. Bytes: 1,000 each, with `dropTopicBytesMax` and `keptTextBytesMax`.
     static let dropsRememberedMax = 100
@@ -357,12 +351,6 @@ enum Limits {
     /// one is forgotten. Bytes: 8 for each partition.
     static let dealtSnapshotsMax = 64
 
-    /// Shards of a broker, each with a key for its row of how far it has read the log.
-    static let shardsMax = 64
-
-    /// Of so many share groups of a message of a cluster's log it is known which one has dealt it.
-    static let namedSharesMax = 126
-
     /// How many runs of a node are remembered that were killed before what share groups had dealt them was settled.
     static let unsettledRunsMax = 64
 
@@ -408,38 +396,11 @@ enum Limits {
     /// Their bytes; beyond them the same.
     static let asideBytesMax = 4 << 20
 
-    // Bans.
-
-    /// Bans of administrators at the same time: no more are made. Bytes: `bansBytesMax`.
-    static let bansMax = 10_000
-
-    /// Bytes of memory that they take: no more are made.
-    static let bansBytesMax = 16 << 20
-
-    /// Bans that the broker has made by itself, beside those: the oldest one goes for the next. Bytes: `automaticBansBytesMax`.
-    static let automaticBansMax = 2000
-
-    /// Bytes of memory that they take: the oldest ones go for the next.
-    static let automaticBansBytesMax = 2 << 20
-
-    /// Of these, bans of the clients that one user comes with, or that come from one address: its oldest one goes for the next.
-    /// Bytes: `automaticBansBytesMax`.
-    static let automaticBansPerOriginMax = 100
-
     /// Connections that are looked at in a turn for clients that are banned; the others wait for the next turn.
     static let banSweepConnectionsPerTurn = 2000
 
     /// Those of them that are ended in a turn; the others the same. Each is some 15 µs of work.
     static let banSweepEndsPerTurn = 128
-
-    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over. Bytes: 40 each,
-    /// names are hashed; addresses are texts of 50.
-    static let offendersMax = 10_000
-
-    /// Of these, clients that come from one address: no other one of it is counted until one's window is over.
-    static let offendersPerOriginMax = 500
-
-    // A cluster.
 
     /// Clients that waited until their node had found the cluster, and go on in a turn; the others wait for the next. Each is some 15 µs.
     static let newcomersPerTurn = 128
@@ -471,12 +432,6 @@ enum Limits {
 
     /// Bytes of these filters: no more are taken.
     static let topicMeterBytesMax = 1 << 20
-
-    /// Traces at a time; each has a bit.
-    static let tracesMax = 8
-
-    /// Bytes of a payload in a trace: the rest is left out.
-    static let tracePayloadBytesMax = 16_384
 
     /// Bytes of a packet besides its payload in a trace: the rest is left out.
     static let traceHeadBytesMax = 2048

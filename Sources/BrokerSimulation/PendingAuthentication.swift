@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 
 /// A decision on a login that the broker waits for.
 public struct PendingAuthentication {

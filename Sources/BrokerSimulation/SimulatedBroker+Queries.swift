@@ -1,4 +1,5 @@
 public import BrokerCore
+public import BrokerModel
 
 /// Questions and orders to the shards.
 extension SimulatedBroker {

@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 internal import SeededRandom
 
 /// The turns of the shards' loops.

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 
 /// Where a connection lives.
 struct SimulatedPlace {

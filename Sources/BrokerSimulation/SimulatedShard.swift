@@ -1,4 +1,5 @@
 package import BrokerCore
+package import BrokerModel
 
 /// Who has a client inside the broker.
 package protocol LocalEventReceiver: AnyObject {

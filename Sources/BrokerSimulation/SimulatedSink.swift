@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import Bytes
 
 /// The transports of one shard: takes the output of its connections and knows them by their number.

@@ -1,4 +1,5 @@
-public import BrokerCore
+import BrokerCore
+public import BrokerModel
 
 /// A store in memory, which commits when it likes or is told to, and loses in a crash what it had not committed.
 public final class SimulatedStore {

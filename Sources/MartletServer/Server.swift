@@ -1,5 +1,6 @@
 import Administration
 import BrokerCore
+import BrokerModel
 public import Configuration
 internal import EpollLoop
 import Glibc

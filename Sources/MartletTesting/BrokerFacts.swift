@@ -1,4 +1,5 @@
 internal import BrokerCore
+import BrokerModel
 internal import BrokerSimulation
 
 /// What a broker knows, in the words of the client library. To be asked where the broker's turns are made.

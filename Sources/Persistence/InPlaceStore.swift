@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 
 /// A store that can commit on the calling thread too. When and where to commit is the shell's to choose; the core only hears that it is done.
 public protocol InPlaceStore: MessageStore {

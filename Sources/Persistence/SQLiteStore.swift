@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 internal import Platform
 internal import SQLite
 

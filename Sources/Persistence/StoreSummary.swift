@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 
 /// What a check of a store has found.
 public struct StoreSummary: Sendable {

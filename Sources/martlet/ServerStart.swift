@@ -1,5 +1,6 @@
 import ArgumentParsing
 import BrokerCore
+import BrokerModel
 import Configuration
 import Glibc
 import MartletServer

@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import HTTP
 import JSON
 import JSONReader

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import HTTP
 import JSON
 import MQTTCodec

@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import DynamicSecurity
 import MQTTCodec
 import Security

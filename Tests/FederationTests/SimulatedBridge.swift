@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import BrokerSimulation
 import Federation
 import MQTTCodec

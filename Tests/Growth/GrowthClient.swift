@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import MQTTCodec
 
 /// A client of a `GrowthBroker`.

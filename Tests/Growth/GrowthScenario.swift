@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import MQTTCodec
 
 /// What a client can make large: each does work for an input of `size` parts.

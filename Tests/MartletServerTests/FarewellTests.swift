@@ -11,6 +11,7 @@ import Testing
 import Transports
 
 @testable import BrokerCore
+@testable import BrokerModel
 @testable import MartletServer
 
 /// How loops end: together, and always.

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import Configuration
 import Testing
 

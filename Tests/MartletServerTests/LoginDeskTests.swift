@@ -6,6 +6,7 @@ import Security
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 @testable import MartletServer
 
 @Suite(.timeLimit(.minutes(10))) struct LoginDeskTests {

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 @Suite(.timeLimit(.minutes(10))) struct BackupTests {

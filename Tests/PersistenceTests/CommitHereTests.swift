@@ -2,7 +2,7 @@ import Glibc
 import Platform
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 /// Batches that are committed by whoever brings them.

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 /// A byte of a file that is not what it was, anywhere; and files cut off at every length. What is loaded is what was committed, or it is

@@ -3,7 +3,7 @@ import Glibc
 import SQLite
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 /// Damage of one kind at a time, and what is said of it.

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 /// A disk that is full, or fails. One after another, since the failing of writes is the process's.

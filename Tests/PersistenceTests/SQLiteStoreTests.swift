@@ -3,7 +3,7 @@ import Platform
 import TestBasics
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 @Suite(.timeLimit(.minutes(10))) struct SQLiteStoreTests {

@@ -1,7 +1,7 @@
 import SQLite
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Persistence
 
 /// Entries that were committed one by one, without the state: each counts as one commit, and has to be there.

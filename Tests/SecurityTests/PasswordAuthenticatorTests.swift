@@ -3,7 +3,7 @@ import MartletTestKit
 import Platform
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 @testable import Security
 
 @Suite(.timeLimit(.minutes(10))) struct PasswordAuthenticatorTests {

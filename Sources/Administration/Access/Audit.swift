@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import JSON
 
 /// What administrators have done, and what others were refused.

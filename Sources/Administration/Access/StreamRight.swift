@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import MQTTCodec
 
 /// By what somebody reads a stream: it ends when that is over.

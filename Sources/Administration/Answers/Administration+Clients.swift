@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import Bytes
 internal import HTTP
 internal import JSON

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import MQTTCodec
 
 /// The users of `password_file` and the rules of `acl_file`, as they stand on the disk now.

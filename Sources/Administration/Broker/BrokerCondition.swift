@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 
 /// What is known of the broker and does not change while it runs.
 public struct BrokerFacts: Sendable {

@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 
 /// The names that mosquitto has for what is counted.
 extension Administration {

@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 
 /// What is measured, as Prometheus reads it: its text format 0.0.4, or OpenMetrics 1.0.
 struct MetricText {

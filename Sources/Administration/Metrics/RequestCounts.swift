@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import HTTP
 
 /// How many requests there were, and how long they took. By route: what is no route counts as one.

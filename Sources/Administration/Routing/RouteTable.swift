@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import HTTP
 
 /// All that may be asked for. `openapi.json` says the same in other words; a test compares the two.

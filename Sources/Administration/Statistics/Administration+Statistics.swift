@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import JSON
 
 /// What was counted, now and over time.

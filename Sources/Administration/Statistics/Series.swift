@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 
 /// What is remembered over time. Rates are by the second; what is not there is no number.
 enum Series: CaseIterable {

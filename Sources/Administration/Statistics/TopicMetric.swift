@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import JSON
 
 /// A topic filter whose messages are counted, and how fast they come.

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 internal import HTTP
 internal import JSON
 internal import MQTTCodec

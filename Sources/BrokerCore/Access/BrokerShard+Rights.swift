@@ -1,3 +1,4 @@
+import BrokerModel
 public import MQTTCodec
 
 /// Whose rights dynamic security has changed, while the broker runs.

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// Keeping out who is banned. What the broker bans by itself is whoever has done what it is for, so that nobody gets somebody else banned: a

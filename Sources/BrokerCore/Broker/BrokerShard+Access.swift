@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Who may read and write which topics.

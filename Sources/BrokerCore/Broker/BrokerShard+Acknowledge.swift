@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// PUBACK, PUBREC, PUBREL and PUBCOMP from a client.

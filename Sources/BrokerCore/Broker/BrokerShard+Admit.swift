@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Letting a client in: its session, its limits, and CONNACK.

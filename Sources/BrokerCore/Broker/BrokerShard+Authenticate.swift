@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// AUTH: enhanced authentication while connecting, and again while connected.

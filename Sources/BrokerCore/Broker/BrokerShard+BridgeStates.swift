@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Topics that begin with $, which are the broker's own; of those, bridges of other brokers tell below `$SYS/broker/connection/` whether they

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// CONNECT: who the client is, where it lives, whether it may come in, and what it comes back to.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Telling the operator what a client may not do, and by which rule: the first question of everybody whose messages do not arrive.

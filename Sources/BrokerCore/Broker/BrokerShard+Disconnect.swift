@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// DISCONNECT from a client.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Messages that were queued before their client's rights changed: by a reload, by a login at another listener, or while the broker was

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What does not get where it was going: counted for the broker, for the client that it concerns, for its topic's beginning and for the

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// What waits for the store before it happens. [MQTT-4.3.2-4 v5] asks that PUBACK passes ownership on: it leaves when the broker

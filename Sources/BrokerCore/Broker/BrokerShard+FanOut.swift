@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The short ways of QoS 1 and 2, which nearly all messages go: a frame written straight into the output of a message's only receiver, or a

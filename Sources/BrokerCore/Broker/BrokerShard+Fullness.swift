@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// `martlet_queue_drop refuse`, and the same of a bridge's own queue: publishers are refused while a session that would get their message has a

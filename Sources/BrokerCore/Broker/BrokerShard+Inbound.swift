@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// From bytes to packets.

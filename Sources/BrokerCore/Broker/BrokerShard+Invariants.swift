@@ -1,3 +1,5 @@
+package import BrokerModel
+
 /// What must be true of a shard's state between two turns.
 extension BrokerShard {
     /// Traps where a part of the shard's state does not fit the others; the simulation asks again and again.

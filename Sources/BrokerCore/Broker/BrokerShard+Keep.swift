@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What the shard writes down for the store.
@@ -284,12 +285,8 @@ extension MessageParts {
     ///
     /// - Parameter expiresAt: milliseconds since 1970, or `never`.
     init(_ publication: borrowing Publication, expiresAt: UInt64) {
-        self.expiresAt = expiresAt
-        publisher = publication.publisher
-        qos = publication.qos
-        retain = publication.retain
-        topic = publication.topic
-        properties = publication.properties
-        payload = publication.payload
+        self.init(
+            expiresAt: expiresAt, publisher: publication.publisher, qos: publication.qos, retain: publication.retain,
+            topic: publication.topic, properties: publication.properties, payload: publication.payload)
     }
 }

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Lines for the log, in the wording of mosquitto 2.1.

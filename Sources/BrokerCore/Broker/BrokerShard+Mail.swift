@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What shards send each other.

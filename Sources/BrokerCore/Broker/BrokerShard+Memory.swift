@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What the shard holds in memory for its clients, and what it refuses when that is too much: whatever adds to it. What makes it less goes on:

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Retained messages that a session is owed, over a crash: see `OwedRetained`.

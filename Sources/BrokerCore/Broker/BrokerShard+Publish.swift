@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// PUBLISH from a client.

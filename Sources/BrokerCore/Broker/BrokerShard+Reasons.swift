@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Telling clients in words why something was refused, where they want to hear it [MQTT-3.1.2-29 v5] and take a packet of that size.

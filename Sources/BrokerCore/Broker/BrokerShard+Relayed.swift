@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// QoS 2 messages whose receivers live on several shards: taken once by each, whatever crashes in between.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Taking back what the store kept; called by `Recovery` before the shard's first turn.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Retained messages: keeping them, and handing them out. A topic's retained message lives on the shard that the topic hashes to.

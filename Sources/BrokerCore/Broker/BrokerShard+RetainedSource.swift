@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// `check_retain_source`: a retained message goes to a new subscriber only while its publisher may still write to its topic.
 ///
 /// The message itself knows its source. One that goes to another shard to be kept has its source sent ahead of it:

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// From a message to those who receive it.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Finding the retained messages for new subscriptions.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Packets to one client that are not messages.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The life of sessions without a connection, and wills.

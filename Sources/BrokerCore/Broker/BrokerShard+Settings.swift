@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// Changes while the broker runs.

@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// Counting, and telling of it below `$SYS`.

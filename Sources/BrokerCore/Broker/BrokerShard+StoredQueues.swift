@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Long queues: what stands behind a bound is in the store only, and is read when its turn comes near.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What happens because time has passed.

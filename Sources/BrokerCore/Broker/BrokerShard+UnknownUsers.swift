@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Reload and those who are connected: as in mosquitto, who would not be let in any more has to go.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What the broker cannot keep, because its disk is full or has failed, it does not take. QoS 0 messages and sessions that end with

@@ -1,3 +1,4 @@
+public import BrokerModel
 import Bytes
 package import MQTTCodec
 

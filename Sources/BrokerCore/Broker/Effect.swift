@@ -1,3 +1,5 @@
+public import BrokerModel
+
 /// What a shard wants done that it cannot do itself. Effects are to be carried out in order.
 ///
 /// What is large is indirect, so that the lines of the log, which are the most, are not carried about in its size.

@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// What travels with a connection to the shard that its client lives on.

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable.inOrderOfRecovery`, and gives each to the

@@ -1,3 +1,4 @@
+import BrokerModel
 public import MQTTCodec
 
 /// Which shard a Client Identifier or a topic belongs to: the same on every shard, for as long as the broker runs.

@@ -1,3 +1,5 @@
+public import BrokerModel
+
 extension StoredRun {
     /// The last batch of a run, to be committed when every shard has stopped and all its changes are durable.
     public static func end(of shards: [BrokerShard]) -> JournalBatch {

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A shard's part in a cluster: one more that wants messages, has some, and is waited for before SUBACK.

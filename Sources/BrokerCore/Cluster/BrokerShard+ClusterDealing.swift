@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What share groups deal of the cluster's log. Who is chosen stands in the log with the message, so that a node's part is known to all when it is

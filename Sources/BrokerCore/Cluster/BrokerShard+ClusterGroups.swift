@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Shared subscriptions of a cluster: each shard of each node knows how many members the groups have on other nodes, and the publisher's shard

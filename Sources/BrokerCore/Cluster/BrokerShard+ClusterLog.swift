@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions that last get them out of

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Retained messages of a cluster: its stream has the newest of each topic, and its order decides which that is.

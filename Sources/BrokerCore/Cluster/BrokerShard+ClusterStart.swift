@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Clients that come to a node that has just started and has not found its cluster yet: they wait for it a moment, instead of being refused by a

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// What share groups had dealt to this node before it was killed, or lost its lease and went on as another run.

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// What share groups have dealt to sessions, in the cluster's log, mostly to those whose clients are away: whoever takes a session up without its node's

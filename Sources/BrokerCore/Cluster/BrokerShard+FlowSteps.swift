@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// What has become of packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and learned by the one that takes

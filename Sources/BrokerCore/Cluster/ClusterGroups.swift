@@ -1,3 +1,5 @@
+public import BrokerModel
+
 /// Members of a share group that another node has. All of them: what was told before counts no more.
 public struct ClusterGroup: Sendable {
     public var node: UInt64

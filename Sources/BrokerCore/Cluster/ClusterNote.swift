@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// What a shard has to tell the cluster, in order.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What a shard has for its cluster. There is none on a broker that is alone.
 final class ClusterPort {
     /// What was published in this turn.

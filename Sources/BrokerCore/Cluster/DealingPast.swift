@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed, or their leases have ended; and to

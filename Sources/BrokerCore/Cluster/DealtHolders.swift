@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Whose a share group's messages are, as the log's steps say: each is the session's that was dealt it last, or sent it with QoS 2. What a session has not

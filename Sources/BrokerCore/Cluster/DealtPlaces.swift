@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// Which messages of the cluster's log a shard has dealt to members of share groups that are not done with them, by their places.
 ///
 ///     read from the log ─► begin ─► DealtMark in a member's queue ─► acknowledged, dropped, dealt to another ─► end

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// Messages that are left to members by way of the log, and are not in it yet, in the order of the serials of their batches.
 struct RelogQueue {
     struct Entry {

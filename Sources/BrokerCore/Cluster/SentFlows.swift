@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What the log says of the QoS 2 messages that a session's client was sent by nodes that are lost, and of what share groups have dealt it.
 ///
 /// Steps come in any order; of all that are known the answers follow.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What a shard has to do with a cluster's log: how far it has read, and what waits for being logged.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What share groups had been dealt on nodes that are gone, and for which they have no member left: it waits a while for one who comes, with a session
 /// that was taken up or a new one.
 struct UnclaimedParts {

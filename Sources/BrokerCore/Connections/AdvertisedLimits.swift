@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What CONNACK tells a client of the broker's limits.

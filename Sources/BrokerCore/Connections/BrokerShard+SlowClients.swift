@@ -1,16 +1,5 @@
+import BrokerModel
 import MQTTCodec
-
-/// What becomes of clients that do not take what they are sent. `martlet_slow_client`
-public struct SlowClientPolicy: Hashable, Sendable {
-    /// Whether such a client's connection ends; else it is only told of.
-    public var disconnects: Bool
-    /// How long its oldest message may have waited, in milliseconds.
-    public var milliseconds: UInt64
-
-    public init(disconnects: Bool, milliseconds: UInt64) {
-        (self.disconnects, self.milliseconds) = (disconnects, milliseconds)
-    }
-}
 
 /// Clients for which messages wait, looked at once a second while there are any; nobody else is looked at.
 extension BrokerShard {

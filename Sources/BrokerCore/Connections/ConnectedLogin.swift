@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// How a client that is connected has come in.

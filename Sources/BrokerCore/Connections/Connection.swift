@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// One Network Connection, from accept to close.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The part of a connection that most connections never need.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The connections of a shard, by slot. Owns them.
 ///
 /// A slot whose connection has ended is not given away before the turn is over: the shell may still hold its number.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A SUBSCRIBE or UNSUBSCRIBE that is worked off filter by filter, over as many turns as it takes.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// Since when the oldest byte of a connection's output has waited, while its transport takes less than it is given.
 ///
 ///     sent ──── here ─── last ───────── end of the output

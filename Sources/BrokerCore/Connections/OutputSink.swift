@@ -1,3 +1,4 @@
+public import BrokerModel
 public import Bytes
 
 /// Takes a connection's output to its transport. Called once per connection and turn.

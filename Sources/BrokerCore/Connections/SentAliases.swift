@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The Topic Aliases that the broker uses towards one client.
 ///
 /// An alias costs three bytes each time and spares the topic, so only topics longer than that get one, and only when they come a second

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// PUBLISH to a topic below `$CONTROL/`, which is a request to the broker.

@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// What a client has published below `$CONTROL/`: a request to the broker itself, which nobody else gets. It may publish there.

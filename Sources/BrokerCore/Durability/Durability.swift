@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What a shard has that waits until something is durable, and what it gives its store when.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What is held besides the small packets.

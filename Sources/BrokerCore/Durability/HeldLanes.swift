@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What waits for other shards' stores: a lane for each connection that has something there, in which nothing overtakes.
 ///
 /// ```

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Something that must not happen before the store has what it stands for: most often an acknowledgement to be sent. 24 bytes.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What waits until something is durable before it happens, most often an acknowledgement.
 ///
 ///     append ─► waiting ───────────────────────────────────► pop

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What a shard remembers of QoS 2 messages whose receivers live on several shards, so that each shard takes its part once, whatever crashes
 /// in between. [MQTT-4.3.3-10 v5]
 ///

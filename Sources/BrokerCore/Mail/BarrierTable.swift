@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The SUBACKs that wait until every other shard routes to the new subscriptions, and the end marks that wait for what those have sent.

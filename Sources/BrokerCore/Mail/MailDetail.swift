@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What stands behind the `MailHeader` of a message that goes to one session, is retained, or must be taken once.
 struct MailDetail: BitwiseCopyable {
     /// For `.shared` and `.retained`: the session, the terms of its subscription, and the group. For `.retain` and `.settled`: the node of

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What a shard has for the others at the end of its turn, a batch for each, and what it awaits of them before it answers SUBACK.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What shards tell each other besides messages.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A session on its way from another node, as far as it has come.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Sessions that come from another node.

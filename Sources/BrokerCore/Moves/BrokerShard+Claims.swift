@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Sessions that are the cluster's: a client that comes waits until this node keeps its session.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Sessions that leave for another node.

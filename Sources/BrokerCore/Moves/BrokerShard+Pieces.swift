@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What a session that leaves is, in pieces: see `Departure` for their order.

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// Giving sessions what they lack of the log, when they come from a node that had read less of it, or were on their way and have stayed.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What the cluster stores of sessions, so that another node can take them up when their keeper is gone together with its disk: what they are,

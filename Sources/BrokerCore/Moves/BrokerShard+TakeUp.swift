@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Taking a session up without the node that had it: see `TakeUp`.

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// Wills of sessions that are the cluster's: they stand in the session's record while its client is connected, and go through the log when they

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A session on its way to another node: what was taken from it, and how far it has been given away.

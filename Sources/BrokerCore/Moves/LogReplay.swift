@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What a session that lacks some of the log gets when it has that: nothing reaches it before, so that its messages keep their order.
 ///
 ///     given to it ──► logFloor ──replay──► through ──► aside ──► as it comes

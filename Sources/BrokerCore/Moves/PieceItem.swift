@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// One thing of a session as it stands in a piece: its kind in a byte, then what the kind has.

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.

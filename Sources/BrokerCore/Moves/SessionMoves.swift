@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what lacks some of the log.

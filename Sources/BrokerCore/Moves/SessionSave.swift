@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// How much of a session that is kept here the cluster has stored, and who waits for more.
 ///
 ///     changed ─► given, under way ─► sessionSaved ─► answers

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// How far a session has come that is taken up from what the cluster has stored of it, because the node that kept it is lost: what its client

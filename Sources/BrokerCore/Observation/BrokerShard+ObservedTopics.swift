@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Counting and tracing the messages of chosen topics.

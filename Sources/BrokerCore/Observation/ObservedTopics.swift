@@ -1,10 +1,11 @@
-public import MQTTCodec
+import BrokerModel
+import MQTTCodec
 
 /// The topic filters whose messages are counted or traced, of all clients together.
 ///
 /// The match cache asks once for each line, so that a topic that nobody wants to know of costs its messages one bit of their audience. What
 /// happens to a message later, in a queue or on its way out of one, asks by topic: the last answer is kept, since one message has many
-/// receivers. Invariant: at most `Limits.topicMetersMax` meters, with `Limits.topicMeterBytesMax`, and `Limits.tracesMax` traces. Belongs to a
+/// receivers. Invariant: at most `Limits.topicMetersMax` meters, with `Limits.topicMeterBytesMax`, and `SharedLimits.tracesMax` traces. Belongs to a
 /// shard.
 final class ObservedTopics {
     /// Who wants to know of a topic.
@@ -108,29 +109,4 @@ final class ObservedTopics {
 
     /// Meters are below it.
     private static let firstTrace: UInt32 = 1 << 16
-}
-
-/// What one shard has counted of the messages of a topic filter, since somebody asked for it.
-public struct TopicMeterRow: Hashable, Sendable {
-    /// As topics are called inside the broker.
-    public let filter: TopicFilter
-    /// Messages that were published, and the bytes of their payloads.
-    public internal(set) var received: UInt64 = 0
-    public internal(set) var receivedBytes: UInt64 = 0
-    /// The same of those that were sent to subscribers, each for itself.
-    public internal(set) var sent: UInt64 = 0
-    public internal(set) var sentBytes: UInt64 = 0
-    /// Messages that did not get where they were going, each receiver for itself.
-    public internal(set) var dropped: UInt64 = 0
-
-    public init(_ filter: TopicFilter) { self.filter = filter }
-
-    /// Adds what another shard has counted.
-    public mutating func add(_ other: TopicMeterRow) {
-        received &+= other.received
-        receivedBytes &+= other.receivedBytes
-        sent &+= other.sent
-        sentBytes &+= other.sentBytes
-        dropped &+= other.dropped
-    }
 }

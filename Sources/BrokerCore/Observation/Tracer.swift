@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The traces of a shard, and what they have recorded and nobody has taken yet.
@@ -13,7 +14,7 @@ final class Tracer {
     var publishing: (key: UInt64, name: EncodedString)?
     private var records: [TraceRecord] = []
     private var byteCount = 0
-    private var lost: [UInt64] = Array(repeating: 0, count: Limits.tracesMax)
+    private var lost: [UInt64] = Array(repeating: 0, count: SharedLimits.tracesMax)
     private var hasLost = false
     /// Whether a batch is on its way.
     private var isAway = false
@@ -66,7 +67,7 @@ final class Tracer {
         guard numbers != 0 else { return }
         guard !hasLost, records.count < Limits.traceRecordsMax, self.byteCount + byteCount <= Limits.traceBytesMax else {
             hasLost = true
-            for number in 0..<Limits.tracesMax where numbers & 1 << UInt8(number) != 0 { lost[number] += 1 }
+            for number in 0..<SharedLimits.tracesMax where numbers & 1 << UInt8(number) != 0 { lost[number] += 1 }
             return
         }
         self.byteCount += byteCount
@@ -79,7 +80,7 @@ final class Tracer {
         defer {
             records = []
             byteCount = 0
-            if hasLost { lost = Array(repeating: 0, count: Limits.tracesMax) }
+            if hasLost { lost = Array(repeating: 0, count: SharedLimits.tracesMax) }
             hasLost = false
             isAway = true
         }

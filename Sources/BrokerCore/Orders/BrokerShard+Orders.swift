@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// Carrying out what an administrator wants.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Giving up messages that wait for a client, as an administrator wants it.

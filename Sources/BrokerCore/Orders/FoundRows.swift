@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What an order has found among rows that were read for it.

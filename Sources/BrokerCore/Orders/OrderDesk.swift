@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The orders that a shard has been given and has not carried out, oldest first.
 ///
 ///     add ─► open ─► done

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// How far the purge of a queue has come.
 ///
 ///     memory ─► store ─► moved ─► storing

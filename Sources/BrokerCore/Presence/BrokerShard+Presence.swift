@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Telling who comes and goes: as effects, to who watches; as messages below `$SYS/brokers/`; and to who asks later why a client has gone.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The events of a shard that are still to be told.
 ///
 /// Invariant: at most the shard's parts of `Limits.presenceEventsPerSecondMax` and of `Limits.presenceBytesPerSecondMax` are taken in a

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The first sessions in an order behind some position, of those that were looked at so far.
 ///
 /// A heap whose top is the worst of them: a session that is no better costs one comparison, and none is copied before the end.

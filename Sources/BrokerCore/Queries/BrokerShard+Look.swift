@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Looking through sessions, queues and trees for those who ask, a part of them in each turn.
@@ -103,19 +104,17 @@ extension QueueRow {
     /// - Parameter now: in microseconds on the shard's clock.
     init(_ entry: OutboxEntry, at position: Int, now: UInt64, withPayload: Bool) {
         let message = entry.message?.object
-        self.position = position
-        state =
+        let state: State =
             switch entry.state {
             case .waiting, .vacant: message == nil ? .stored : .waiting
             case .sent: .sent
             case .released: .released
             }
-        topic = message.map { Array($0.topic) }
-        (qos, retain) = (entry.qos, entry.retain)
-        byteCount = Int(entry.byteCount)
-        packetIdentifier = entry.packetIdentifier
-        ageMilliseconds = message.map { (now &- min(now, $0.madeAt)) / 1000 }
-        expiresAt = message.flatMap { $0.expiresAt == Message.neverExpires ? nil : $0.expiresAt }
-        payload = withPayload ? message.map { Array($0.payload.prefix(Limits.queryPayloadBytesMax)) } : nil
+        self.init(
+            position: position, state: state, topic: message.map { Array($0.topic) }, qos: entry.qos, retain: entry.retain,
+            byteCount: Int(entry.byteCount), packetIdentifier: entry.packetIdentifier,
+            ageMilliseconds: message.map { (now &- min(now, $0.madeAt)) / 1000 },
+            expiresAt: message.flatMap { $0.expiresAt == Message.neverExpires ? nil : $0.expiresAt },
+            payload: withPayload ? message.map { Array($0.payload.prefix(Limits.queryPayloadBytesMax)) } : nil)
     }
 }

@@ -1,3 +1,4 @@
+public import BrokerModel
 import MQTTCodec
 
 /// Answers about what the shard holds.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// A session as a sorted list knows it.
 struct ListedClient {
     let position: ClientPosition

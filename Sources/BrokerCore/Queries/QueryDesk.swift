@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The questions that a shard has been asked and has not answered, oldest first.
 ///
 /// Invariant: at most `Limits.queriesMax` wait besides the shard's own; each has fewer rows than it asks for. Owned by a shard, used on its

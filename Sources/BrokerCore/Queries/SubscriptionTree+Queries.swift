@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// Single records, looked at one after the other.
 extension SubscriptionTree {
     /// The numbers of a topic's levels, `LevelTable.none` for those that no filter has; and whether it begins with `$`, so that no wildcard in

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The levels below some others that were found so far, while the trees of topics are looked through.
 ///
 /// Invariant: at most `Limits.topicLevelsMax` levels, of `Limits.topicLevelBytesMax` bytes or one; those that are remembered stand before all others

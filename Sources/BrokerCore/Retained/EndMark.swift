@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A client's wish to be told when it has every retained message that a SUBSCRIBE asked for.

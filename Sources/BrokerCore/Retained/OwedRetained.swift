@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The subscriptions of a session that lasts whose retained messages its client has not had, or not all of them: whoever goes on with the session after
 /// a crash asks for these again. [MQTT-3.3.1-9 v5]
 ///
@@ -7,7 +9,7 @@
 /// The queue is in the store, so a broker that is alone owes nothing of what is queued. A node's store may be lost, and then these messages are
 /// nowhere: they come out of no log.
 final class OwedRetained {
-    enum Stage: UInt8, Sendable { case asked = 1, queued }
+    typealias Stage = StoredSubscription.OwedStage
 
     /// Filters.
     private var asked: Set<[UInt8]> = []

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A subscription's wish for the retained messages that match it, to be answered by the shards that hold them; or the mark behind such wishes.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The retained messages that are on their way to new subscriptions, as one shard sees them.
 ///
 /// - For each session that has asked, of this shard or of another one: what it waits for, and the scans of this shard's messages for it.

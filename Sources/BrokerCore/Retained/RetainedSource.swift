@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Whose message is retained: what its right to be handed out follows from. Immutable; all messages of one login share it.

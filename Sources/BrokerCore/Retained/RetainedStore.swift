@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The retained messages of the topics that belong to a shard, as a tree of topic levels.
 ///
 /// A node lives as long as it holds a message or a child, or a scan is to go on with it: so a scan's place in the tree stays right over

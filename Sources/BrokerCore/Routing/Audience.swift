@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Everybody who receives a topic: a line of the match cache.

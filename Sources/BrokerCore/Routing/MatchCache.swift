@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Remembers who receives the topics published last: one look-up instead of a walk of the tree.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A message being routed: where its parts lie, and what has been made of it so far.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Messages of one topic and QoS 1 or 2, in a row: each of their receivers gets all of them with one copy.

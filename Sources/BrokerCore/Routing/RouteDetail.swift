@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The rare part of a route: Subscription Identifiers, and what is left for the session's own messages when some subscriptions set

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The rest of a session's end, over as many turns as it takes, so that nobody waits for one client's subscriptions.
 ///
 /// ```

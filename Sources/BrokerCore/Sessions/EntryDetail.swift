@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What few entries of an outbox need. Belongs to its entry.
 final class EntryDetail {
     /// The Subscription Identifiers to send with the message.

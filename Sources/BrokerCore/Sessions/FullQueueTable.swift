@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The sessions of other shards that have full queues. Their filters stand in the tree, each with the index that the session has here.
 struct FullQueueTable {
     private struct Entry {

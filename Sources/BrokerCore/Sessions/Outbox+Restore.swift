@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Taking a queue back from the store.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Taking messages out of the queue again.

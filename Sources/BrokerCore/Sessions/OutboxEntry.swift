@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// One message on its way to one session, and how far it has come. 32 bytes: long queues are made of them.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What the broker keeps for a Client Identifier, across connections: subscriptions, messages on their way, and the will.

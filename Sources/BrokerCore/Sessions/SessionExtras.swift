@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The part of a session that most of many sessions never need: an idle client costs the broker little.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// A session in a share group, as every shard knows it; or one of another node of which nothing is known but that it is there.
 struct GroupMember: Sendable {
     let shard: Int

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The sessions that divide the messages of a filter among them, on whichever shard they live.

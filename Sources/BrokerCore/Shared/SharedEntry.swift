@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// A message that a share group had given to a session, taken back from it.

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// How large a message becomes for members of share groups, to find one that takes it.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What a shard wants kept, in order, until the store has it.
 ///
 ///     persisted ≤ given ≤ sequence

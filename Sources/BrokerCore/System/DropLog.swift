@@ -1,18 +1,5 @@
-public import MQTTCodec
-
-/// A message that did not get where it was going.
-public struct DropRow: Hashable, Sendable {
-    /// Milliseconds on the shard's clock.
-    public internal(set) var at: UInt64
-    /// The first 256 bytes of it.
-    public internal(set) var topic: [UInt8]
-    /// Whom it concerns: its receiver, or its publisher where nobody else was to get it; nil for nobody. A long name is cut.
-    public internal(set) var clientIdentifier: EncodedString?
-    public internal(set) var reason: DropReason
-    public internal(set) var qos: QoS
-    /// Of topic, properties and payload.
-    public internal(set) var byteCount: Int
-}
+import BrokerModel
+import MQTTCodec
 
 /// What is told of a message that is being dropped; valid as long as the message.
 struct DroppedMessage {
@@ -33,18 +20,6 @@ extension DroppedMessage {
         (self.topic, qos) = (topic, view.qos)
         byteCount = topic.count + view.properties.count + view.payload.count
     }
-}
-
-/// What was dropped on a shard.
-public struct DropReport: Sendable {
-    /// The last ones, last first: at most 100.
-    public let last: [DropRow]
-    /// By the first two levels of their topics, most first: at most 256 prefixes.
-    public let byPrefix: [(prefix: [UInt8], drops: DropCounts)]
-    /// Of other prefixes, which came when so many were known.
-    public let ofOtherPrefixes: DropCounts
-    /// By listener of the client that they concern, an index into `BrokerSettings.listeners`.
-    public let byListener: [DropCounts]
 }
 
 /// Remembers what was dropped: the last messages, and counts by the beginning of their topics and by listener.

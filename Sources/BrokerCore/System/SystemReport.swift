@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// What the broker tells of itself below `$SYS`, on the shard that tells it: the first.
 ///
 ///     off ── begin ──► waiting for the interval ── beginRound ──► waiting for the other shards' counts ──► changes, waiting again

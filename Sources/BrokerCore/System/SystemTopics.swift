@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What the broker tells of itself below `$SYS/broker/`, with mosquitto's names.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The edges of a tree of topics: (parent node, level) → child node, in one open-addressing table of 12 bytes an edge.
 struct EdgeTable: ~Copyable {
     /// No child.

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// The distinct texts of topic levels, each known by a small number, so that trees of topics compare numbers.
 ///
 /// Open addressing with linear probing; a text lives as long as a node refers to it. Identifiers of dropped texts are used again.

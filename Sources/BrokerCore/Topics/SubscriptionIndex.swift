@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// Finds the subscription of a subscriber at a node: open addressing over the indices of the records.
 ///
 /// With it, a thousand clients on one filter subscribe and unsubscribe without walking each other's chain.

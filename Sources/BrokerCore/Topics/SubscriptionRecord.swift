@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// One subscription in the tree: a link in the chain of its node and in the chain of its session.
 struct SubscriptionRecord {
     var node: UInt32

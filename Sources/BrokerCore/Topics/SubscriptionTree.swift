@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// All subscriptions that a shard knows, as a tree of topic levels.
 ///
 ///     root ── "home" ── + ── "temperature" ─► record ─► record     (chains: one record a subscriber)

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// Counts the changes of subscriptions, so that a cached match knows when it is old.
 ///
 /// One count would make every subscription anywhere forget every match. There are 256, chosen by the first level, and one for the

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import MQTTCodec
 public import Security
 

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 import JSON
 public import MQTTCodec
 public import Security

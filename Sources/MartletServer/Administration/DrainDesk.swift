@@ -1,5 +1,6 @@
 import Administration
 import BrokerCore
+import BrokerModel
 import EpollLoop
 import MQTTCodec
 

@@ -1,5 +1,6 @@
 import Administration
 import BrokerCore
+import BrokerModel
 import Configuration
 import EpollLoop
 import Glibc

@@ -1,5 +1,5 @@
 import Administration
-import BrokerCore
+import BrokerModel
 import Configuration
 import Federation
 import MQTTCodec

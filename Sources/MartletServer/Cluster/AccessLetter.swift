@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import Cluster
 
 /// What the control thread wants of the bucket in which nodes share who may do what.

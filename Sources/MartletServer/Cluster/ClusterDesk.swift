@@ -1,5 +1,5 @@
 import Administration
-import BrokerCore
+import BrokerModel
 import Cluster
 import Configuration
 import EpollLoop

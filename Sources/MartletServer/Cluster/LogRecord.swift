@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import Cluster
 
 /// A record of the cluster's log on its way to the shards.

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 
 /// The end of a node's run and the begin of the next one, loop after loop.
 ///

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 
 /// The last lines of the log, packed one behind the other: a busy broker writes many, and few ever ask for them.
 ///

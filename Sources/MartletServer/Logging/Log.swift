@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import Configuration
 import Glibc
 import Platform

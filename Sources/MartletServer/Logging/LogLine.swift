@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 import Glibc
 
 /// One line of the log before it has a shape: what it is about, when it was said, and its text.

@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import EpollLoop
 import Glibc
 import Platform

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import Platform
 
 /// Lines to the machine's log. The time is the machine log's business.

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 
 /// Lines as messages below `$SYS/broker/log`.
 ///

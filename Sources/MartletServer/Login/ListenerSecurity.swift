@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import Security
 
 /// Who may log in at one listener and what they may do there, read from the files and ready to be asked.

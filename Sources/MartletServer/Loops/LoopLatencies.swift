@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 
 /// What a loop measures besides its shard, with the turn's clock. Belongs to the loop.
 struct LoopLatencies {

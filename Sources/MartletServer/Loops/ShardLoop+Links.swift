@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import Bytes
 import EpollLoop
 import MQTTCodec

@@ -1,4 +1,5 @@
 internal import BrokerCore
+import BrokerModel
 internal import BrokerSimulation
 internal import Platform
 

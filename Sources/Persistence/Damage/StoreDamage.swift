@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import SQLite
 
 /// One thing that is wrong with a store: with a record, a table or the files.

@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import Platform
 
 /// What comes before a store is opened: a new one is made if there is none, a damaged one is repaired if that is asked for.

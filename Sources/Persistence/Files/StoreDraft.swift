@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import SQLite
 
 /// Makes a new store beside the place of the old one, which it takes when it is whole: a crash on the way leaves nothing half done.

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 import MQTTCodec
 
 /// Turns what mosquitto kept into the rows of a new store.

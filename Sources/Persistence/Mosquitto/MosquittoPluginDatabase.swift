@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import Glibc
 internal import MQTTCodec
 internal import SQLite

@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import CSQLite
 internal import SQLite
 

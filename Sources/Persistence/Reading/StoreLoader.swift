@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import SQLite
 
 /// Reads every row of a store, and compares what it finds with what the last commit left.

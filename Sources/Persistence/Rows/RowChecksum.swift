@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import CXXHash
 
 /// The checksum of a row: XXH3 over its body, begun with its table and key, so that a right body in a wrong place is found as well.

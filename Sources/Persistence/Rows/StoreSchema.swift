@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import SQLite
 
 /// The tables as SQLite sees them, and how an older store becomes one of today.

@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 
 /// What has to be in the store beside its rows, written by every commit but those of the tail.
 ///

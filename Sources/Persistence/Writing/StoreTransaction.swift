@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import SQLite
 
 /// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one

@@ -1,4 +1,4 @@
-internal import BrokerCore
+internal import BrokerModel
 internal import SQLite
 
 /// Writes one table's part of a transaction.

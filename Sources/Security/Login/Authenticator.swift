@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import MQTTCodec
 
 /// Decides who may log in with a user name and a password, for all connections of a listener: a file, later a directory or a web service.

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import MQTTCodec
 
 /// An Authentication Method of MQTT 5.0, for all connections of a listener. [MQTT 5.0, section 4.12]

@@ -1,4 +1,4 @@
-public import BrokerCore
+public import BrokerModel
 public import MQTTCodec
 
 /// Checks user names and passwords against a file, away from the loops: one check of a good hash is milliseconds of work.

@@ -1,5 +1,5 @@
 import ArgumentParsing
-import BrokerCore
+import BrokerModel
 import Persistence
 
 /// `martlet store backup`: copies a store.

@@ -1,5 +1,5 @@
 import ArgumentParsing
-import BrokerCore
+import BrokerModel
 import Persistence
 
 /// `martlet store check`: reads all of a store and says whether it is whole.

@@ -1,5 +1,6 @@
 import ArgumentParsing
 import BrokerCore
+import BrokerModel
 import MartletServer
 import Persistence
 import Platform

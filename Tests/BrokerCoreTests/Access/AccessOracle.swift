@@ -1,6 +1,6 @@
 import MQTTCodec
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// mosquitto's evaluation written down as it reads: line by line, lines that deny first. Plain and slow on purpose.
 struct AccessOracle {

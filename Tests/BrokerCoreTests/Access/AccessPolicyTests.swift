@@ -2,7 +2,7 @@ import MQTTCodec
 import TestBasics
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct AccessPolicyTests {
     private let universe = TopicUniverse.small

@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Rights by roles: what they say, how they change while clients are connected, and requests to the broker itself.
 @Suite struct RoleRightsTests {

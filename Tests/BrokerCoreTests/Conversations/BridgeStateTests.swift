@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What bridges of other brokers tell of themselves below `$SYS/broker/connection/`, and nobody else.
 @Suite struct BridgeStateTests {

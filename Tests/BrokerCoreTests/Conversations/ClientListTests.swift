@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Pages down a sorted list of clients: many of them out of one look at all sessions.
 struct ClientListTests {

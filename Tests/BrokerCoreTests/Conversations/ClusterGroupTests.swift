@@ -4,6 +4,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Share groups of a broker that is a node of a cluster, which the test plays.
 @Suite struct ClusterGroupTests {

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// A broker that is a node of a cluster, which the test plays.
 @Suite struct ClusterPortTests {

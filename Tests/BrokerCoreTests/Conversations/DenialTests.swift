@@ -2,7 +2,7 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// What the log says of those who may not.
 @Suite struct DenialTests {

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Clients inside the process: publish with an outcome, subscribe within a window.
 struct LocalClientTests {

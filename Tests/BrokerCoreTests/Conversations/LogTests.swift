@@ -2,7 +2,7 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// What the log says of clients.
 @Suite struct LogTests {

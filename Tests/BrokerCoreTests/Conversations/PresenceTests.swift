@@ -1,8 +1,9 @@
+import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// The events that tell who comes and goes.
 struct PresenceTests {

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Who comes and goes, as messages below `$SYS/brokers/`.
 struct PresenceTopicTests {

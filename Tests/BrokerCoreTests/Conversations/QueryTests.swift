@@ -5,6 +5,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What a shard answers about what it holds: page by page, a bounded number of steps a turn.
 struct QueryTests {
@@ -215,7 +216,7 @@ struct QueryTests {
         #expect(broker.takeReplies(of: 0).count == Limits.queriesMax)
         #expect(core.ask(ShardQuery(.clients())))
         #expect(ShardQuery(.clients(), rowsMax: 0).rowsMax == 1)
-        #expect(ShardQuery(.clients(), rowsMax: .max).rowsMax == Limits.queryRowsMax)
+        #expect(ShardQuery(.clients(), rowsMax: .max).rowsMax == SharedLimits.queryRowsMax)
     }
 
     @Test func `a share group larger than a page is told over several`() {

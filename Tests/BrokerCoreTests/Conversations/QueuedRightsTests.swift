@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What waits for a client is judged by the rules that are in force when it is delivered.
 @Suite struct QueuedRightsTests {

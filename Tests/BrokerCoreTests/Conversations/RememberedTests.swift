@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What strangers leave behind is bounded in bytes, and is part of what `memory_limit` bounds.
 struct RememberedTests {

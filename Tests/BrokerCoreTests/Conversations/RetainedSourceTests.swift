@@ -1,8 +1,9 @@
+import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// `check_retain_source`: what becomes of retained messages when their publisher may not write there any more.
 @Suite struct RetainedSourceTests {

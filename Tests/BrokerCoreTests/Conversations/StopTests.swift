@@ -5,6 +5,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What comes behind the word to stop.
 @Suite struct StopTests {

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// SUBSCRIBE with many filters: nobody else waits for it, and nothing of it is lost.
 @Suite struct SubscribeGrowthTests {

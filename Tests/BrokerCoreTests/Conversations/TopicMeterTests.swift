@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Counting the messages of chosen topic filters.
 struct TopicMeterTests {

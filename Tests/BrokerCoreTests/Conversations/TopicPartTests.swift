@@ -1,8 +1,9 @@
+import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// Sessions that divide topics among them: those of bridges with several connections.
 @Suite struct TopicPartTests {

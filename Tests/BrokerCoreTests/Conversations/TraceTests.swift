@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What is recorded of clients, addresses and topics that somebody wants to see.
 struct TraceTests {
@@ -95,7 +96,7 @@ struct TraceTests {
         names[1].connect(clean: false, expiry: 100)
         let expected: Set = [
             "published a/b publisher xy", "sent a/b here", "queued a/b away",
-            "published a/b publisher 2", "dropped(BrokerCore.DropReason.queueFull) a/b away",
+            "published a/b publisher 2", "dropped(BrokerModel.DropReason.queueFull) a/b away",
             "published a/b publisher 3", "missed a/b away", "published a/b/c publisher 4", "unmatched a/b/c publisher",
             "sent a/b away",
         ]
@@ -125,7 +126,7 @@ struct TraceTests {
         let told = lines(broker)
         #expect(
             Set(told) == [
-                "published t own mine", "missed t away", "own t own", "dropped(BrokerCore.DropReason.payloadTooLarge) t own",
+                "published t own mine", "missed t away", "own t own", "dropped(BrokerModel.DropReason.payloadTooLarge) t own",
                 "published t own gone",
             ])
     }

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What one client asks for at once takes many turns, each with a bounded number of steps: packets with many deep filters, the ends of sessions
 /// that have such, and presence events.

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What is remembered for whoever asks why a message did not arrive, and why a client has gone.
 struct WhyTests {

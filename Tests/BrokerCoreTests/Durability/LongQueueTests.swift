@@ -5,6 +5,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Queues of which memory holds only the front.
 @Suite struct LongQueueTests {

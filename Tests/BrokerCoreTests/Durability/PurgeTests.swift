@@ -5,6 +5,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Purges of queues by topic, where the store has most of the queue.
 @Suite struct PurgeTests {

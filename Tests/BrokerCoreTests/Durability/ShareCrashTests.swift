@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What a share group has dealt to a member whose session ends with its connection, when the power goes: a member that lasts gets it, as when the
 /// broker is stopped.

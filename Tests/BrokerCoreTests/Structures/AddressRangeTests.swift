@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// Addresses by their first bits.
 struct AddressRangeTests {

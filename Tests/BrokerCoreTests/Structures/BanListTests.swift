@@ -1,7 +1,7 @@
 import MQTTCodec
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// Who is on the list of bans.
 @Suite struct BanListTests {
@@ -82,12 +82,12 @@ import Testing
     @Test func `bans that the broker makes take no administrator's place, and the oldest one gives way to the next`() throws {
         var list = BanList()
         // From many addresses.
-        let count = Limits.automaticBansMax + 200
+        let count = SharedLimits.automaticBansMax + 200
         for number in 0..<count {
             let isAdded = list.add(flapping(number, from: "\(number / 50)", at: UInt64(number)))
             #expect(isAdded)
         }
-        #expect(list.count == Limits.automaticBansMax && list.administratorsCount == 0)
+        #expect(list.count == SharedLimits.automaticBansMax && list.administratorsCount == 0)
         let newest = flapping(count - 1, from: "\((count - 1) / 50)", at: 0)
         #expect(list[newest.target] != nil && list[flapping(199, from: "3", at: 0).target] == nil)
         for number in 0..<BanList.largestCount {
@@ -97,7 +97,7 @@ import Testing
         let isMore = list.add(try ban(.client, "one more"))
         #expect(!isMore && list.administratorsCount == BanList.largestCount)
         let isOwn = list.add(flapping(-1, from: "late", at: 1 << 30))
-        #expect(isOwn && list.count == BanList.largestCount + Limits.automaticBansMax)
+        #expect(isOwn && list.count == BanList.largestCount + SharedLimits.automaticBansMax)
         // In the place of the broker's own there is room if there is room for one more.
         let mine = try #require(BanTarget(.address, "192.0.2.1"))
         let isBroker = list.add(Ban(mine, by: "martlet_ban_after", reason: "", at: 1 << 31, until: nil))
@@ -114,11 +114,13 @@ import Testing
             ] {
                 let gone = list.givingWay(to: ban).map(\.at)
                 #expect(
-                    gone == (number < Limits.automaticBansPerOriginMax ? [] : [UInt64(number - Limits.automaticBansPerOriginMax)]))
+                    gone
+                        == (number < SharedLimits.automaticBansPerOriginMax
+                            ? [] : [UInt64(number - SharedLimits.automaticBansPerOriginMax)]))
                 _ = list.add(ban)
             }
         }
-        #expect(list.count == 2 * Limits.automaticBansPerOriginMax)
+        #expect(list.count == 2 * SharedLimits.automaticBansPerOriginMax)
         let isAgain = list.givingWay(to: flapping(199, from: "192.0.2.1", at: 999))
         #expect(isAgain.isEmpty, "one that is there already has its place")
     }
@@ -128,13 +130,13 @@ import Testing
         var list = BanList()
         var count = 0
         while count < 1000, list.add(try ban(.client, "\(count)\(long)")) { count += 1 }
-        #expect((100..<200).contains(count) && list.heldBytes <= Limits.bansBytesMax)
+        #expect((100..<200).contains(count) && list.heldBytes <= SharedLimits.bansBytesMax)
         for number in 0..<100 {
             let target = BanTarget(client: "\(number)\(long)", BanScope(user: nil, party: "\(number)"))
             let isAdded = list.add(Ban(target, by: "martlet_flapping", reason: "", at: UInt64(number), until: 9))
             #expect(isAdded)
         }
-        #expect(list.heldBytes <= Limits.bansBytesMax + Limits.automaticBansBytesMax)
+        #expect(list.heldBytes <= SharedLimits.bansBytesMax + SharedLimits.automaticBansBytesMax)
         #expect(list.all.last { $0.option != nil }?.at ?? 0 > 0 && list.administratorsCount == count)
         for ban in list.all { list.remove(ban.target) }
         #expect(list.heldBytes == 0 && list.isEmpty)
@@ -153,14 +155,14 @@ import Testing
         let rule = BanRule(count: 3, windowMilliseconds: 100, banMilliseconds: 1)
         var counts = OffenceCounts<Int>()
         for key in 0..<20_000 { _ = counts.isTooMany(key, from: 7, by: rule, now: 0) }
-        #expect(counts.count == Limits.offendersPerOriginMax)
+        #expect(counts.count == SharedLimits.offendersPerOriginMax)
         func told(_ key: Int, from origin: UInt64, _ times: UInt64...) -> [Bool] {
             times.map { counts.isTooMany(key, from: origin, by: rule, now: $0) }
         }
         #expect(told(-1, from: 8, 1, 2, 3) == [false, false, true])
         #expect(told(0, from: 7, 3, 4) == [false, true], "who is counted already is")
         #expect(told(-2, from: 7, 100, 101, 102) == [false, false, true], "their windows are over")
-        #expect(counts.count < Limits.offendersPerOriginMax)
+        #expect(counts.count < SharedLimits.offendersPerOriginMax)
     }
 
     @Test func `too many offences are those within a window, which begins with the first one`() {
@@ -170,7 +172,7 @@ import Testing
         #expect(told(0, 99, 100, 101, 102) == [false, false, false, false, true])
         #expect(told(103, 104, 105) == [false, false, true])
         for key in 0..<20_000 { _ = counts.isTooMany(key, by: rule, now: 200) }
-        #expect(counts.count == Limits.offendersMax)
+        #expect(counts.count == SharedLimits.offendersMax)
         _ = counts.isTooMany(30_000, by: rule, now: 300)
         #expect(counts.count == 1, "those whose window is over have made room")
         let isTooMany = counts.isTooMany(7, by: BanRule(count: 1, windowMilliseconds: 1, banMilliseconds: 1), now: 300)

@@ -2,6 +2,7 @@ import SeededRandom
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Up to where is done what a shard has dealt.
 @Suite struct DealtPlacesTests {

@@ -2,6 +2,7 @@ import MQTTCodec
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What a client costs that is connected and does nothing: there may be a hundred thousand of them.
 @Suite struct FootprintTests {

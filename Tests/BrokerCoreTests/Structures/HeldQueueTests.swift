@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What is held until it is durable, against a plain list for each connection.
 @Suite struct HeldQueueTests {

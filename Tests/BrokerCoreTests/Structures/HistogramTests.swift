@@ -1,8 +1,9 @@
+import BrokerCore
 import MQTTCodec
 import MartletTestKit
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// How long things take, counted in buckets.
 struct HistogramTests {

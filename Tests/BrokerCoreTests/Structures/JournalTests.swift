@@ -1,6 +1,7 @@
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct JournalTests {
     /// A number of the first shard.

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct MemoryComparisonTests {
     @Test func `bytes are equal when each one is, however many there are and wherever they begin`() {

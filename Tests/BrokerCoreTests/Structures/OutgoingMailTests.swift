@@ -2,6 +2,7 @@ import MQTTCodec
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What a shard has for the others at the end of its turn.
 @Suite struct OutgoingMailTests {

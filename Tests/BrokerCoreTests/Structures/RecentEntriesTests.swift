@@ -1,7 +1,7 @@
 import MQTTCodec
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// What is remembered is bounded in entries and in bytes, and what strangers have written in it is cut.
 struct RecentEntriesTests {

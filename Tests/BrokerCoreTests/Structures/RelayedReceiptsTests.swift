@@ -1,6 +1,7 @@
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What a shard remembers of QoS 2 messages that several shards have a part of.
 @Suite struct RelayedReceiptsTests {

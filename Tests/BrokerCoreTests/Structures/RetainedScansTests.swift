@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// Whose turn it is among the sessions that are handed retained messages.
 struct RetainedScansTests {

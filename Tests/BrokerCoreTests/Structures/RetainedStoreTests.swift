@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct RetainedStoreTests {
     private let universe = TopicUniverse.small

@@ -3,6 +3,7 @@ import MartletTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct RouteDetailTests {
     @Test(.statement("MQTT-3.3.4-3", .v5), .statement("MQTT-3.8.3-3", .v5))

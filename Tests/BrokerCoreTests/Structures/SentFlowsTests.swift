@@ -2,6 +2,7 @@ import MQTTCodec
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What follows from the steps of QoS 2 flows that the log has.
 @Suite struct SentFlowsTests {

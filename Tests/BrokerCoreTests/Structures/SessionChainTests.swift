@@ -5,6 +5,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct SessionChainTests {
     /// Takes whatever a shard sends.

@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct ShareGroupTests {
     private let name = GroupName(shareName: "group", filter: Array("a/#".utf8))

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import Testing
 
 /// What a node makes of its bans and those that a cluster has.

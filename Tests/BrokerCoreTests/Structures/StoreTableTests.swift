@@ -1,7 +1,7 @@
 import MQTTCodec
 import Testing
 
-@testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct StoreTableTests {
     private static let rows: [(StoreTable, [UInt8])] = {

@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct SubscriptionTreeTests {
     private let universe = TopicUniverse.small

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// The rounds in which all shards' counts are added up for `$SYS`.
 struct SystemReportTests {

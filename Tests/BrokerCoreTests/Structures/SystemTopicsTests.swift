@@ -1,6 +1,7 @@
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 @Suite struct SystemTopicsTests {
     @Test func `the exponential is right to twelve digits`() {

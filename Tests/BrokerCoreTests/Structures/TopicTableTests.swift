@@ -3,6 +3,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// The hash tables behind the trees of topics, against Swift's own.
 @Suite struct TopicTableTests {

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import Platform
 
 /// What a store has reported, to be waited for.

@@ -1,4 +1,4 @@
-@testable import BrokerCore
+@testable import BrokerModel
 
 /// A row that a test keeps.
 struct StoreRow: Hashable, Comparable {

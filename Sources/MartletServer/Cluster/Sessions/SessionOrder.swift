@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 
 /// What the loop that speaks to the servers wants of the shard of a session, which is named by its Client Identifier.
 enum SessionOrder: Sendable {

@@ -5,6 +5,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// What the cluster's log says of packet identifiers of QoS 2, and what comes of it.
 @Suite struct FlowStepTests {

@@ -4,6 +4,7 @@ import TestBasics
 import Testing
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// A session that moves between two nodes with all that is in it.
 @Suite struct SessionMoveTests {

@@ -2,6 +2,7 @@ import FuzzKit
 import MartletTestKit
 
 @testable import BrokerCore
+@testable import BrokerModel
 
 /// The end of a run.
 extension Play {

@@ -1,4 +1,4 @@
-import BrokerCore
+import BrokerModel
 import MQTTCodec
 
 /// The few names that scripts choose from, so that clients meet.

@@ -1,0 +1,61 @@
+/// What the shell knows of a connection when it accepts it.
+public struct ConnectionInfo: Sendable {
+    /// The peer's address as the log prints it, such as `127.0.0.1`.
+    public var address: String
+    /// The peer's port, 0 where there is none.
+    public var port: UInt16
+    /// Which of `BrokerSettings.listeners` accepted it; below 0 for the broker's own clients, see there.
+    public var listener: Int {
+        get { Int(listenerNumber) }
+        set { listenerNumber = Int32(newValue) }
+    }
+    private var listenerNumber: Int32
+    /// What the layers below have found out; nil for nothing, as with most of many clients, whose connections are to be small.
+    private var proof: Proof?
+
+    /// Never changed once it is made.
+    private final class Proof: Sendable {
+        package let values: Values
+
+        package struct Values {
+            package var certificateCommonName: String?
+            package var certificateSubject: String?
+            package var preSharedKeyIdentity: String?
+            package var encryption: String?
+        }
+
+        package init(_ values: Values) { self.values = values }
+    }
+
+    private var proven: Proof.Values {
+        get { proof?.values ?? Proof.Values() }
+        set { proof = Proof(newValue) }
+    }
+
+    /// The common name in the client's certificate, verified by the transport or by a proxy that is trusted.
+    public var certificateCommonName: String? {
+        get { proof?.values.certificateCommonName }
+        set { if newValue != certificateCommonName { proven.certificateCommonName = newValue } }
+    }
+    /// The whole subject of that certificate, as RFC 2253 writes it.
+    public var certificateSubject: String? {
+        get { proof?.values.certificateSubject }
+        set { if newValue != certificateSubject { proven.certificateSubject = newValue } }
+    }
+    /// The identity of the pre-shared key that the client has shown to know.
+    public var preSharedKeyIdentity: String? {
+        get { proof?.values.preSharedKeyIdentity }
+        set { if newValue != preSharedKeyIdentity { proven.preSharedKeyIdentity = newValue } }
+    }
+    /// What TLS has agreed on, such as `TLSv1.3 cipher TLS_AES_256_GCM_SHA384`; nil without TLS.
+    public var encryption: String? {
+        get { proof?.values.encryption }
+        set { if newValue != encryption { proven.encryption = newValue } }
+    }
+
+    public init(address: String, port: UInt16 = 0, listener: Int = 0) {
+        self.address = address
+        self.port = port
+        listenerNumber = Int32(listener)
+    }
+}
