@@ -285,8 +285,8 @@ let package = Package(
         .testTarget(
             name: "MartletTestingTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "ClientCore", "MQTTCodec", "MartletClient", "MartletClientJSON", "MartletTesting",
-                "TestBasics",
+                "BrokerCore", "BrokerModel", "Bytes", "ClientCore", "EpollLoop", "MQTTCodec", "MartletClient", "MartletClientJSON",
+                "MartletTesting", "Platform", "TestBasics", "Transports",
             ],
             swiftSettings: rules),
         .testTarget(

@@ -16,5 +16,8 @@ extension SimulatedBroker {
         settle()
     }
 
+    /// The clock goes on while no shard has a turn, as that of a process that is stopped: what was due comes late.
+    package func stall(until time: UInt64) { now = max(now, time) }
+
     public func advance(seconds: UInt64) { advance(milliseconds: seconds * 1000) }
 }

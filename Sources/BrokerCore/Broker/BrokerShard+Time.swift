@@ -90,6 +90,13 @@ extension BrokerShard {
                 arm(connection, at: now + UInt64(connection.keepAliveMilliseconds))
                 return false
             }
+            // The broker itself did not run, stopped or short of processors: what the client has sent meanwhile is read before it counts as
+            // silent.
+            if now - deadline > Limits.lateTimerMilliseconds {
+                connection.lastReceivedAt += now - deadline + Limits.lateTimerMilliseconds
+                arm(connection, at: now + Limits.lateTimerMilliseconds)
+                return false
+            }
             logConnection(.notice, of: connection, reason: "keep alive") {
                 "Client \(connection.name) \(connection.logPlace) disconnected: exceeded timeout."
             }

@@ -37,6 +37,8 @@ final class EmbeddedLoop: LoopTurn, @unchecked Sendable {
     }
 
     func beginTurn(now: UInt64) {
+        // What comes in this turn comes now, and not when the last turn was.
+        broker.stall(until: now)
         mailbox.drain { letter in
             switch letter {
             case .accept(let channel): accept(channel)
@@ -54,7 +56,7 @@ final class EmbeddedLoop: LoopTurn, @unchecked Sendable {
     func endOfTurn(now: UInt64) -> UInt64? {
         if isStopping { return nil }
         repeat {
-            broker.advance(milliseconds: now - min(now, broker.now))
+            broker.settle()
             for link in links { link.write() }
             // Room in a socket lets the core go on.
         } while broker.hasWork

@@ -139,6 +139,24 @@ import Testing
         #expect(watcher.texts == ["gone"])
     }
 
+    @Test(.statement("MQTT-3.1.2-22", .v5), arguments: [1, 4])
+    func `a broker that did not run for a while reads what its clients have sent before it counts them as silent`(shards: Int) {
+        let broker = SimulatedBroker(shards: shards)
+        let watcher = watcher(broker)
+        let (client, silent) = (broker.client("a"), broker.client("b"))
+        client.connect(keepAlive: 10, will: will())
+        silent.connect(keepAlive: 10, will: will())
+        client.connection?.send(.pingreq)
+        broker.stall(until: broker.now + 100_000)
+        broker.settle()
+        #expect(client.isConnected)
+        broker.advance(milliseconds: 1000)
+        #expect(silent.connection?.isClosed == true)
+        #expect(watcher.texts == ["gone"])
+        broker.advance(milliseconds: 13_900)
+        #expect(client.isConnected)
+    }
+
     @Test(arguments: [1, 4]) func `a Keep Alive of zero is for ever`(shards: Int) {
         let broker = SimulatedBroker(shards: shards)
         let client = broker.connected("a")
