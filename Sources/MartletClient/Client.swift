@@ -56,6 +56,9 @@ extension Client {
     /// How it stands, and each newer state; states that come too quickly are left out.
     public var states: LatestValues<ConnectionState> { engine.state.values }
 
+    /// How many messages have come that nobody got. `Interceptor.didDrop` tells of each.
+    public var dropped: DroppedCounts { engine.dropped.value }
+
     /// Connects and returns when the server has let us in; from then on connections that are lost are made again.
     ///
     /// Throws when none of the servers can be reached or one refuses us: then it is offline again, and nothing more is tried. When the task is
@@ -190,7 +193,7 @@ extension Client {
     }
 
     public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
-        let backlog = settings.backlog ?? (engine.records == nil ? .hold(256) : .spill)
+        let backlog = settings.backlog ?? (engine.records == nil ? .hold : .spill)
         let pipe = MessagePipe(filters: filters, settings: settings, backlog: backlog, source: engine)
         if filters.isEmpty {
             pipe.end(.settings("a subscription has at least one filter"))
@@ -210,7 +213,13 @@ extension Client: RequestingClient {
         let states = engine.state.values
         return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
             let task = Task(executorPreference: engine.loop.taskExecutor) {
-                for await state in states { continuation.yield(ConnectedServer(state)) }
+                var last: ConnectedServer??
+                for await state in states {
+                    // A state may be new for what its subscriptions do alone.
+                    let server = ConnectedServer(state)
+                    if last != .some(server) { continuation.yield(server) }
+                    last = .some(server)
+                }
                 continuation.finish()
             }
             continuation.onTermination = { _ in task.cancel() }

@@ -20,6 +20,8 @@ public enum ClientError: Error, Hashable, Sendable {
     case unsupported(String)
     /// A connection cannot be made, or was lost: to which server, as its address is written, and why.
     case unreachable(server: String, reason: String)
+    /// A connection was ended, as the server sent a packet larger than `ClientSettings.maximumPacketSize`, in bytes: which server.
+    case packetTooLarge(server: String, maximum: UInt32)
     /// A payload is not what its endpoint says: what is wrong.
     case undecodable(String)
     /// A value that its endpoint's coding cannot write: why.
@@ -47,6 +49,8 @@ extension ClientError: CustomStringConvertible {
         case .noResponder: "nobody answers at that topic"
         case .unsupported(let what): what
         case .unreachable(let server, let reason): "\(server): \(reason)"
+        case .packetTooLarge(let server, let maximum):
+            "\(server): it sent a packet of more than \(maximum) bytes, the Maximum Packet Size of this client"
         case .undecodable(let why): "the payload cannot be read: \(why)"
         case .unencodable(let why): "the value cannot be written: \(why)"
         case .topic(let why): why

@@ -34,11 +34,14 @@ public struct ClientSettings: Sendable {
     public var offlineAtMostOnce = OfflineAtMostOnce.refuse
     /// The highest QoS that the server is asked for. For servers of MQTT 3.1.1 that end connections at QoS 2; those of MQTT 5.0 say what they take.
     public var maximumQoS = QoS.exactlyOnce
-    /// How many messages of QoS 1 and 2 may come before one is acknowledged.
+    /// How many messages of QoS 1 and 2 may come before one is acknowledged. As many may wait in memory, each of up to `maximumPacketSize`, whatever
+    /// the bounds of their subscriptions are. Before MQTT 5.0 nothing tells the server, which sends as many as it is set to.
     public var receiveMaximum: UInt16 = 1000
-    /// The largest packet that is taken, in bytes; nil for the standard's own limit.
-    public var maximumPacketSize: UInt32?
-    /// How long messages of a kept session that no subscription matches wait for one, after a connection was made.
+    /// The largest packet that is taken, in bytes; nil for the standard's own limit of 256 MiB. A server of MQTT 5.0 is told, and leaves out messages
+    /// that are larger. Before that a larger packet ends the connection, and `ConnectionState.waiting` says so.
+    public var maximumPacketSize: UInt32? = 16 << 20
+    /// How long messages of a kept session that no subscription matches wait for one, after a connection was made. Then they are acknowledged,
+    /// counted in `Client.dropped`, told to `Interceptor.didDrop`, and gone.
     public var graceTime = Duration.seconds(30)
     /// Sent with CONNECT.
     public var userProperties: [UserProperty] = []

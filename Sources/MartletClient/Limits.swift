@@ -4,7 +4,12 @@ enum Limits {
     static let sampleBytesMax = 64 << 20
     /// Output in bytes, written and unsent together, from which `publish` at QoS 0 waits for the connection.
     static let outputBytesMax = 1 << 20
-    /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged and gone.
+    /// Milliseconds for which a backlog is full, or a message keeps others from being acknowledged, before its subscription is said to hold the
+    /// client.
+    static let holdingMilliseconds: UInt64 = 5000
+    /// How many messages of QoS 1 and 2 are not acknowledged when the first of them may hold the client: about what servers send at most.
+    static let holdingMessagesMin = 10
+    /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged, counted and gone.
     static let unmatchedBytesMax = 16 << 20
     /// How many such messages may wait; then the same.
     static let unmatchedMessagesMax = 65_535
@@ -18,7 +23,7 @@ enum Limits {
     static let spillWindowMax = 256
     /// Bytes of these; one message more may wait.
     static let spillWindowBytesMax = 1 << 20
-    /// Bytes of changes that the store has not made durable; beyond it nothing more is read from the connection.
+    /// Bytes of changes that the store has not made durable; beyond it nothing more is read from the connection until it has.
     static let storeBytesMax = 16 << 20
     /// How many such changes there may be.
     static let storeChangesMax = 100_000
@@ -26,8 +31,10 @@ enum Limits {
     static let deliveriesReadMax = 1000
     /// Deliveries whose places in the outbox are told while they wait; others learn theirs when they begin to be followed.
     static let toldPlacesMax = 64
-    /// Messages of an inbox that wait in memory for those who follow its arrivals; then nothing more is read from the connection.
+    /// Messages of an inbox that wait in memory for those who follow its arrivals; what is more is read from the store.
     static let inboxWindowMax = 1000
+    /// Messages of an inbox that are read from the store at a time for those who follow its arrivals.
+    static let inboxReadMax = 100
     /// Bytes of these; then the same.
     static let inboxWindowBytesMax = 16 << 20
     /// Milliseconds that a connection lasts before redirections of earlier ones do not count any more.
@@ -37,8 +44,10 @@ enum Limits {
 
     /// Commits of a collection that wait for one consumer; of more it gets all as one.
     static let collectionBatchesMax = 64
-    /// Messages that wait for a collection; beyond them the client reads no more until it has taken them.
-    static let collectionBacklogMax = 4096
+    /// Messages that wait for a collection; when one of QoS 0 is dropped beyond them, it asks for everything anew.
+    static let collectionBacklogMax = 1_000_000
+    /// Bytes of these; then the same.
+    static let collectionBacklogBytesMax = 64 << 20
     /// Local writes of a collection that wait to be published; what is more is refused.
     static let collectionWritesMax = 10_000
     /// Bytes of these; then the same.

@@ -118,6 +118,19 @@ struct IncomingFlow: Sendable {
         nextPuback() ?? nextPubrec()
     }
 
+    /// The message of those without a verdict whose turn is next, the earlier of QoS 1 and QoS 2, and how many the server counts as
+    /// unacknowledged.
+    var unanswered: (first: AcknowledgementToken, count: Int)? {
+        let (one, two) = (unanswered(awaitingPuback.first), unanswered(awaitingPubrec.first))
+        guard let one, let two else { return (one ?? two).map { ($0, hereCount) } }
+        return (one.number < two.number ? one : two, hereCount)
+    }
+
+    private func unanswered(_ identifier: UInt16?) -> AcknowledgementToken? {
+        guard let identifier, let flight = flights[identifier], flight.verdict == nil else { return nil }
+        return flight.token
+    }
+
     /// PUBREL: the identifier is free. Returns whether it was known.
     mutating func release(_ identifier: UInt16) -> Bool {
         guard flights[identifier]?.isReceived == true else { return false }

@@ -36,7 +36,7 @@ public struct ClientOptions: Sendable {
     /// How long it may take to answer one of the SUBSCRIBEs and UNSUBSCRIBEs that are unanswered, in milliseconds. Longer than CONNECT: its answer
     /// comes behind the messages that are on their way.
     public var requestTimeoutMilliseconds: UInt64 = 60_000
-    /// How long it may take to answer PINGREQ, in milliseconds.
+    /// How long it may take to answer PINGREQ, in milliseconds; the Keep Alive, where that is shorter.
     public var pingTimeoutMilliseconds: UInt64 = 10_000
     /// Whether the connection is another broker's. (mosquitto's bridges say so with the highest bit of the level.)
     public var isBridge = false

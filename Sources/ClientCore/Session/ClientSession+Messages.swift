@@ -41,6 +41,10 @@ extension ClientSession {
         if state == .online { sendReceipts(now: now) }
     }
 
+    /// The message of QoS 1 or 2 that is to be acknowledged next, and how many messages of this connection are not acknowledged; nil if none is
+    /// awaited.
+    public var unanswered: (first: AcknowledgementToken, count: Int)? { incoming.unanswered }
+
     /// Receive Maximum, which is told in MQTT 5.0 only. [MQTT-3.3.4-9 v5]
     private var unacknowledgedMax: Int { options.version == .v5 ? Int(options.receiveMaximum) : Int(UInt16.max) }
 

@@ -26,7 +26,7 @@ extension ClientSession {
         guard let pingDue, pingDue <= now else { return }
         trim()
         send(.pingreq, now: now)  // [MQTT-3.1.2-20 v5]
-        answerDeadline = now + options.pingTimeoutMilliseconds
+        answerDeadline = now + pingTimeoutMilliseconds
     }
 
     mutating func beginCounting(now: UInt64) {
@@ -38,8 +38,11 @@ extension ClientSession {
     /// The answer may lie unread: the server hears that we are there, and its answer is awaited anew.
     private mutating func askAgain(now: UInt64) {
         send(.pingreq, now: now)
-        answerDeadline = now + options.pingTimeoutMilliseconds
+        answerDeadline = now + pingTimeoutMilliseconds
     }
+
+    /// How long an answer to PINGREQ is awaited: not longer than the Keep Alive, in which the server hears nothing else from us.
+    private var pingTimeoutMilliseconds: UInt64 { min(options.pingTimeoutMilliseconds, keepAliveMilliseconds) }
 
     /// The Keep Alive that holds, in milliseconds: the server's if it ordered one. [MQTT-3.1.2-21 v5]
     var keepAliveMilliseconds: UInt64 {

@@ -28,7 +28,7 @@ public struct ClientSession: Sendable {
 
     public internal(set) var state = State.offline
     public var options: ClientOptions
-    /// Whether the shell reads nothing now, because those who receive are too slow: then silence is not the server's fault.
+    /// Whether the shell reads nothing now, because what it stores messages in is behind: then silence is not the server's fault.
     public var isHeldUp = false
     /// What the server let us know when it let us in; of no meaning while not online.
     public internal(set) var serverProperties = Properties()

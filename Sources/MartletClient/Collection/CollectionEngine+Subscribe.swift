@@ -73,6 +73,10 @@ extension CollectionEngine {
             do throws(ClientError) {
                 while let batch = try await subscription.messages.nextBatch() {
                     if !isForgotten(connection) { take(batch, subscription) }
+                    // The picture is not whole any more.
+                    if subscription.messages.droppedCount > 0, isCurrent(subscription) {
+                        return follow(renew(), version, connection: connection)
+                    }
                 }
                 if isCurrent(subscription) { end() }
             } catch {

@@ -26,7 +26,8 @@ final class CollectionSubscription: Sendable {
         fence = settings.fence.flatMap { TopicName("\($0)/\(nonce)") }
         // What waits is lost with the process, and so is the collection: the next one asks for everything.
         var subscription = SubscriptionSettings(
-            qos: max(settings.qos, .atLeastOnce), backlog: .hold(Limits.collectionBacklogMax), acknowledging: .atOnce)
+            qos: max(settings.qos, .atLeastOnce),
+            backlog: .hold(Limits.collectionBacklogMax, bytes: Limits.collectionBacklogBytesMax), acknowledging: .atOnce)
         subscription.retainAsPublished = true
         // Who asks a broker for the other two may be refused.
         subscription.optionalFilterCount = fence == nil ? 1 : 2

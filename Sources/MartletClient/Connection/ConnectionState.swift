@@ -17,9 +17,16 @@ public enum ConnectionState: Hashable, Sendable {
     public var isOnline: Bool {
         if case .online = self { true } else { false }
     }
+
+    /// The filters of subscriptions whose consumers take less than comes, while it is online: their backlog has been full for five seconds, or for
+    /// as long they have not acknowledged a message of QoS 1 or 2 behind which nine or more stand. Messages of QoS 0 beyond the backlog are
+    /// dropped; messages of QoS 1 and 2, also those of other subscriptions, may wait at the server. None in the usual case.
+    public var heldBy: [TopicFilter] {
+        if case .online(let facts) = self { facts.heldBy } else { [] }
+    }
 }
 
-/// What a server said when it let the client in.
+/// What a server said when it let the client in, and how the connection stands.
 public struct ServerFacts: Hashable, Sendable {
     /// Which connection of the client this is, counted from 1.
     public var connectionNumber: UInt64
@@ -32,9 +39,14 @@ public struct ServerFacts: Hashable, Sendable {
     public var clientIdentifier: String
     /// CONNACK's properties; none before MQTT 5.0.
     public var properties: Properties
+    /// As ``ConnectionState/heldBy``.
+    public var heldBy: [TopicFilter] = []
 }
 
 extension ServerFacts: CustomStringConvertible {
-    /// Where it is, and as whom it knows us.
-    public var description: String { "\(address) as \(clientIdentifier)" }
+    /// Where it is, as whom it knows us, and what holds the client.
+    public var description: String {
+        let holding = heldBy.isEmpty ? "" : ", held by \(heldBy.map(\.description).joined(separator: " "))"
+        return "\(address) as \(clientIdentifier)\(holding)"
+    }
 }

@@ -19,17 +19,27 @@ extension Messaging {
     /// Throws `ClientError.cancelled` when the task is cancelled; what was removed until then stays so.
     @discardableResult
     public func clearRetained(matching filter: TopicFilter, quiet: Duration = .milliseconds(250)) async throws(ClientError) -> Int {
-        var settings = SubscriptionSettings(qos: .atLeastOnce, backlog: .hold(1000))
+        var count = 0
+        while true {
+            let (topics, isAll) = try await retainedTopics(filter, quiet)
+            for topic in topics {
+                if Task.isCancelled { throw .cancelled }
+                try await clearRetained(topic)
+            }
+            count += topics.count
+            // What came faster than it could be looked at comes again.
+            if isAll || topics.isEmpty { return count }
+        }
+    }
+
+    /// The topics of the retained messages that a subscription brings, and whether none was dropped.
+    private func retainedTopics(_ filter: TopicFilter, _ quiet: Duration) async throws(ClientError) -> ([TopicName], isAll: Bool) {
+        var settings = SubscriptionSettings(qos: .atLeastOnce, backlog: .hold)
         settings.retainHandling = .sendAtSubscribe
         let messages = messages([filter], settings)
         defer { messages.cancel() }
         try await messages.grantedUnlessCancelled()
-        let topics = try await retainedTopics(messages, quiet)
-        for topic in topics {
-            if Task.isCancelled { throw .cancelled }
-            try await clearRetained(topic)
-        }
-        return topics.count
+        return (try await retainedTopics(messages, quiet), messages.droppedCount == 0)
     }
 
     /// The topics of all retained messages, in the order in which they came, until none has come for a while.

@@ -10,7 +10,7 @@ extension Messaging {
     /// Subscribes at once, or as soon as there is a connection, at the endpoint's QoS; values end as `Messages` do. A selection with an
     /// illegal parameter throws `ClientError.topic` where its values are waited for.
     ///
-    /// - `backlog`: what happens when values come faster than they are taken; nil for `.spill` with a store, `.hold(256)` without.
+    /// - `backlog`: what happens when values come faster than they are taken; nil for `.spill` with a store, `.hold` without.
     /// - `undecodable`: what happens to messages that are none of the endpoint's.
     public func messages<Value, each Part>(
         _ selection: Selection<Value, repeat each Part>, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken,

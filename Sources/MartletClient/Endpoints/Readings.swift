@@ -20,7 +20,7 @@ public struct Readings<Value: Sendable, each Part: TopicParameter>: AsyncSequenc
     /// Waits until the server has granted the subscription. Throws `ClientError.refused` with its reason.
     public func granted() async throws(ClientError) { try await messages.granted() }
 
-    /// How many messages the backlog's policy has dropped.
+    /// How many messages the backlog's policy has dropped: of `.hold` those of QoS 0 that came beyond it.
     public var droppedCount: Int { messages.droppedCount }
 
     /// How many messages wait to be taken.

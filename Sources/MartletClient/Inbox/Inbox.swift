@@ -24,8 +24,8 @@ public struct Inbox<Value: Sendable>: Sendable {
 
     /// What comes from now on and what has come since the inbox was made, in batches: on the disk, acknowledged, without repeats, in order.
     ///
-    /// One consumer: several share the batches. Before there is one, the latest thousand wait; while there is one, nothing more is read from the
-    /// server as long as a thousand do.
+    /// One consumer: several share the batches. Before there is one, the latest thousand wait; while there is one, all do: beyond the first thousand
+    /// they are read from the store, each conversation in its order.
     public var arrivals: Arrivals { Arrivals(self) }
 
     /// How many messages, of those that were read, could not be decoded.
@@ -98,8 +98,11 @@ public struct Inbox<Value: Sendable>: Sendable {
 
             public mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Element? {
                 while !Task.isCancelled {
-                    let batch = inbox.core.take().compactMap { inbox.item($0) }
-                    if !batch.isEmpty { return batch }
+                    if let taken = try await inbox.core.take() {
+                        let batch = taken.compactMap { inbox.item($0) }
+                        if !batch.isEmpty { return batch }
+                        continue
+                    }
                     switch inbox.core.pipe.end {
                     case .finished: return nil
                     case .failed(let error): throw error

@@ -14,14 +14,23 @@ final class InboxCore: Sendable {
     private struct State {
         var waiting: [InboxMessage] = []
         var waitingByteCount = 0
+        /// What those who follow were not told as too much waited.
+        var missed = MissedArrivals()
         var followers = 0
         var wasFollowed = false
-        var isFull = false
         var consumers: [UnsafeContinuation<Void, Never>] = []
 
         mutating func add(_ messages: [InboxMessage]) {
             waiting += messages
             waitingByteCount += messages.reduce(0) { $0 + $1.publication.byteCount }
+        }
+
+        /// As above, as far as there is room; behind what is read from the store comes nothing else.
+        mutating func addOrMiss(_ messages: [InboxMessage]) {
+            for message in messages {
+                let isFull = waiting.count >= Limits.inboxWindowMax || waitingByteCount >= Limits.inboxWindowBytesMax
+                if isFull || !missed.isEmpty { missed.add(message) } else { add([message]) }
+            }
         }
 
         /// What nobody follows is bounded by forgetting: it is in the store.
@@ -61,20 +70,20 @@ final class InboxCore: Sendable {
         deinit { core.unfollow() }
     }
 
-    /// Messages are on the disk. Returns whether the source should wait.
-    func arrived(_ messages: [InboxMessage], _ count: UnreadCount) -> Bool {
-        let (consumers, isFull) = state.withLock { state in
-            if state.followers > 0 || !state.wasFollowed { state.add(messages) }
-            if state.followers == 0 { state.dropOldest() }
-            state.isFull =
-                state.followers > 0
-                && (state.waiting.count >= Limits.inboxWindowMax || state.waitingByteCount >= Limits.inboxWindowBytesMax)
+    /// Messages are on the disk.
+    func arrived(_ messages: [InboxMessage], _ count: UnreadCount) {
+        let consumers = state.withLock { state in
+            if state.followers > 0 {
+                state.addOrMiss(messages)
+            } else if !state.wasFollowed {
+                state.add(messages)
+                state.dropOldest()
+            }
             defer { state.consumers = [] }
-            return (state.consumers, state.isFull)
+            return state.consumers
         }
         unread.set(count)
         for consumer in consumers { consumer.resume() }
-        return isFull
     }
 
     /// What waits for those who follow.
@@ -86,21 +95,23 @@ final class InboxCore: Sendable {
         wake()
     }
 
-    func take() -> [InboxMessage] {
-        let (messages, wasFull) = state.withLock { state in
-            let wasFull = state.isFull
-            state.isFull = false
-            return (state.takeAll(), wasFull)
+    /// What those who follow are to be told, from memory or from the store; nil for nothing. Throws what reading the store does.
+    func take() async throws(ClientError) -> [InboxMessage]? {
+        let (waiting, missed) = state.withLock { state in
+            let waiting = state.takeAll()
+            return (waiting, waiting.isEmpty ? state.missed.popFirst(most: UInt64(Limits.inboxReadMax)) : nil)
         }
-        if wasFull { engine.resume(pipe) }
-        return messages
+        guard let missed else { return waiting.isEmpty ? nil : waiting }
+        let query = InboxBook.messages(
+            name, in: missed.conversation, before: missed.numbers.upperBound + 1, limit: missed.numbers.count)
+        return try await read(query).reversed().compactMap { InboxMessage($0, of: name) }
     }
 
     func waitForArrival() async {
         await withTaskCancellationHandler {
             await withUnsafeContinuation { consumer in
                 let isDue = state.withLock { state in
-                    if !state.waiting.isEmpty || pipe.end != nil || Task.isCancelled { return true }
+                    if !state.waiting.isEmpty || !state.missed.isEmpty || pipe.end != nil || Task.isCancelled { return true }
                     state.consumers.append(consumer)
                     return false
                 }
@@ -133,13 +144,41 @@ final class InboxCore: Sendable {
     }
 
     private func unfollow() {
-        let wasFull = state.withLock { state in
+        state.withLock { state in
             state.followers -= 1
-            guard state.followers == 0 else { return false }
+            guard state.followers == 0 else { return }
             _ = state.takeAll()
-            defer { state.isFull = false }
-            return state.isFull
+            state.missed = MissedArrivals()
         }
-        if wasFull { engine.resume(pipe) }
+    }
+}
+
+/// Messages of an inbox that are in the store and were not told: of each conversation those of a range of numbers, for numbers have no gaps.
+struct MissedArrivals {
+    private var ranges: [String: ClosedRange<UInt64>] = [:]
+    /// The conversations in the order in which they are read.
+    private var order = Queue<String>()
+
+    var isEmpty: Bool { ranges.isEmpty }
+
+    /// In the order of their numbers.
+    mutating func add(_ message: InboxMessage) {
+        if let known = ranges[message.conversation] {
+            ranges[message.conversation] = known.lowerBound...message.number
+        } else {
+            ranges[message.conversation] = message.number...message.number
+            order.append(message.conversation)
+        }
+    }
+
+    /// Takes out the first messages of the conversation whose turn it is; nil when there are none.
+    mutating func popFirst(most: UInt64) -> (conversation: String, numbers: ClosedRange<UInt64>)? {
+        guard let conversation = order.popFirst(), let range = ranges.removeValue(forKey: conversation) else { return nil }
+        let last = min(range.upperBound, range.lowerBound + most - 1)
+        if last < range.upperBound {
+            ranges[conversation] = (last + 1)...range.upperBound
+            order.append(conversation)
+        }
+        return (conversation, range.lowerBound...last)
     }
 }

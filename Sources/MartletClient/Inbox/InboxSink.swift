@@ -34,8 +34,8 @@ final class InboxSink: MessageSink {
     private func turnEnded(_ records: ClientRecords) {
         let (messages, count) = (arrived, book.unread)
         arrived = []
-        records.afterCommit { [core] engine, error in
-            if error == nil, core.arrived(messages, count) { engine.fullPipes.insert(ObjectIdentifier(core.pipe)) }
+        records.afterCommit { [core] _, error in
+            if error == nil { core.arrived(messages, count) }
         }
     }
 
@@ -93,7 +93,7 @@ extension ClientEngine {
             if let error {
                 call.complete(.failure(error))
             } else {
-                _ = core.arrived([], count)
+                core.arrived([], count)
                 call.complete(.success(()))
             }
         }

@@ -16,9 +16,14 @@ public protocol Interceptor: Sendable {
 
     /// The server has refused something, and whoever asked for it is told. On the client's own thread, where everything waits for it.
     func didRefuse(_ refusal: Refusal) -> RefusalAction
+
+    /// Messages have come that nobody gets. Told once in a turn of the client's thread for each subscription, and on that thread, where everything
+    /// waits for it.
+    func didDrop(_ messages: DroppedMessages)
 }
 
 extension Interceptor {
+    public func didDrop(_ messages: DroppedMessages) {}
     public func willPublish(_ publication: inout Publication) throws(ClientError) {}
     public func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration) {}
     public func didReceive(_ message: inout ReceivedMessage) {}

@@ -16,9 +16,10 @@ extension ClientEngine {
         let facts = ServerFacts(
             connectionNumber: connecting.successCount, address: connecting.server.description, version: version,
             isSessionPresent: packet.sessionPresent,
-            clientIdentifier: session.options.clientIdentifier.description, properties: packet.properties)
+            clientIdentifier: session.options.clientIdentifier.description, properties: packet.properties, heldBy: heldBy)
         unmatched.begin(until: loop.now + settings.graceTime.milliseconds)
         let forgotten = subscriptions.connected(sessionPresent: packet.sessionPresent)
+        if !packet.sessionPresent { for pipe in pipes.values { pipe.sessionLost() } }
         unsubscribe(forgotten)
         sendSubscriptions()
         publishing.releaseOffline {
@@ -84,6 +85,8 @@ extension ClientEngine {
                 connecting.unreachable("it answers no SUBSCRIBE or UNSUBSCRIBE within \(settings.subscribeTimeout)")
             case .pingTimeout: connecting.unreachable("it does not answer any more")
             case .malformed(let error): connecting.unreachable("it sent what is no MQTT: \(error)")
+            case .protocolError(.packetTooLarge):
+                .packetTooLarge(server: "\(connecting.server)", maximum: session.options.maximumPacketSize ?? .max)
             case .protocolError(let reason): connecting.unreachable("it broke the protocol: \(reason)")
             }
         switch phase {

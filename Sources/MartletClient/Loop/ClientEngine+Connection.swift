@@ -60,7 +60,7 @@ extension ClientEngine {
             pipe.sink.take()?.end(self)
         }
         endRecords()
-        (pipes, numbers, gathering, fullPipes) = ([:], [:], [], [])
+        (pipes, numbers, gathering, holding) = ([:], [:], [], HoldingSubscriptions())
         subscriptions = SubscriptionTable(chance: loop.random())
         leave(.end, .normalDisconnection)
     }

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// Messages from the server, and who gets them.
 extension ClientEngine {
     func subscribe(_ pipe: MessagePipe) {
@@ -88,7 +90,7 @@ extension ClientEngine {
     private func forget(_ pipe: MessagePipe) {
         guard let number = numbers.removeValue(forKey: ObjectIdentifier(pipe)) else { return }
         pipes[number] = nil
-        fullPipes.remove(ObjectIdentifier(pipe))
+        holding.hasRoom(number)
         unsubscribe(subscriptions.remove(number))
     }
 
@@ -121,9 +123,8 @@ extension ClientEngine {
     }
 
     private func receivedUnmatched(_ message: ReceivedMessage) {
-        guard let token = message.token else { return }
         if !subscriptions.isLeaving(message.topic), unmatched.add(message, now: loop.now) { return }
-        session.acknowledge(token, .success, now: loop.now)
+        if let token = message.token { session.acknowledge(token, .success, now: loop.now) }
     }
 
     /// - Parameter fromStore: whether it comes from the pipe's own sink.
@@ -138,7 +139,10 @@ extension ClientEngine {
         guard !gathering.isEmpty else { return }
         for pipe in gathering {
             let (isFull, settled) = pipe.flush()
-            if isFull { fullPipes.insert(ObjectIdentifier(pipe)) }
+            if isFull, let number = numbers[ObjectIdentifier(pipe)] { holding.becameFull(number, now: loop.now) }
+            if pipe.droppedAtFlush > 0 {
+                tellDropped(DroppedMessages(.backlogFull, count: pipe.droppedAtFlush, filters: pipe.filters))
+            }
             for token in settled {
                 // The store has closed its part of this turn: what it has to know goes to the next.
                 if records == nil { acknowledge(token, .success) } else { post(.acknowledge(token, .success)) }
@@ -146,6 +150,29 @@ extension ClientEngine {
         }
         gathering.removeAll(keepingCapacity: true)
     }
+
+    func tellDropped(_ messages: DroppedMessages) {
+        dropped.withLock { counts in
+            switch messages.reason {
+            case .backlogFull: counts.backlogFull += messages.count
+            case .noSubscription: counts.noSubscription += messages.count
+            }
+        }
+        if isIntercepted { for interceptor in settings.interceptors { interceptor.didDrop(messages) } }
+    }
+
+    /// Says in the state which subscriptions hold the client, where those are others than before.
+    func lookWhoHolds(now: UInt64) {
+        let unanswered = session.unanswered
+        holding.isFirst(unanswered?.first, count: unanswered?.count ?? 0, now: now)
+        let isNew = holding.look(now: now) { token in pipes.filter { $0.value.isUnsettled(token) }.map(\.key) }
+        guard isNew, case .online(var facts) = state.value else { return }
+        facts.heldBy = heldBy
+        state.set(.online(facts))
+    }
+
+    /// The filters of the subscriptions that hold the client.
+    var heldBy: [TopicFilter] { holding.told.flatMap { pipes[$0]?.filters ?? [] } }
 
     /// A connection is about to end: what it has brought is looked at first.
     func handleEventsBeforeEnd() { flushPipes() }

@@ -82,8 +82,9 @@ package final class ClientEngine: @unchecked Sendable {
     var serverRequests: [UInt16: ServerRequest] = [:]
     /// Pipes with messages of this turn.
     var gathering: [MessagePipe] = []
-    /// Pipes that must be emptied before more is read.
-    var fullPipes: Set<ObjectIdentifier> = []
+    var holding = HoldingSubscriptions()
+    /// What came and nobody got.
+    let dropped = Locked(DroppedCounts())
     var sharedTokens = SharedTokens()
     var unmatched = UnmatchedMessages()
     /// What is kept in the store; nil without one.
@@ -136,7 +137,7 @@ package final class ClientEngine: @unchecked Sendable {
         case .askAgain(let pipe): askAgain(pipe)
         case .acknowledge(let token, let reason): acknowledge(token, reason)
         case .resume(let pipe):
-            fullPipes.remove(ObjectIdentifier(pipe))
+            if let number = numbers[ObjectIdentifier(pipe)] { holding.hasRoom(number) }
             pipe.sink?.resume(self)
         case .close(let pipe, let tokens): close(pipe, tokens)
         case .records(let body): body(self)
@@ -154,6 +155,8 @@ package final class ClientEngine: @unchecked Sendable {
         handleEvents()
         endRecordsTurn(now: now)
         flushPipes()
+        if let unmatched = unmatched.takeDropped() { tellDropped(unmatched) }
+        lookWhoHolds(now: now)
         send(now: now)
     }
 
@@ -170,7 +173,8 @@ package final class ClientEngine: @unchecked Sendable {
             case .pausing(let until): until
             }
         let waiting = min(session.nextDeadline ?? .max, publishing.nextExpiry)
-        let earliest = min(ofPhase, waiting, unmatched.deadline ?? .max, recordsDeadline ?? .max)
+        let ofMessages = min(unmatched.deadline ?? .max, holding.deadline ?? .max)
+        let earliest = min(ofPhase, waiting, ofMessages, recordsDeadline ?? .max)
         return earliest == .max ? nil : earliest
     }
 
@@ -225,7 +229,8 @@ package final class ClientEngine: @unchecked Sendable {
     private func send(now: UInt64) {
         switch phase {
         case .opening(let connection), .online(let connection):
-            connection.isPaused = !fullPipes.isEmpty || records?.isBehind == true
+            // The disk catches up by itself. Nothing else keeps the client from reading: what others wait for may stand behind anything.
+            connection.isPaused = session.state == .online && records?.isBehind == true
             session.isHeldUp = connection.isPaused
             if let end = write(to: connection) { return ended(connection, end) }
             outputByteCount.store(session.outputByteCount, ordering: .relaxed)

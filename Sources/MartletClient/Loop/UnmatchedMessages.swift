@@ -1,9 +1,12 @@
-/// Messages of QoS 1 and 2 that no subscription matches: a kept session sends them before the program has said what it wants.
+/// Messages that no subscription matches: a kept session sends them before the program has said what it wants. Those of QoS 1 and 2 wait for a
+/// while; what nobody wants until then, and all of QoS 0, is counted.
 struct UnmatchedMessages {
     private var messages: [ReceivedMessage] = []
     private var byteCount = 0
     /// Until when they wait, in milliseconds of the loop's clock; nil when none does.
     private var end: UInt64?
+    /// What nobody gets, since it was last asked.
+    private var dropped: DroppedMessages?
 
     var size: ClientSize.Part { ClientSize.Part(messages: messages.count, bytes: byteCount) }
 
@@ -13,11 +16,14 @@ struct UnmatchedMessages {
     /// When `expire` has something to do.
     var deadline: UInt64? { messages.isEmpty ? nil : end }
 
-    /// Returns whether it waits: not when the time is over, or too much waits already.
+    /// Returns whether it waits: not when the time is over, or too much waits already, and none of QoS 0.
     mutating func add(_ message: ReceivedMessage, now: UInt64) -> Bool {
-        guard let end, now < end, messages.count < Limits.unmatchedMessagesMax,
+        guard message.token != nil, let end, now < end, messages.count < Limits.unmatchedMessagesMax,
             byteCount + message.byteCount <= Limits.unmatchedBytesMax
-        else { return false }
+        else {
+            drop(message)
+            return false
+        }
         messages.append(message)
         byteCount += message.byteCount
         return true
@@ -36,6 +42,15 @@ struct UnmatchedMessages {
     mutating func expire(now: UInt64) -> [AcknowledgementToken] {
         guard let deadline, deadline <= now else { return [] }
         defer { (messages, byteCount) = ([], 0) }
+        for message in messages { drop(message) }
         return messages.compactMap(\.token)
     }
+
+    private mutating func drop(_ message: ReceivedMessage) {
+        let count = dropped?.count ?? 0
+        dropped = DroppedMessages(.noSubscription, count: count + 1, topic: dropped?.topic ?? message.topic)
+    }
+
+    /// What nobody got since this was last asked; nil for nothing.
+    mutating func takeDropped() -> DroppedMessages? { dropped.take() }
 }

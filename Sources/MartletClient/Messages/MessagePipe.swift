@@ -6,8 +6,8 @@ internal import Platform
 ///   gather ─► gathered ──flush──► queue ──take──► cursor's batch ──next──► consumer ──settle──► source
 ///             (source's thread)   (lock)
 /// ```
-/// Invariant: a token that went in is settled once, or told as unacknowledged when the pipe closes; not more than the backlog waits,
-/// but for what came in the read that filled it.
+/// Invariant: a token that went in is settled once, or told as unacknowledged when the pipe closes; not more than the backlog waits, but with
+/// `.hold` for messages of QoS 1 and 2, of which the server sends only so many before they are acknowledged.
 package final class MessagePipe: Sendable {
     package let filters: [TopicFilter]
     package let settings: SubscriptionSettings
@@ -17,6 +17,8 @@ package final class MessagePipe: Sendable {
     nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
     nonisolated(unsafe) private var gathered: [ReceivedMessage?] = []
+    /// How many messages the last `flush` has dropped. The source's thread alone touches it.
+    nonisolated(unsafe) private(set) var droppedAtFlush = 0
     /// Whether the source has more that it did not gather, as the pipe had no room. The source's thread alone touches it.
     nonisolated(unsafe) var hasMoreBehind = false
 
@@ -40,10 +42,13 @@ package final class MessagePipe: Sendable {
         var end: End?
         /// Whether the consumer takes no more.
         var isFinishing = false
-        /// Whether the source was told to wait.
+        /// Whether the source was told that the backlog is full, and is to be told when something was taken.
         var isFull = false
         var droppedCount = 0
         var expiredCount = 0
+        /// How many messages at the front of the queue came in a session that the server has forgotten since: nothing bounds those of QoS 1 and 2 any
+        /// more, as they will not be acknowledged.
+        var forgottenCount = 0
 
         /// Whoever waits for a message or for the grant.
         mutating func takeWaiters() -> Waiters {
@@ -101,8 +106,10 @@ extension MessagePipe {
     /// Whether `flush` has something to do.
     package var hasGathered: Bool { !gathered.isEmpty }
 
-    /// Hands over what was gathered. Returns whether the source should wait for `resume`, and what it has to acknowledge now.
+    /// Hands over what was gathered. Returns whether the backlog is full, of which `resume` tells the end, and what the source has to acknowledge
+    /// now.
     package func flush() -> (isFull: Bool, settled: [AcknowledgementToken]) {
+        droppedAtFlush = 0
         if gathered.isEmpty { return (false, []) }
         var settled: [AcknowledgementToken] = []
         let (consumer, receiver, isFull) = state.withLock { state -> (Waiter?, (any MessageReceiver)?, Bool) in
@@ -110,11 +117,13 @@ extension MessagePipe {
                 settled = gathered.compactMap { $0?.token }
                 return (nil, receiver, false)
             }
+            let droppedBefore = state.droppedCount
             add(&state, &settled)
+            droppedAtFlush = state.droppedCount - droppedBefore
             switch backlog {
             case .hold(let most, let bytes) where state.end == nil:
-                state.isFull = state.queue.count >= most || state.queue.byteCount >= bytes
-            // The source need not wait, but is told when there is room. Also when there is some: what was taken since the source looked made it.
+                state.isFull = state.queue.count >= most || state.queue.byteCount >= bytes || droppedAtFlush > 0
+            // The source is told when there is room. Also when there is some: what was taken since the source looked made it.
             case .spill:
                 state.isFull =
                     hasMoreBehind || state.queue.count >= Limits.spillWindowMax
@@ -135,6 +144,13 @@ extension MessagePipe {
 
     /// Puts what was gathered in the queue.
     private func add(_ state: inout State, _ settled: inout [AcknowledgementToken]) {
+        var byteCount = 0
+        for index in gathered.indices { byteCount += gathered[index]?.byteCount ?? 0 }
+        if case .hold(let most, let bytes) = backlog, state.end == nil,
+            state.queue.count + gathered.count > most || state.queue.byteCount + byteCount > bytes
+        {
+            return addBeyond(&state, &settled, most, bytes)
+        }
         for index in gathered.indices {
             guard let token = gathered[index]?.token else { continue }
             if state.end != nil || settings.acknowledging == .atOnce {
@@ -145,9 +161,30 @@ extension MessagePipe {
         }
         guard state.end == nil else { return }
         switch backlog {
-        case .hold, .spill: state.queue.append(contentsOf: &gathered)
+        case .hold, .spill: state.queue.append(contentsOf: &gathered, byteCount: byteCount)
         case .dropOldest(let most, let bytes): add(&state, &settled, most, bytes, replacesSameTopic: false)
         case .latestPerTopic(let most, let bytes): add(&state, &settled, most, bytes, replacesSameTopic: true)
+        }
+    }
+
+    /// The same where not all has room that is to be held. What is acknowledged at once is so when it is taken, for the server would send without
+    /// end.
+    private func addBeyond(_ state: inout State, _ settled: inout [AcknowledgementToken], _ most: Int, _ bytes: Int) {
+        for case let message? in gathered {
+            let hasRoom =
+                state.queue.isEmpty
+                || (state.queue.count < most && state.queue.byteCount + message.byteCount <= bytes)
+            guard let token = message.token else {
+                if hasRoom { state.queue.append(message, replacesSameTopic: false) } else { state.droppedCount += 1 }
+                continue
+            }
+            if !hasRoom, state.forgottenCount > 0, let old = state.queue.popFirst() {
+                state.forgottenCount -= 1
+                state.droppedCount += 1
+                if let token = old.token { state.unsettled.remove(token) }
+            }
+            state.queue.append(message, replacesSameTopic: false)
+            if hasRoom, settings.acknowledging == .atOnce { settled.append(token) } else { state.unsettled.insert(token) }
         }
     }
 
@@ -162,6 +199,9 @@ extension MessagePipe {
             }
         }
     }
+
+    /// The server has forgotten the session: what waits is acknowledged no more, and those of QoS 1 and 2 that come make room for themselves.
+    func sessionLost() { state.withLock { $0.forgottenCount = $0.queue.count } }
 
     /// The server has granted the subscription: what it says of each filter, in the order of `filters`.
     package func grant(_ reasons: [ReasonCode] = []) {
@@ -192,7 +232,8 @@ extension MessagePipe {
     /// by one.
     func take() -> [ReceivedMessage?] {
         while true {
-            let (batch, source) = state.withLock { state in
+            var settled: [AcknowledgementToken] = []
+            let (batch, source, settler) = state.withLock { state in
                 let batch: [ReceivedMessage?]
                 switch backlog {
                 case .hold, .spill: batch = state.queue.removeAll()
@@ -200,15 +241,26 @@ extension MessagePipe {
                 case .dropOldest, .latestPerTopic: batch = state.queue.popFirst().map { [$0] } ?? []
                 }
                 let wasFull = state.isFull
-                state.isFull = false
-                return (batch, wasFull ? state.source : nil)
+                (state.isFull, state.forgottenCount) = (false, 0)
+                settled = settleTaken(batch, &state)
+                return (batch, wasFull ? state.source : nil, settled.isEmpty ? nil : state.source)
             }
+            for token in settled { settler?.acknowledge(token, .success, from: self) }
             source?.resume(self)
             guard batch.contains(where: { $0.map { $0.expiresAt != .max } ?? false }) else { return batch }
             let fresh = batch.filter { $0.map { !expires($0) } ?? false }
             if !fresh.isEmpty { return fresh }
         }
     }
+
+    /// What of a batch came beyond the backlog's bounds, and so was not acknowledged at once.
+    private func settleTaken(_ batch: [ReceivedMessage?], _ state: inout State) -> [AcknowledgementToken] {
+        guard settings.acknowledging == .atOnce, !state.unsettled.isEmpty else { return [] }
+        return batch.compactMap { $0?.token }.filter { state.unsettled.remove($0) != nil }
+    }
+
+    /// Whether the consumer has not settled a message that it got or will get.
+    func isUnsettled(_ token: AcknowledgementToken) -> Bool { state.withLock { $0.unsettled.contains(token) } }
 
     /// Whether a message has got too old on its way to the consumer: then it is acknowledged and counted.
     func expires(_ message: ReceivedMessage) -> Bool {
@@ -221,10 +273,13 @@ extension MessagePipe {
 
     /// Gives what waits and what comes to the receiver, and the end. For subscriptions that acknowledge `.atOnce`, and no consumer.
     func deliver(to receiver: any MessageReceiver) {
-        let (waiting, end) = state.withLock { state in
+        let (waiting, settled, source, end) = state.withLock { state in
             state.receiver = receiver
-            return (state.queue.removeAll(), state.end)
+            let waiting = state.queue.removeAll()
+            state.forgottenCount = 0
+            return (waiting, settleTaken(waiting, &state), state.source, state.end)
         }
+        for token in settled { source?.acknowledge(token, .success, from: self) }
         for case let message? in waiting { receiver.received(message) }
         switch end {
         case .failed(let error): receiver.ended(error)

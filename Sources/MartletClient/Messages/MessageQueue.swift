@@ -34,9 +34,11 @@ struct MessageQueue {
 
     /// Appends messages and leaves an empty array. An empty queue takes the array's memory, so that no message is copied. Not for queues that
     /// replace.
-    mutating func append(contentsOf more: inout [ReceivedMessage?]) {
+    ///
+    /// - Parameter bytes: how many they have together.
+    mutating func append(contentsOf more: inout [ReceivedMessage?], byteCount bytes: Int) {
         count += more.count
-        byteCount = more.reduce(byteCount) { $0 + ($1?.byteCount ?? 0) }
+        byteCount += bytes
         guard messages.isEmpty else {
             messages += more
             more.removeAll(keepingCapacity: true)

@@ -2,7 +2,7 @@
 package protocol MessageSource: AnyObject, Sendable {
     /// The consumer took a message of QoS 1 or 2, or refuses it.
     func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe)
-    /// A pipe that held the source up has room again.
+    /// A pipe whose backlog was full has room again.
     func resume(_ pipe: MessagePipe)
     /// The clock by which messages get too old, in milliseconds.
     var uptimeMilliseconds: UInt64 { get }

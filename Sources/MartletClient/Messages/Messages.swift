@@ -47,7 +47,7 @@ public struct Messages: AsyncSequence, Sendable {
     /// Gives them to the receiver as they come, on the thread of the client. For subscriptions that acknowledge `.atOnce`.
     func deliver(to receiver: any MessageReceiver) { lease.pipe.deliver(to: receiver) }
 
-    /// How many messages the backlog's policy has dropped.
+    /// How many messages the backlog's policy has dropped: of `.hold` those of QoS 0 that came beyond it.
     public var droppedCount: Int { lease.pipe.droppedCount }
 
     /// How many messages got too old by their Message Expiry Interval while they waited here: they were acknowledged and left out.

@@ -8,7 +8,7 @@ public struct SubscriptionSettings: Hashable, Sendable {
     public var retainAsPublished = false
     /// Which retained messages come when it begins. MQTT 5.0 only.
     public var retainHandling = RetainHandling.sendAtSubscribe
-    /// What happens when messages come faster than they are taken; nil for `.spill` with a store, `.hold(256)` without.
+    /// What happens when messages come faster than they are taken; nil for `.spill` with a store, `.hold` without.
     public var backlog: Backlog?
     public var acknowledging = Acknowledging.whenTaken
     /// Sent with SUBSCRIBE. MQTT 5.0 only.
@@ -25,10 +25,14 @@ public struct SubscriptionSettings: Hashable, Sendable {
 /// What happens to messages that come faster than they are taken.
 ///
 /// Each policy has two bounds, messages and their bytes: topics, payloads and properties. The one that is reached first holds. One message alone
-/// always has room, however large it is.
+/// always has room, however large it is. Whatever waits, the client goes on reading: answers to what it has asked, and the messages of its other
+/// subscriptions, never stand behind a backlog.
 public enum Backlog: Hashable, Sendable {
-    /// So many wait; then the client reads no more from the connection until some are taken. All other subscriptions of the client
-    /// wait too: the standard has acknowledgements in order. Nothing is lost. What came in the read that filled it waits as well.
+    /// So many wait.
+    ///
+    /// Nothing of QoS 1 and 2 is lost: what comes beyond waits too, and is not acknowledged before it is taken. The server sends as many as it has
+    /// unacknowledged messages for a client, ``ClientSettings/receiveMaximum`` at most, and then no others of QoS 1 and 2, for any subscription
+    /// of the client: see ``ConnectionState/heldBy``. Nothing can hold messages of QoS 0 back: those that come beyond are dropped and counted.
     case hold(Int, bytes: Int = 16 << 20)
     /// The latest so many are kept, older ones are dropped, acknowledged and counted.
     case dropOldest(Int, bytes: Int = 16 << 20)
@@ -36,6 +40,9 @@ public enum Backlog: Hashable, Sendable {
     case latestPerTopic(Int, bytes: Int = 64 << 20)
     /// They are stored on disk, acknowledged, and come from there. Needs a store. Nothing is lost, nobody waits.
     case spill
+
+    /// As many wait as a burst brings: 65,536 messages, 16 MiB.
+    public static var hold: Backlog { .hold(65_536) }
 
     public static var latestPerTopic: Backlog { .latestPerTopic(10_000) }
 }
@@ -46,6 +53,6 @@ public enum Acknowledging: Hashable, Sendable {
     case whenTaken
     /// When `done()` or `refuse(_:)` is called.
     case whenDone
-    /// When it arrives. Messages that wait are lost if the process ends.
+    /// When it arrives, or when it is taken where it came beyond the bounds of `.hold`. Messages that wait are lost if the process ends.
     case atOnce
 }

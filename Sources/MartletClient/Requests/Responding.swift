@@ -18,7 +18,7 @@ extension ConnectionObserving {
         _ body: @escaping @Sendable (Asked, CallContext<repeat each Part>) async throws -> Asked.Response
     ) async throws(ClientError) {
         let filter = try call.pattern.template.filter(sharedBy: group)
-        var settings = SubscriptionSettings(qos: .exactlyOnce, backlog: .hold(256), acknowledging: .whenDone)
+        var settings = SubscriptionSettings(qos: .exactlyOnce, backlog: .hold, acknowledging: .whenDone)
         settings.retainHandling = .doNotSend
         let messages = messages([filter], settings)
         defer { messages.cancel() }

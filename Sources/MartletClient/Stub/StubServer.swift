@@ -1,7 +1,7 @@
 internal import Platform
 
 /// A server in memory for the one client that has it: matches filters, keeps retained messages, gives shared subscriptions their turns,
-/// and remembers what was acknowledged. It never waits for a consumer, so a backlog of `.hold` has no bound here.
+/// and remembers what was acknowledged. Of QoS 1 and 2 it sends on however much waits, so a backlog of `.hold` has no bound for these here.
 package final class StubServer: MessageSource {
     private struct Subscription {
         let pipe: MessagePipe
@@ -45,8 +45,8 @@ package final class StubServer: MessageSource {
     package func subscribe(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> MessagePipe {
         let backlog: Backlog =
             switch settings.backlog {
-            // There is no store, and no connection to be held up.
-            case nil, .spill: .hold(256)
+            // There is no store.
+            case nil, .spill: .hold
             case let given?: given
             }
         let pipe = MessagePipe(filters: filters, settings: settings, backlog: backlog, source: self)

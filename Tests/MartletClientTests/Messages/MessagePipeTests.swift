@@ -100,13 +100,74 @@ final class RecordingSource: MessageSource {
         #expect(acknowledged == tokens([1, 2, 3, 4]))
     }
 
-    @Test func `a full pipe holds its source until something is taken`() async throws {
+    @Test func `a full pipe says so, and when something was taken`() async throws {
         let pipe = pipe(.hold(3))
         #expect(!send(1...2, to: pipe))
         #expect(send(3...5, to: pipe))
         #expect(pipe.take().count == 5)
         #expect(source.record.value.resumed == 1)
         #expect(!send(6...6, to: pipe))
+    }
+
+    /// Of QoS 0.
+    func lone(_ number: Int) -> ReceivedMessage {
+        ReceivedMessage(
+            topic: "t", payload: Payload("\(number)"), qos: .atMostOnce, retain: false, duplicate: false, token: nil)
+    }
+
+    @Test func `beyond the bounds of hold messages of QoS 0 are dropped and counted, and those of QoS 1 wait unacknowledged`() {
+        let pipe = pipe(.hold(3))
+        for number in 1...5 { pipe.gather(lone(number)) }
+        #expect(flush(pipe))
+        #expect(pipe.droppedAtFlush == 2 && pipe.droppedCount == 2)
+        pipe.gather(lone(6))
+        for number in 7...9 { pipe.gather(message(number)) }
+        #expect(flush(pipe))
+        #expect(pipe.droppedAtFlush == 1 && acknowledged == [])
+        #expect(pipe.take().compactMap { $0?.payload } == ["1", "2", "3", "7", "8", "9"])
+        #expect(source.record.value.resumed == 1)
+        pipe.gather(lone(10))
+        #expect(!flush(pipe))
+        #expect(pipe.droppedAtFlush == 0 && pipe.droppedCount == 3 && pipe.waitingCount == 1)
+    }
+
+    @Test func `bytes bound messages of QoS 0 in hold, but for one alone`() {
+        let pipe = pipe(.hold(100, bytes: 10))
+        var huge = lone(1)
+        huge.payload = Payload([UInt8](repeating: 1, count: 99))
+        pipe.gather(huge)
+        pipe.gather(lone(2))
+        #expect(flush(pipe))
+        #expect(pipe.waitingCount == 1 && pipe.droppedCount == 1)
+        _ = pipe.take()
+        for number in 3...8 { pipe.gather(lone(number)) }
+        #expect(flush(pipe))
+        // Topic and payload have a byte each.
+        #expect(pipe.waitingCount == 5 && pipe.droppedCount == 2)
+    }
+
+    @Test func `what comes beyond hold is acknowledged when it is taken, also where that is to be at once`() {
+        let pipe = pipe(.hold(2), .atOnce)
+        send(1...4, to: pipe)
+        #expect(acknowledged == tokens([1, 2]))
+        #expect(pipe.take().count == 4)
+        #expect(acknowledged == tokens([1, 2, 3, 4]))
+        send(5...8, to: pipe)
+        let receiver = RecordingReceiver()
+        pipe.deliver(to: receiver)
+        #expect(acknowledged == tokens(Array(1...8)))
+    }
+
+    @Test func `what waits from a session that the server has forgotten makes room for what comes in the next`() {
+        let pipe = pipe(.hold(2), .whenDone)
+        send(1...4, to: pipe)
+        pipe.sessionLost()
+        send(5...6, to: pipe)
+        #expect(pipe.waitingCount == 4 && pipe.droppedCount == 2)
+        pipe.sessionLost()
+        send(7...11, to: pipe)
+        #expect(pipe.take().compactMap { $0?.payload } == ["7", "8", "9", "10", "11"])
+        #expect(pipe.droppedCount == 6)
     }
 
     @Test func `the oldest is dropped, acknowledged and counted`() async throws {
