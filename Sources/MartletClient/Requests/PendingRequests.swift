@@ -5,6 +5,9 @@ internal import Platform
 /// The topic is subscribed to before the first request leaves: `PREFIX/` and 64 random bits, where the prefix is the server's Response
 /// Information if it gives any, which it does where `ClientSettings.requestsResponseInformation` asks for it. An answer is matched by that
 /// topic and its Correlation Data.
+///
+/// Answers come at QoS 0: those of QoS 1 and 2 would stand behind the messages that the server has sent and that are not acknowledged, among them
+/// the one whose handler asks. An answer that is on its way when the connection breaks is lost, and its request times out.
 public final class PendingRequests: Sendable {
     typealias Table = CorrelationTable<AwaitedOutcome<ReceivedMessage>>
 
@@ -227,7 +230,7 @@ extension PendingRequests {
     }
 
     private static var settings: SubscriptionSettings {
-        var settings = SubscriptionSettings(qos: .atLeastOnce, acknowledging: .atOnce)
+        var settings = SubscriptionSettings(qos: .atMostOnce, backlog: .hold, acknowledging: .atOnce)
         settings.retainHandling = .doNotSend
         return settings
     }
