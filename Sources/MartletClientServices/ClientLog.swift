@@ -35,6 +35,14 @@
                 metadata: ["topic": "\(message.topic)", "qos": "\(message.qos.rawValue)", "bytes": "\(message.payload.count)"])
         }
 
+        /// What has no subscription may be the last of its kind, a full backlog goes on and on: `Client.logStates` says of which subscription it is.
+        public func didDrop(_ messages: DroppedMessages) {
+            switch messages.reason {
+            case .noSubscription: logger.warning("\(messages)", metadata: ["count": "\(messages.count)"])
+            case .backlogFull: logger.debug("\(messages)", metadata: ["count": "\(messages.count)"])
+            }
+        }
+
         private func about(_ publication: Publication) -> Logger.Metadata {
             [
                 "topic": "\(publication.topic)", "qos": "\(publication.qos.rawValue)",
@@ -45,9 +53,24 @@
 
     extension Client {
         /// Writes each change of the connection's state until the client ends or the task is cancelled: online and offline as information,
-        /// attempts that fail as warnings, what is given up as an error.
+        /// attempts that fail as warnings, what is given up as an error; and which subscriptions hold the client, as a warning, and that they do no
+        /// more, with how many messages were dropped meanwhile.
         public func logStates(to logger: Logger) async {
+            var (connection, heldBy, dropped) = (UInt64(0), [TopicFilter](), 0)
             for await state in states {
+                if state.heldBy != heldBy {
+                    let before = dropped
+                    (heldBy, dropped) = (state.heldBy, self.dropped.backlogFull)
+                    if heldBy.isEmpty {
+                        logger.info("no subscription holds the client any more", metadata: ["dropped": "\(dropped - before)"])
+                    } else {
+                        logger.warning(
+                            "consumers take less than comes: \(heldBy.map(\.description).joined(separator: " "))",
+                            metadata: ["dropped": "\(dropped - before)"])
+                    }
+                }
+                if case .online(let server) = state, server.connectionNumber == connection { continue }
+                if case .online(let server) = state { connection = server.connectionNumber }
                 switch state {
                 case .offline: logger.info("offline")
                 case .connecting(let attempt): logger.debug("connecting", metadata: ["attempt": "\(attempt)"])

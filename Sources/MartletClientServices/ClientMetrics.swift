@@ -11,6 +11,7 @@
     /// | `mqtt_client_publish_failures` | messages that were not |
     /// | `mqtt_client_publish_duration` | a timer: from `publish` to its answer, QoS 1 and 2 |
     /// | `mqtt_client_received`, `mqtt_client_received_bytes` | messages that came, by QoS |
+    /// | `mqtt_client_dropped` | messages that came and nobody got, by `reason`: `backlog_full` or `no_subscription` |
     /// | `mqtt_client_online`, `mqtt_client_connections` | by `Client.measureStates`: a gauge of 0 or 1, and how many connections there were |
     public struct MetricsInterceptor: Interceptor {
         private let published: [Counter]
@@ -19,6 +20,8 @@
         private let duration: Timer
         private let received: [Counter]
         private let receivedBytes: Counter
+        private let droppedFull: Counter
+        private let droppedUnmatched: Counter
 
         /// - Parameters:
         ///   - name: what tells this client from others of the process.
@@ -35,6 +38,17 @@
             duration = Timer(label: "mqtt_client_publish_duration", dimensions: [client], factory: factory)
             received = byQoS("mqtt_client_received")
             receivedBytes = Counter(label: "mqtt_client_received_bytes", dimensions: [client], factory: factory)
+            func dropped(_ reason: String) -> Counter {
+                Counter(label: "mqtt_client_dropped", dimensions: [client, ("reason", reason)], factory: factory)
+            }
+            (droppedFull, droppedUnmatched) = (dropped("backlog_full"), dropped("no_subscription"))
+        }
+
+        public func didDrop(_ messages: DroppedMessages) {
+            switch messages.reason {
+            case .backlogFull: droppedFull.increment(by: messages.count)
+            case .noSubscription: droppedUnmatched.increment(by: messages.count)
+            }
         }
 
         public func didPublish(

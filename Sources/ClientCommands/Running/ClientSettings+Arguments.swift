@@ -64,7 +64,7 @@ extension ClientSettings {
         }
         userProperties = properties.userProperties
         if let maximum = properties.receiveMaximum { receiveMaximum = maximum }
-        maximumPacketSize = properties.maximumPacketSize
+        if let maximum = properties.maximumPacketSize { maximumPacketSize = maximum }
         requestsProblemInformation = properties.requestProblemInformation
         requestsResponseInformation = properties.requestResponseInformation
     }

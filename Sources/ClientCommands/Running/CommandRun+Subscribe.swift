@@ -139,7 +139,7 @@ struct MessageSieve {
 extension ClientArguments {
     /// The subscription that the arguments ask for.
     var subscription: SubscriptionSettings {
-        var settings = SubscriptionSettings(qos: qos, backlog: .hold(1000), acknowledging: .whenDone)
+        var settings = SubscriptionSettings(qos: qos, backlog: Self.backlog, acknowledging: .whenDone)
         settings.retainAsPublished = retainAsPublished
         if noRetained, !removesRetained, !retainAsPublished { settings.retainHandling = .doNotSend }
         // Of several filters those that are granted are enough.
@@ -147,6 +147,9 @@ extension ClientArguments {
         settings.userProperties = properties.subscribe.userProperties
         return settings
     }
+
+    /// What waits while the output stands still: a pager, a slow terminal. Of QoS 0 the rest is dropped, and counted at the end.
+    private static let backlog = Backlog.hold(1_000_000, bytes: 64 << 20)
 }
 
 extension PrintableMessage {

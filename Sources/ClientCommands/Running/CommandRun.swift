@@ -33,6 +33,10 @@ struct CommandRun: Sendable {
         // The screen shows no more when the command says why it ended.
         screen?.leave()
         let code = report(reason)
+        if client.dropped.backlogFull > 0 {
+            console.complain(
+                "Warning: \(client.dropped.backlogFull) messages were dropped: they came faster than they were printed.")
+        }
         console.debug("sending DISCONNECT")
         await client.disconnect(arguments.disconnectReason(reason), properties: arguments.properties.disconnect)
         withExtendedLifetime(work) {}
@@ -73,7 +77,12 @@ struct CommandRun: Sendable {
             case .refused(let error):
                 ending.end(.failed(error))
                 return
-            case .waiting(let milliseconds, let error): console.debug("lost its connection: \(error); again in \(milliseconds) ms")
+            case .waiting(let milliseconds, let error):
+                // It may come again and again, and the user can help it.
+                if case .packetTooLarge = error {
+                    console.complain("Error: \(error) (-D connect maximum-packet-size sets another)")
+                }
+                console.debug("lost its connection: \(error); again in \(milliseconds) ms")
             case .connecting(let attempt): if attempt > 1 { console.debug("sending CONNECT") }
             case .offline, .ended: continue
             }
