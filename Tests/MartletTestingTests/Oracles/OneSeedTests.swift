@@ -8,6 +8,7 @@ import Testing
         ("messages", MessageSeedTests.play), ("outbox", OutboxSeedTests.play), ("inbox", InboxSeedTests.play),
         ("spill", SpillSeedTests.play),
         ("requests", RequestSeedTests.play), ("collection", CollectionSeedTests.play), ("bounds", BoundsSeedTests.play),
+        ("consumers", ConsumerSeedTests.play),
     ]
 
     @Test func `a seed of each oracle is the same run in another process`() async throws {
