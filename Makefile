@@ -84,6 +84,7 @@ unit: tools-build ## Build and run the Swift tests
 integration: build tools-test ## Run real clients against the release binary (BROKER=mosquitto for the reference)
 	swift build $(release) $(arrows) --product endurance
 	swift build $(release) $(arrows) --product collectionclient
+	swift build $(release) $(arrows) --product consumerclient
 	$(python) -m pytest Tests/Integration --ignore=Tests/Integration/examples $(PYTEST_ARGS)
 
 # By itself, for it compiles, and other tests want the processors.
@@ -102,6 +103,7 @@ nightly: build tools-test growth build-time fuzz sanitize ## What `make test` do
 	MARTLET_SEEDS=10000 swift test --skip-build --filter MartletTestingTests
 	swift build $(release) $(arrows) --product endurance
 	swift build $(release) $(arrows) --product collectionclient
+	swift build $(release) $(arrows) --product consumerclient
 	swift build --build-tests --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle
 	swift test --skip-build --scratch-path .build-traits --traits Tools,Logging,Metrics,Tracing,ServiceLifecycle --filter MartletClientServicesTests
 	MARTLET_CRASH_ROUNDS=50 MARTLET_QUEUE=5000000 $(python) -m pytest Tests/Integration/durability $(PYTEST_ARGS)

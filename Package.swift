@@ -233,6 +233,8 @@ let package = Package(
         .executableTarget(
             name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: rules),
         .executableTarget(
+            name: "consumerclient", dependencies: ["MartletClient"], path: "Tests/ConsumerClient", swiftSettings: rules),
+        .executableTarget(
             name: "endurance", dependencies: ["CSQLite", "MartletClient", "Platform"], path: "Tests/Endurance", swiftSettings: rules
         ),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules),
