@@ -23,6 +23,21 @@
             #expect(lines.first?.metadata["topic"] == "home/kitchen" && lines.first?.metadata["bytes"] == "2")
         }
 
+        @Test
+        func `what nobody had declared a subscription for is a warning, what a full backlog drops is for those who look closely`() {
+            let interceptor = LoggingInterceptor(witness.logger)
+            interceptor.didDrop(DroppedMessages(.noSubscription, count: 2, topic: "jobs/1"))
+            interceptor.didDrop(DroppedMessages(.backlogFull, count: 1, filters: ["home/#"]))
+            let lines = witness.lines.withLock(\.self)
+            #expect(lines.map(\.level) == [.warning, .debug])
+            #expect(
+                lines.map(\.message) == [
+                    "2 messages, such as at “jobs/1”, are dropped: no subscription was declared in time",
+                    "1 message of “home/#” is dropped: its backlog is full",
+                ])
+            #expect(lines.map { $0.metadata["count"] } == ["2", "1"])
+        }
+
         @Test func `each state of the connection is a line`() async throws {
             let client = try Client(ClientSettings(server: "mqtt://127.0.0.1:1"))
             let task = Task { await client.logStates(to: witness.logger) }

@@ -15,6 +15,8 @@
             var message = ReceivedMessage(
                 topic: "a", payload: "12", qos: .exactlyOnce, retain: false, duplicate: false, token: nil)
             interceptor.didReceive(&message)
+            interceptor.didDrop(DroppedMessages(.backlogFull, count: 3))
+            interceptor.didDrop(DroppedMessages(.noSubscription, count: 2))
             #expect(registry["mqtt_client_published qos=0"] == 1)
             #expect(registry["mqtt_client_published qos=1"] == 1)
             #expect(registry["mqtt_client_published_bytes"] == 4)
@@ -22,6 +24,8 @@
             #expect(registry["mqtt_client_publish_duration"] == 2_000_000)
             #expect(registry["mqtt_client_received qos=2"] == 1)
             #expect(registry["mqtt_client_received_bytes"] == 2)
+            #expect(registry["mqtt_client_dropped reason=backlog_full"] == 3)
+            #expect(registry["mqtt_client_dropped reason=no_subscription"] == 2)
         }
 
         @Test func `a client without a connection is not online`() async throws {
@@ -45,8 +49,8 @@
         }
 
         private func metric(_ label: String, _ dimensions: [(String, String)]) -> Metric {
-            let qos = dimensions.first { $0.0 == "qos" }.map { " qos=\($0.1)" } ?? ""
-            return Metric(registry: self, name: label + qos)
+            let rest = dimensions.first { $0.0 != "client" }.map { " \($0.0)=\($0.1)" } ?? ""
+            return Metric(registry: self, name: label + rest)
         }
 
         func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler { metric(label, dimensions) }
