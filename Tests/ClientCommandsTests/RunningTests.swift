@@ -36,6 +36,11 @@ import Testing
         #expect(try ClientSettings(try read(.sub, "-t a -C 3")).receiveMaximum == 3)
     }
 
+    @Test func `What the broker may send is bounded, and by how much can be said`() throws {
+        #expect(try ClientSettings(try read(.sub, "-t a")).maximumPacketSize == 16 << 20)
+        #expect(try ClientSettings(try read(.sub, "-t a -D connect maximum-packet-size 1000")).maximumPacketSize == 1000)
+    }
+
     @Test func `Only what lasts is connected again`() throws {
         #expect(try ClientSettings(try read(.pub, "-t a -n")).reconnect == .never)
         #expect(try ClientSettings(try read(.pub, "-t a -l")).reconnect == .exponential(from: .seconds(1), to: .seconds(1)))

@@ -107,7 +107,7 @@ extension ClientOption {
         case .property:
             .value(
                 "-D", "--property", "command property value",
-                "A property of MQTT 5.0 in the packet connect, publish, subscribe, unsubscribe, disconnect or will; user-property takes a name and a value."
+                "A property of MQTT 5.0 in the packet connect, publish, subscribe, unsubscribe, disconnect or will; user-property takes a name and a value. With connect, maximum-packet-size bounds what the broker may send, in bytes. (default: 16777216)"
             )
 
         case .cafile:

@@ -33,7 +33,7 @@ struct CommandRun: Sendable {
         // The screen shows no more when the command says why it ended.
         screen?.leave()
         let code = report(reason)
-        if client.dropped.backlogFull > 0 {
+        if arguments.command == .sub, client.dropped.backlogFull > 0 {
             console.complain(
                 "Warning: \(client.dropped.backlogFull) messages were dropped: they came faster than they were printed.")
         }

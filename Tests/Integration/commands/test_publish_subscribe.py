@@ -5,7 +5,7 @@ import os
 import re
 
 import pytest
-from harness.commands import READY, make_ready, run, wait_ready
+from harness.commands import READY, Route, make_ready, run, wait_ready
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
@@ -33,6 +33,23 @@ def test_a_large_message_arrives_whole(route, commands, tmp_path):
     done = commands.run("sub", *route.arguments, "-t", "large", "-C", 1, "-N")
     assert done.code == 0
     assert done.output == payload
+
+
+def test_what_the_broker_may_send_is_bounded(start_server, commands, tmp_path):
+    broker = start_server("max_packet_size 20000000")
+    server = Route(broker, ["-h", "127.0.0.1", "-p", str(broker.port)])
+    path = tmp_path / "payload"
+    path.write_bytes(b"x" * 17_000_000)
+    assert commands.run("pub", *server.arguments, "-q", 1, "-t", "large", "-f", path, "-r").code == 0
+    # Before MQTT 5.0 the broker cannot be told: the connection ends, and the next one.
+    done = commands.run("sub", *server.arguments, "-V", 311, "-t", "large", "-W", 2)
+    assert (done.code, done.output) == (27, b"")
+    assert "sent a packet of more than 16777216 bytes" in done.complaints
+    # It leaves out what is larger.
+    done = commands.run("sub", *server.arguments, "-V", 5, "-t", "large", "-W", 2)
+    assert (done.code, done.output, done.complaints) == (27, b"", "Timed out\n")
+    more = ["-D", "connect", "maximum-packet-size", 18_000_000]
+    assert len(commands.run("sub", *server.arguments, *more, "-t", "large", "-C", 1, "-N").output) == 17_000_000
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
