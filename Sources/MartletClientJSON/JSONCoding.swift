@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+public import FoundationEssentials
 public import MartletClient
 
 /// Values as JSON. Dates are text in ISO 8601, in UTC (2026-01-31T12:00:00Z); keys stand in the order of their names, so that equal values
@@ -26,4 +26,9 @@ public struct JSONCoding<Value: Codable & Sendable>: PayloadCoding {
 extension Coding where Value: Codable {
     /// JSON, as `JSONCoding` writes it. Messages carry their Content Type.
     public static var json: Coding { Coding(JSONCoding()) }
+}
+
+extension Payload {
+    /// A copy of the bytes. The other way is `Data(payload)`.
+    public init(_ data: Data) { self.init([UInt8](data)) }
 }

@@ -5,6 +5,7 @@
     /// Writes to a logger what a client publishes: each message as a trace, each that was not taken as a notice.
     ///
     /// ```swift
+    /// var settings = ClientSettings(server: "mqtt://broker.example")
     /// settings.interceptors.append(LoggingInterceptor(logger))
     /// let client = try Client(settings)
     /// Task { await client.logStates(to: logger) }
@@ -78,8 +79,8 @@
                     logger.info(
                         "online",
                         metadata: ["server": "\(server.address)", "session": server.isSessionPresent ? "resumed" : "new"])
-                case .waiting(let milliseconds, let error):
-                    logger.warning("no connection: \(error)", metadata: ["again-in-ms": "\(milliseconds)"])
+                case .waiting(let pause, let error):
+                    logger.warning("no connection: \(error)", metadata: ["again-in-ms": "\(Int64(pause / .milliseconds(1)))"])
                 case .refused(let error): logger.error("given up: \(error)")
                 case .ended: logger.info("ended")
                 }

@@ -77,12 +77,12 @@ struct CommandRun: Sendable {
             case .refused(let error):
                 ending.end(.failed(error))
                 return
-            case .waiting(let milliseconds, let error):
+            case .waiting(let pause, let error):
                 // It may come again and again, and the user can help it.
                 if case .packetTooLarge = error {
                     console.complain("Error: \(error) (-D connect maximum-packet-size sets another)")
                 }
-                console.debug("lost its connection: \(error); again in \(milliseconds) ms")
+                console.debug("lost its connection: \(error); again in \(Int64(pause / .milliseconds(1))) ms")
             case .connecting(let attempt): if attempt > 1 { console.debug("sending CONNECT") }
             case .offline, .ended: continue
             }

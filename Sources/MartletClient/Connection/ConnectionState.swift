@@ -6,8 +6,8 @@ public enum ConnectionState: Hashable, Sendable {
     case connecting(attempt: Int)
     /// The server has let us in.
     case online(ServerFacts)
-    /// Nothing was reached; it is tried again in that many milliseconds, or when `reconnectNow()` is called.
-    case waiting(milliseconds: UInt64, ClientError)
+    /// Nothing was reached, and why; it is tried again after that time, or when `reconnectNow()` is called.
+    case waiting(Duration, ClientError)
     /// The server, or the settings, make further attempts useless. `start()` and `connect()` begin anew.
     case refused(ClientError)
     /// The client is gone for good.

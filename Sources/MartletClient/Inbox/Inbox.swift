@@ -75,7 +75,7 @@ public struct Inbox<Value: Sendable>: Sendable {
         }
         return InboxItem(
             conversation: message.conversation, number: message.number, topic: message.topic, payload: value,
-            arrivedAt: message.arrivedAt, properties: message.properties)
+            arrivedAt: .milliseconds(message.arrivedAt), properties: message.properties)
     }
 
     /// Batches of messages that have come.
@@ -122,8 +122,8 @@ public struct InboxItem<Value: Sendable>: Sendable {
     public let number: UInt64
     public let topic: TopicName
     public let payload: Value
-    /// Milliseconds since 1970.
-    public let arrivedAt: UInt64
+    /// When it was stored here: the time since 1970-01-01 00:00 UTC, in whole milliseconds.
+    public let arrivedAt: Duration
     public let properties: Properties
 }
 

@@ -144,7 +144,7 @@ extension ClientEngine {
         case .pause(let milliseconds):
             if !wasOnline, !staysForEver { return standStill(error) }
             phase = .pausing(until: loop.now + milliseconds)
-            state.set(.waiting(milliseconds: milliseconds, error))
+            state.set(.waiting(.milliseconds(milliseconds), error))
         case .stop:
             if !wasOnline { return standStill(error) }
             giveUp(error)

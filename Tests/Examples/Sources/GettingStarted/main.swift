@@ -3,7 +3,7 @@ import MartletClient
 /// The greenhouse's sensor: what it is called, and what the server says of it when it is lost.
 func greenhouse(_ server: ServerAddress) -> ClientSettings {
     var settings = ClientSettings(server: server, clientIdentifier: "greenhouse-1")
-    settings.will = Will(topic: "house/greenhouse/state", payload: Array("offline".utf8), qos: .atLeastOnce, retain: true)
+    settings.will = Will(topic: "house/greenhouse/state", payload: "offline", qos: .atLeastOnce, retain: true)
     return settings
 }
 
