@@ -16,7 +16,7 @@ internal import Synchronization
 public final class Client: Messaging, Sendable {
     package let engine: ClientEngine
     /// The requests that wait for answers.
-    public let requests: PendingRequests
+    package let requests: PendingRequests
 
     /// A client that is not connected yet. Throws `ClientError.settings`, which says which setting cannot be.
     public convenience init(_ settings: ClientSettings) throws(ClientError) {
@@ -41,7 +41,7 @@ public final class Client: Messaging, Sendable {
     ///
     /// For tasks that do little but wait for the client: each wait costs two changes of threads less. All clients of the process stand still
     /// while such a task works, so it must neither compute for long nor block.
-    public var loopExecutor: any TaskExecutor { engine.loop.taskExecutor ?? engine.loop.executor }
+    @_spi(Benchmarks) public var loopExecutor: any TaskExecutor { engine.loop.taskExecutor ?? engine.loop.executor }
 
     /// What it was made with.
     public var settings: ClientSettings { engine.settings }
@@ -207,6 +207,17 @@ extension Client {
 }
 
 extension Client: RequestingClient {
+    /// Sends a request and returns its answer, or throws why there is none within the timeout.
+    public func send<Asked: Request>(
+        _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration
+    ) async throws(RequestError<Asked.Failure>) -> Asked.Response {
+        try await exchange(request, to: topic, timeout: timeout)
+    }
+
+    /// Ends all requests that have no answer yet, with `ClientError.cancelled`.
+    public func cancelAllRequests() { requests.endAll(.cancelled) }
+
+    /// The connection as it is now, nil while there is none.
     public var connection: ConnectedServer? { ConnectedServer(state) }
 
     public func connections() -> AsyncStream<ConnectedServer?> {

@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// The settings in the session's words.
 extension ClientSettings {
     /// Throws the first setting that cannot be.

@@ -1,4 +1,5 @@
 internal import BrokerCore
+internal import MQTTCodec
 internal import Platform
 
 /// What clients have published to a broker, in the order in which it took it.

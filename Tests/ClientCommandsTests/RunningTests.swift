@@ -1,4 +1,3 @@
-import MQTTCodec
 import MartletClient
 import TestBasics
 import Testing

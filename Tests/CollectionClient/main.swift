@@ -100,7 +100,7 @@ func isInputOpen() -> Bool {
 }
 
 func read(_ store: String) async throws {
-    let (changing, looking) = (try readCollection(of: filter, in: store), try readCollection(of: filter, in: store))
+    let (changing, looking) = (try Client.readCollection(of: filter, in: store), try Client.readCollection(of: filter, in: store))
     let folding = Task.detached {
         var telling = Telling("folded")
         var known: [String: String] = [:]
@@ -124,7 +124,7 @@ case ("keep", 4...): try await keep(arguments[2], arguments[3], Set(arguments.dr
 case ("read", 3): try await read(arguments[2])
 case ("look", 3):
     var telling = Telling("look")
-    telling.tell(try readCollection(of: filter, in: arguments[2]).entries().map { (name($0), "\($0.value)") })
+    telling.tell(try Client.readCollection(of: filter, in: arguments[2]).entries().map { (name($0), "\($0.value)") })
 default:
     say("collectionclient keep PORT STORE [v311] [lost] | read STORE | look STORE")
     exit(2)

@@ -24,7 +24,7 @@ public struct Publication: Hashable, Sendable {
     }
 
     /// As above, without looking for properties.
-    public init(_ topic: TopicName, _ payload: Payload, qos: QoS, retain: Bool) {
+    package init(_ topic: TopicName, _ payload: Payload, qos: QoS, retain: Bool) {
         (self.topic, self.payload, self.qos, self.retain) = (topic, payload, qos, retain)
         box = PropertyBox(())
     }

@@ -5,7 +5,9 @@
 ///     var degrees = 0.0
 ///     @ObservationIgnored var bindings: [Binding] = []
 /// }
-/// panel.bindings = [client.messages(Home.temperature.matching("kitchen", 1)).map(\.payload).bind(to: panel, \.degrees)]
+/// let panel = Panel()
+/// let degrees = client.messages(Home.temperature.matching(.kitchen, 1)).map(\.payload)
+/// panel.bindings = [degrees.bind(to: panel, \.degrees)]
 /// ```
 /// The target is held weakly. A binding that its target holds ends with it at once; one that somebody else holds ends with itself, or
 /// when a value comes and the target is gone. With the binding its sequence ends: a subscription is given up when nobody else has it.

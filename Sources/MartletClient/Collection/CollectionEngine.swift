@@ -1,3 +1,4 @@
+internal import ClientCore
 package import ClientStore
 internal import Platform
 

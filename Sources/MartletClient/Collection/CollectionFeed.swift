@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Platform
 
 /// The commits of a collection on their way to one consumer. One that is slow gets several as one: at most `Limits.collectionBatchesMax` wait.

@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import ClientStore
 internal import Platform
 
@@ -6,7 +7,7 @@ internal import Platform
 /// ```swift
 /// let reader = try CollectionReader(Home.temperature, in: "panel.db")
 /// let warm = try reader.entries { $0.value > 25 }
-/// for await change in reader.changes { redraw(change) }
+/// for await change in reader.changes { print(change.added.count, change.changed.count, change.removed.count) }
 /// ```
 /// Only what the server has told is stored: no pending writes. All entries are `stored`: how old they are the reader cannot know.
 public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
@@ -93,9 +94,26 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
     }
 }
 
-/// A reader for the collection of a filter: topics and payloads as they are. Throws `ClientError.store`.
-public func readCollection(of filter: TopicFilter, in path: String) throws(ClientError) -> CollectionReader<Payload, TopicName> {
-    try CollectionReader(filter, path, plainCollectionShape)
+extension Client {
+    /// A reader of what a client's collection of a filter has stored: topics and payloads as they are.
+    ///
+    /// Throws `ClientError.topic` if the text is no filter, and `ClientError.store` if there is no store, or none that can be read.
+    ///
+    /// - Parameters:
+    ///   - filter: that of the collection.
+    ///   - path: of the store's file.
+    public static func readCollection(
+        of filter: String, in path: String
+    ) throws(ClientError) -> CollectionReader<Payload, TopicName> {
+        try readCollection(of: try TopicFilter(validating: filter), in: path)
+    }
+
+    /// As above.
+    public static func readCollection(
+        of filter: TopicFilter, in path: String
+    ) throws(ClientError) -> CollectionReader<Payload, TopicName> {
+        try CollectionReader(filter, path, plainCollectionShape)
+    }
 }
 
 /// A collection's rows in a store.

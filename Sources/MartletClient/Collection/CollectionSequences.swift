@@ -1,3 +1,5 @@
+internal import ClientCore
+
 extension LiveCollection {
     /// What each commit of a collection changes: an asynchronous sequence, which ends with the client.
     public struct Changes: AsyncSequence, Sendable {

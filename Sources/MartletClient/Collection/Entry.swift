@@ -1,3 +1,5 @@
+public import ClientCore
+
 /// What a collection has at a topic.
 public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
     /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint, the topic.
@@ -7,7 +9,11 @@ public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
     public let value: Value
     /// In `Change.changed`, what was there before.
     public let old: Value?
-    public let state: EntryState
+    /// Whether the server has told it, or it is a local write or of an earlier run.
+    public let state: State
+
+    /// Where an entry comes from.
+    public typealias State = EntryState
 
     /// Nil if the topic or the payload is not what the collection is made of.
     init?(

@@ -5,8 +5,7 @@ internal import Platform
 /// ```swift
 /// let temperatures = try client.collection(of: Home.temperature)
 /// try await temperatures.ready()
-/// for await change in temperatures.changes { … }
-/// let write = try await temperatures.set(22, at: "kitchen", 3)
+/// let write = try await temperatures.set(22, at: .kitchen, 3)
 /// try await write.confirmed()
 /// ```
 /// With each new subscription the server tells everything; what came is compared when the last of it has come, so that exactly what is missing is
@@ -111,7 +110,7 @@ extension Messaging {
         return try LiveCollection(self, try endpoint.collectionFilter, settings, CollectionShape(endpoint))
     }
 
-    /// As above, of the topics with some parameters: `Home.temperature.matching("kitchen", nil)`.
+    /// As above, of the topics with some parameters: `Home.temperature.matching(.kitchen, nil)`.
     public func collection<Value, each Part>(
         of selection: Selection<Value, repeat each Part>, _ settings: CollectionSettings = CollectionSettings()
     ) throws(ClientError) -> LiveCollection<Value, repeat each Part> {

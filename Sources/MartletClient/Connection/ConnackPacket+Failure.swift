@@ -1,3 +1,5 @@
+internal import MQTTCodec
+
 extension ConnackPacket {
     /// Why the server does not let us in, in the words of MQTT 5.0.
     var failureReason: ReasonCode {

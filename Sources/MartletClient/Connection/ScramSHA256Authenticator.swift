@@ -5,13 +5,13 @@ internal import Platform
 /// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and server prove to each other that they know the password, and none of it is sent.
 ///
 /// Without channel binding.
-public struct ScramSHA256Authenticator: Authenticator {
-    public let method = "SCRAM-SHA-256"
+package struct ScramSHA256Authenticator: Authenticator {
+    package let method = "SCRAM-SHA-256"
     private let user: String
     private let password: String
     private let nonce: @Sendable () -> [UInt8]
 
-    public init(user: String, password: String) {
+    package init(user: String, password: String) {
         self.init(user: user, password: password) {
             var bytes = [UInt8](repeating: 0, count: 18)
             bytes.withUnsafeMutableBytes { RandomBytes.fill($0) }
@@ -24,7 +24,7 @@ public struct ScramSHA256Authenticator: Authenticator {
         (self.user, self.password, self.nonce) = (user, password, nonce)
     }
 
-    public func makeExchange() -> any AuthenticationExchange {
+    package func makeExchange() -> any AuthenticationExchange {
         ScramExchange(user: user, password: password, nonce: Base64.encode(nonce()))
     }
 }

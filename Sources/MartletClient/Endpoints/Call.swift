@@ -1,8 +1,10 @@
 /// Topics at which requests of one type are answered.
 ///
 /// ```swift
-/// static let setTarget = Call(SetTarget.self, sample: .accepted) { "home"; Parameter("room", Room.self); "target" }
-/// let answer = try await client.send(SetTarget(celsius: 30), to: Home.setTarget("kitchen"), timeout: .seconds(2))
+/// enum Home {
+///     static let setTarget = Call(SetTarget.self) { "home"; Parameter("room", Room.self); "target" }
+/// }
+/// let answer = try await client.send(SetTarget(celsius: 30), to: Home.setTarget(.kitchen), timeout: .seconds(2))
 /// ```
 public struct Call<Asked: Request, each Part: TopicParameter>: Sendable {
     let pattern: TopicPattern<repeat each Part>

@@ -1,11 +1,14 @@
 /// Topics of one kind, and what is published to them: declared once, checked by the compiler at each use.
 ///
 /// ```swift
-/// static let temperature = Endpoint(Double.self, coding: .text, qos: .atLeastOnce, retain: true, sample: 21.5) {
-///     "home"; Parameter("room", Room.self); "sensor"; Parameter("number", Int.self); "temperature"
+/// enum Room: String, TopicParameter { case kitchen, cellar }
+/// enum Home {
+///     static let temperature = Endpoint(Double.self, coding: .text, qos: .atLeastOnce, retain: true, sample: 21.5) {
+///         "home"; Parameter("room", Room.self); "sensor"; Parameter("number", Int.self); "temperature"
+///     }
 /// }
-/// try await client.publish(21.5, to: Home.temperature("kitchen", 3))
-/// for try await reading in client.messages(Home.temperature.matching("kitchen", nil)) { … }
+/// try await client.publish(21.5, to: Home.temperature(.kitchen, 3))
+/// for try await reading in client.messages(Home.temperature.matching(.kitchen, nil)) { print(reading.payload) }
 /// ```
 /// Wrong count or type of parameters or payload does not compile.
 public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {

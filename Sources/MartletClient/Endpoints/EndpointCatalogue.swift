@@ -32,7 +32,7 @@ extension EndpointCatalogue {
 public struct CatalogueFaults: Error, Hashable, Sendable, CustomStringConvertible {
     public let faults: [String]
 
-    public init(faults: [String]) { self.faults = faults }
+    package init(faults: [String]) { self.faults = faults }
 
     public var description: String { faults.joined(separator: "; ") }
 }

@@ -1,3 +1,5 @@
+internal import ClientCore
+
 extension Messaging {
     /// Publishes a value, and returns when the server has taken it over; at QoS 0 when it is on its way to the connection.
     ///

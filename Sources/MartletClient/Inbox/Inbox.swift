@@ -26,7 +26,7 @@ public struct Inbox<Value: Sendable>: Sendable {
     ///
     /// One consumer: several share the batches. Before there is one, the latest thousand wait; while there is one, all do: beyond the first thousand
     /// they are read from the store, each conversation in its order.
-    public var arrivals: Arrivals { Arrivals(self) }
+    public var arrivals: some AsyncSequence<[InboxItem<Value>], ClientError> & Sendable { Arrivals(self) }
 
     /// How many messages, of those that were read, could not be decoded.
     public var undecodableCount: Int { core.undecodable.value }
@@ -79,24 +79,24 @@ public struct Inbox<Value: Sendable>: Sendable {
     }
 
     /// Batches of messages that have come.
-    public struct Arrivals: AsyncSequence, Sendable {
-        public typealias Element = [InboxItem<Value>]
-        public typealias Failure = ClientError
+    struct Arrivals: AsyncSequence, Sendable {
+        typealias Element = [InboxItem<Value>]
+        typealias Failure = ClientError
 
         private let inbox: Inbox
 
         init(_ inbox: Inbox) { self.inbox = inbox }
 
-        public func makeAsyncIterator() -> Iterator { Iterator(inbox: inbox, lease: InboxCore.Lease(inbox.core)) }
+        func makeAsyncIterator() -> Iterator { Iterator(inbox: inbox, lease: InboxCore.Lease(inbox.core)) }
 
-        public struct Iterator: AsyncIteratorProtocol {
+        struct Iterator: AsyncIteratorProtocol {
             fileprivate let inbox: Inbox
             fileprivate let lease: InboxCore.Lease
 
             /// The next batch; nil when the client or the subscription has ended, or the task was cancelled.
-            public mutating func next() async throws(ClientError) -> Element? { try await next(isolation: #isolation) }
+            mutating func next() async throws(ClientError) -> Element? { try await next(isolation: #isolation) }
 
-            public mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Element? {
+            mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Element? {
                 while !Task.isCancelled {
                     if let taken = try await inbox.core.take() {
                         let batch = taken.compactMap { inbox.item($0) }

@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Platform
 
 /// A task that waits for the end of what it asked for, or a body that hears of it: it comes once, by completion or cancellation, from any

@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Transports
 
 /// What is asked of a client from outside its loop.

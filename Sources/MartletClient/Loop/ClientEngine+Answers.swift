@@ -1,4 +1,6 @@
+internal import ClientCore
 internal import EpollLoop
+internal import MQTTCodec
 internal import Synchronization
 
 /// What the server answers to CONNECT, and why a connection ends.

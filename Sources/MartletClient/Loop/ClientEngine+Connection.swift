@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Synchronization
 internal import Transports
 

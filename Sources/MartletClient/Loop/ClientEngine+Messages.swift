@@ -1,3 +1,5 @@
+package import ClientCore
+internal import MQTTCodec
 internal import Platform
 
 /// Messages from the server, and who gets them.

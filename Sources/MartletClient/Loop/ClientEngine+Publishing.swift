@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Messages to the server.
 extension ClientEngine {
     func publish(_ call: PublishCall) {

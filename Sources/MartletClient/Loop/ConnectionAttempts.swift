@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Platform
 internal import Transports
 

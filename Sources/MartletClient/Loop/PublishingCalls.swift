@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Messages that tasks wait for.
 struct PublishingCalls {
     private var calls: [PublishTicket: PublishCall] = [:]

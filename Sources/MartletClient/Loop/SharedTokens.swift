@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Messages that are for several subscriptions: they are acknowledged when the last of those has done so.
 struct SharedTokens {
     private var rest: [AcknowledgementToken: (count: Int, reason: ReasonCode)] = [:]

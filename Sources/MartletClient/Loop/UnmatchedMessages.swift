@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Messages that no subscription matches: a kept session sends them before the program has said what it wants. Those of QoS 1 and 2 wait for a
 /// while; what nobody wants until then, and all of QoS 0, is counted.
 struct UnmatchedMessages {

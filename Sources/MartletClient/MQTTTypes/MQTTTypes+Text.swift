@@ -1,8 +1,9 @@
-// What a program has as text: a topic with a room's name in it, a user's words. A literal that is none is a mistake in the program; a text
-// that is none is an error, thrown where it is used.
+// What a program has as text: a topic with a room's name in it, a user's words. A literal that is none is a mistake in
+// the program; a text that is none is an error, thrown where it is used.
 
 extension TopicName {
-    /// A topic that is made at run time, such as `"home/\(room)/lamp"`. Throws `ClientError.topic`, which says what is wrong, if the text is none.
+    /// A topic that is made at run time, such as `"home/\(room)/lamp"`. Throws `ClientError.topic`, which says what is
+    /// wrong, if the text is none.
     public init(validating text: String) throws(ClientError) {
         guard let name = TopicName(text) else { throw .topic("“\(text.shortened)” is no topic: \(text.faultOfTopic)") }
         self = name
@@ -10,7 +11,8 @@ extension TopicName {
 }
 
 extension TopicFilter {
-    /// A filter that is made at run time, such as `"home/\(room)/+"`. Throws `ClientError.topic`, which says what is wrong, if the text is none.
+    /// A filter that is made at run time, such as `"home/\(room)/+"`. Throws `ClientError.topic`, which says what is
+    /// wrong, if the text is none.
     public init(validating text: String) throws(ClientError) {
         guard let filter = TopicFilter(text) else {
             throw .topic("“\(text.shortened)” is no topic filter: \(text.faultOfFilter)")
@@ -20,8 +22,8 @@ extension TopicFilter {
 }
 
 extension EncodedString {
-    /// A text that is made at run time. Throws `ClientError.settings` if it has more than 65,535 bytes or the character U+0000, which MQTT
-    /// cannot carry.
+    /// A text that is made at run time. Throws `ClientError.settings` if it has more than 65,535 bytes or the character
+    /// U+0000, which MQTT cannot carry.
     public init(validating text: String) throws(ClientError) {
         guard let encoded = EncodedString(text) else {
             throw .settings("“\(text.shortened)” cannot be said in MQTT: \(text.faultOfText)")
@@ -31,7 +33,8 @@ extension EncodedString {
 }
 
 extension UserProperty {
-    /// With a name and a value that are made at run time. Throws `ClientError.settings` if one has more than 65,535 bytes or the character U+0000.
+    /// With a name and a value that are made at run time. Throws `ClientError.settings` if one has more than 65,535
+    /// bytes or the character U+0000.
     @_disfavoredOverload
     public init(name: some StringProtocol, value: some StringProtocol) throws(ClientError) {
         self.init(name: try EncodedString(validating: String(name)), value: try EncodedString(validating: String(value)))
@@ -39,7 +42,8 @@ extension UserProperty {
 }
 
 extension Publication {
-    /// A message for a topic that is made at run time: `try Publication("home/\(room)/lamp", "on")`. Throws `ClientError.topic`.
+    /// A message for a topic that is made at run time: `try Publication("home/\(room)/lamp", "on")`. Throws
+    /// `ClientError.topic`.
     @_disfavoredOverload
     public init(
         _ topic: some StringProtocol, _ payload: Payload = Payload(), qos: QoS = .atMostOnce, retain: Bool = false,
@@ -48,8 +52,8 @@ extension Publication {
         self.init(try TopicName(validating: String(topic)), payload, qos: qos, retain: retain, properties: properties)
     }
 
-    /// How long servers keep the message for subscribers that are away, and the client until it is sent: its Message Expiry Interval. Nil for
-    /// ever. Whole seconds, rounded up. MQTT 5.0 only.
+    /// How long servers keep the message for subscribers that are away, and the client until it is sent: its Message
+    /// Expiry Interval. Nil for ever. Whole seconds, rounded up. MQTT 5.0 only.
     public var messageExpiry: Duration? {
         get { hasProperties ? properties.messageExpiry : nil }
         set { properties.messageExpiry = newValue }
@@ -89,14 +93,15 @@ extension Will {
 }
 
 extension Properties {
-    /// The Message Expiry Interval as a duration: how long the message may wait. Nil for ever. Set, it is rounded up to whole seconds.
+    /// The Message Expiry Interval as a duration: how long the message may wait. Nil for ever. Set, it is rounded up to
+    /// whole seconds.
     public var messageExpiry: Duration? {
         get { messageExpiryInterval.map { .seconds($0) } }
         set { messageExpiryInterval = newValue.map(\.wholeSeconds) }
     }
 
-    /// The Will Delay Interval as a duration: how long the server waits for the client before it publishes the will. Nil for not at all. Set, it is
-    /// rounded up to whole seconds.
+    /// The Will Delay Interval as a duration: how long the server waits for the client before it publishes the will.
+    /// Nil for not at all. Set, it is rounded up to whole seconds.
     public var willDelay: Duration? {
         get { willDelayInterval.map { .seconds($0) } }
         set { willDelayInterval = newValue.map(\.wholeSeconds) }

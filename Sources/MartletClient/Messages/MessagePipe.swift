@@ -1,3 +1,4 @@
+package import ClientCore
 internal import Platform
 
 /// Where the messages of one subscription wait for their consumer: in at the source's side, batches out at the consumer's.

@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Where the messages of a pipe come from. Any thread may call.
 package protocol MessageSource: AnyObject, Sendable {
     /// The consumer took a message of QoS 1 or 2, or refuses it.

@@ -1,21 +1,21 @@
 /// Bytes as they are, in any collection of them.
-public struct BytesCoding<Value: RangeReplaceableCollection<UInt8> & Sendable>: PayloadCoding {
-    public init() {}
+package struct BytesCoding<Value: RangeReplaceableCollection<UInt8> & Sendable>: PayloadCoding {
+    package init() {}
 
-    public var contentType: EncodedString? { "application/octet-stream" }
+    package var contentType: EncodedString? { "application/octet-stream" }
 
-    public func encode(_ value: Value) -> Payload { Payload(Array(value)) }
-    public func decode(_ payload: Payload) -> Value { Value(payload) }
+    package func encode(_ value: Value) -> Payload { Payload(Array(value)) }
+    package func decode(_ payload: Payload) -> Value { Value(payload) }
 }
 
 /// Payloads as they came, without a copy.
-public struct SamePayload: PayloadCoding {
-    public init() {}
+package struct SamePayload: PayloadCoding {
+    package init() {}
 
-    public var contentType: EncodedString? { "application/octet-stream" }
+    package var contentType: EncodedString? { "application/octet-stream" }
 
-    public func encode(_ value: Payload) -> Payload { value }
-    public func decode(_ payload: Payload) -> Payload { payload }
+    package func encode(_ value: Payload) -> Payload { value }
+    package func decode(_ payload: Payload) -> Payload { payload }
 }
 
 extension Coding where Value: RangeReplaceableCollection<UInt8> {

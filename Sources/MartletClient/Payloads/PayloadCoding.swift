@@ -1,13 +1,13 @@
-/// How values become the bytes of messages, and back. Examples are `TextCoding`, `BytesCoding`, the `JSONCoding` of MartletClientJSON,
-/// and whatever a program writes for itself.
+/// How values become the bytes of messages, and back: what a program writes for itself where neither `.text`, `.bytes` nor the `.json` of
+/// MartletClientJSON will do.
 ///
 /// ```swift
 /// struct CBORCoding: PayloadCoding {
 ///     var contentType: EncodedString? { "application/cbor" }
-///     func encode(_ value: Reading) throws -> Payload { … }
-///     func decode(_ payload: Payload) throws -> Reading { … }
+///     func encode(_ value: Climate) throws -> Payload { … }
+///     func decode(_ payload: Payload) throws -> Climate { … }
 /// }
-/// let endpoint = Endpoint(Reading.self, coding: Coding(CBORCoding())) { "home"; "reading" }
+/// let endpoint = Endpoint(Climate.self, coding: Coding(CBORCoding())) { "home"; "climate" }
 /// ```
 public protocol PayloadCoding<Value>: Sendable {
     associatedtype Value: Sendable

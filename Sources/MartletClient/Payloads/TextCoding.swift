@@ -1,13 +1,13 @@
 /// Values as text: numbers, Booleans, strings, and all that can be made of its own description.
-public struct TextCoding<Value: LosslessStringConvertible & Sendable>: PayloadCoding {
-    public init() {}
+package struct TextCoding<Value: LosslessStringConvertible & Sendable>: PayloadCoding {
+    package init() {}
 
-    public var contentType: EncodedString? { "text/plain" }
-    public var isText: Bool { true }
+    package var contentType: EncodedString? { "text/plain" }
+    package var isText: Bool { true }
 
-    public func encode(_ value: Value) -> Payload { Payload(value.description) }
+    package func encode(_ value: Value) -> Payload { Payload(value.description) }
 
-    public func decode(_ payload: Payload) throws -> Value {
+    package func decode(_ payload: Payload) throws -> Value {
         guard let text = payload.text else { throw NotAValue(description: "\(payload.count) bytes that are not UTF-8") }
         guard let value = Value(text) else { throw NotAValue(description: "“\(text.prefix(60))” is no \(Value.self)") }
         return value
@@ -15,16 +15,16 @@ public struct TextCoding<Value: LosslessStringConvertible & Sendable>: PayloadCo
 }
 
 /// Values as the text of their raw values, such as enumerations of strings.
-public struct RawTextCoding<Value: RawRepresentable & Sendable>: PayloadCoding
+package struct RawTextCoding<Value: RawRepresentable & Sendable>: PayloadCoding
 where Value.RawValue: LosslessStringConvertible & Sendable {
-    public init() {}
+    package init() {}
 
-    public var contentType: EncodedString? { "text/plain" }
-    public var isText: Bool { true }
+    package var contentType: EncodedString? { "text/plain" }
+    package var isText: Bool { true }
 
-    public func encode(_ value: Value) -> Payload { Payload(value.rawValue.description) }
+    package func encode(_ value: Value) -> Payload { Payload(value.rawValue.description) }
 
-    public func decode(_ payload: Payload) throws -> Value {
+    package func decode(_ payload: Payload) throws -> Value {
         let rawValue = try TextCoding<Value.RawValue>().decode(payload)
         guard let value = Value(rawValue: rawValue) else { throw NotAValue(description: "“\(rawValue)” is no \(Value.self)") }
         return value

@@ -14,7 +14,7 @@ public struct Delivery: Sendable, Identifiable {
 
     /// How far it has come, and each newer status, to the last; those that come too quickly are left out. When the client ends they end as well:
     /// the message is in its store, and the next to open the outbox may follow it.
-    public var statuses: Statuses { Statuses(tracking) }
+    public var statuses: some AsyncSequence<DeliveryStatus, Never> & Sendable { Statuses(tracking) }
 
     /// Waits for the last status. Throws why it does not arrive; `ClientError.expired` if it was too old, `ClientError.ended` if the client ends
     /// before that.
@@ -30,17 +30,17 @@ public struct Delivery: Sendable, Identifiable {
         throw Task.isCancelled ? .cancelled : .ended
     }
 
-    public struct Statuses: AsyncSequence, Sendable {
-        public typealias Element = DeliveryStatus
-        public typealias Failure = Never
+    struct Statuses: AsyncSequence, Sendable {
+        typealias Element = DeliveryStatus
+        typealias Failure = Never
 
         private let tracking: DeliveryTracking
 
         init(_ tracking: DeliveryTracking) { self.tracking = tracking }
 
-        public func makeAsyncIterator() -> Iterator { Iterator(tracking) }
+        func makeAsyncIterator() -> Iterator { Iterator(tracking) }
 
-        public struct Iterator: AsyncIteratorProtocol {
+        struct Iterator: AsyncIteratorProtocol {
             private var values: LatestValues<DeliveryStatus>.Iterator
             /// As long as somebody waits, the status is followed.
             private let tracking: DeliveryTracking
@@ -50,9 +50,9 @@ public struct Delivery: Sendable, Identifiable {
                 values = tracking.latest.values.makeAsyncIterator()
             }
 
-            public mutating func next() async -> DeliveryStatus? { await values.next() }
+            mutating func next() async -> DeliveryStatus? { await values.next() }
 
-            public mutating func next(isolation: isolated (any Actor)?) async -> DeliveryStatus? {
+            mutating func next(isolation: isolated (any Actor)?) async -> DeliveryStatus? {
                 await values.next(isolation: isolation)
             }
         }

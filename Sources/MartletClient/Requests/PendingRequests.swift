@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import Platform
 
 /// The requests of one client that wait for answers, and the one topic to which all its answers come.
@@ -8,7 +9,7 @@ internal import Platform
 ///
 /// Answers come at QoS 0: those of QoS 1 and 2 would stand behind the messages that the server has sent and that are not acknowledged, among them
 /// the one whose handler asks. An answer that is on its way when the connection breaks is lost, and its request times out.
-public final class PendingRequests: Sendable {
+package final class PendingRequests: Sendable {
     typealias Table = CorrelationTable<AwaitedOutcome<ReceivedMessage>>
 
     private struct State {
@@ -35,7 +36,7 @@ public final class PendingRequests: Sendable {
     private let chance: @Sendable () -> UInt64
 
     /// - Parameter prefix: what topics of answers begin with, where the server gives no Response Information.
-    public convenience init(prefix: String = "responses") { self.init(prefix: prefix) { RandomBytes.seed() } }
+    package convenience init(prefix: String = "responses") { self.init(prefix: prefix) { RandomBytes.seed() } }
 
     /// - Parameter chance: random bits.
     init(prefix: String = "responses", chance: @escaping @Sendable () -> UInt64) { (self.prefix, self.chance) = (prefix, chance) }
@@ -53,16 +54,16 @@ public final class PendingRequests: Sendable {
     }
 
     /// How many requests have no answer yet.
-    public var count: Int { state.withLock(\.table.count) }
+    package var count: Int { state.withLock(\.table.count) }
 
     /// The same with their bytes: at most `Limits.requestBytesMax`.
     var size: ClientSize.Part { state.withLock { ClientSize.Part(messages: $0.table.count, bytes: $0.table.byteCount) } }
 
     /// How many answers came after their request had ended.
-    public var lateAnswerCount: Int { state.withLock(\.table.lateCount) }
+    package var lateAnswerCount: Int { state.withLock(\.table.lateCount) }
 
     /// How many messages came that answer nothing that was asked.
-    public var strangeAnswerCount: Int { state.withLock(\.table.strangeCount) }
+    package var strangeAnswerCount: Int { state.withLock(\.table.strangeCount) }
 
     /// Sends a request and returns its answer's message, or why there is none.
     func exchange(

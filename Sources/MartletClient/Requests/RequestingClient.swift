@@ -1,11 +1,12 @@
-/// A client that sends requests as messages: what conforms keeps its requests, and has `send` of here.
-public protocol RequestingClient: RequestClient, ConnectionObserving {
+/// A client that sends requests as messages: what conforms keeps its requests, and sends by `exchange`.
+package protocol RequestingClient: RequestClient, ConnectionObserving {
     /// The requests of this client alone.
     var requests: PendingRequests { get }
 }
 
 extension RequestingClient {
-    public func send<Asked: Request>(
+    /// As `send` of `RequestClient`.
+    package func exchange<Asked: Request>(
         _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration
     ) async throws(RequestError<Asked.Failure>) -> Asked.Response {
         let publication: Publication
@@ -19,9 +20,6 @@ extension RequestingClient {
         case .success(let message): return try Self.response(message, to: Asked.self)
         }
     }
-
-    /// Ends all requests that have no answer yet, with `ClientError.cancelled`.
-    public func cancelAllRequests() { requests.endAll(.cancelled) }
 
     private static func publication<Asked: Request>(
         _ request: Asked, _ topic: CallTopic<Asked>

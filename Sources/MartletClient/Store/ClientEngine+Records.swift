@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import ClientStore
 
 /// What the loop does with the client's store.

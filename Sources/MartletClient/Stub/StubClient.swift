@@ -10,7 +10,8 @@
 /// ```
 public final class StubClient: RequestingClient {
     package let server = StubServer()
-    public let requests = PendingRequests()
+    package let requests = PendingRequests()
+    /// By which samples are late and requests time out.
     public let clock: any Clock<Duration>
     private let samples: StubSamples
     private let answering: Answering
@@ -46,6 +47,17 @@ public final class StubClient: RequestingClient {
 
     deinit { server.end() }
 
+    /// Sends a request and returns its answer, or throws why there is none within the timeout.
+    public func send<Asked: Request>(
+        _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration
+    ) async throws(RequestError<Asked.Failure>) -> Asked.Response {
+        try await exchange(request, to: topic, timeout: timeout)
+    }
+
+    /// Ends all requests that have no answer yet, with `ClientError.cancelled`.
+    public func cancelAllRequests() { requests.endAll(.cancelled) }
+
+    /// Always there: the first connection.
     public var connection: ConnectedServer? { ConnectedServer(connectionNumber: 1) }
 
     public func connections() -> AsyncStream<ConnectedServer?> {

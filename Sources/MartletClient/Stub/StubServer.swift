@@ -1,3 +1,4 @@
+package import ClientCore
 internal import Platform
 
 /// A server in memory for the one client that has it: matches filters, keeps retained messages, gives shared subscriptions their turns,

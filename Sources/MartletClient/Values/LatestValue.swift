@@ -3,7 +3,7 @@ internal import Platform
 /// A value that changes, for those who follow it: each gets the newest, and misses those that came while it was busy.
 ///
 /// Any thread may set it.
-public final class LatestValue<Value: Sendable>: Sendable {
+package final class LatestValue<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
         var version = 1
@@ -15,16 +15,16 @@ public final class LatestValue<Value: Sendable>: Sendable {
 
     private let state: Locked<State>
 
-    public init(_ value: Value) { state = Locked(State(value: value)) }
+    package init(_ value: Value) { state = Locked(State(value: value)) }
 
     /// The value as it is now.
-    public var value: Value { state.withLock(\.value) }
+    package var value: Value { state.withLock(\.value) }
 
     /// Replaces the value.
-    public func set(_ value: Value) { change { $0 = value } }
+    package func set(_ value: Value) { change { $0 = value } }
 
     /// Changes the value where it is.
-    public func change(_ body: (inout Value) -> Void) {
+    package func change(_ body: (inout Value) -> Void) {
         let waiting = state.withLock { state in
             guard !state.isFinished else { return [] as [(number: UInt64, continuation: UnsafeContinuation<Void, Never>)] }
             body(&state.value)
@@ -36,7 +36,7 @@ public final class LatestValue<Value: Sendable>: Sendable {
     }
 
     /// Lets those who follow come to an end after the value that it has.
-    public func finish() {
+    package func finish() {
         let waiting = state.withLock { state in
             state.isFinished = true
             defer { state.waiting = [] }
@@ -46,7 +46,7 @@ public final class LatestValue<Value: Sendable>: Sendable {
     }
 
     /// The value now, and each newer one.
-    public var values: LatestValues<Value> { LatestValues(self) }
+    package var values: LatestValues<Value> { LatestValues(self) }
 
     fileprivate enum Next {
         case newer(Value, version: Int)

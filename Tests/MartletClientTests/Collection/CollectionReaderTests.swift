@@ -75,7 +75,7 @@ import Testing
         server.inner.connect()
         let change = try #require(await changes.next())
         #expect(change.removed.map(\.key) == ["home/b"] && change.changed.map(\.state) == [.confirmed])
-        let reader = try readCollection(of: "home/+", in: path)
+        let reader = try Client.readCollection(of: "home/+", in: path)
         var stored = reader.changes.makeAsyncIterator()
         var keys: Set<TopicName> = ["home/a", "home/b"]
         while keys != ["home/a"] {
@@ -93,7 +93,7 @@ import Testing
         server.inner.refuse("home/a", .notAuthorized)
         await #expect(throws: ClientError.refused(.notAuthorized)) { try await rooms.set("1", at: "home/a").confirmed() }
         try await rooms.set("2", at: "home/b").confirmed()
-        let reader = try readCollection(of: "home/+", in: path)
+        let reader = try Client.readCollection(of: "home/+", in: path)
         var changes = reader.changes.makeAsyncIterator()
         #expect(await changes.next()?.added.map(\.key) == ["home/b"])
     }

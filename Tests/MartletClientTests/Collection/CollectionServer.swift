@@ -1,3 +1,4 @@
+import ClientCore
 import MartletClient
 import Platform
 

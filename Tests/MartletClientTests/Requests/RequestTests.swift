@@ -296,6 +296,12 @@ final class DoubleClient: RequestingClient {
 
     var clock: any Clock<Duration> { clockOfTest }
 
+    func send<Asked: Request>(
+        _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration
+    ) async throws(RequestError<Asked.Failure>) -> Asked.Response {
+        try await exchange(request, to: topic, timeout: timeout)
+    }
+
     @discardableResult
     func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt { try await stub.publish(publication) }
 

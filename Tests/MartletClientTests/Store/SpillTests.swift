@@ -1,5 +1,4 @@
 import ClientStore
-import MQTTCodec
 import MartletClient
 import Testing
 

@@ -1,5 +1,5 @@
 import Glibc
-import MartletClient
+@_spi(Benchmarks) import MartletClient
 
 /// One job for the library: `martlet-client JOB PORT COUNT`. Prints what was done and how long it took, as JSON.
 @main
