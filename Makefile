@@ -157,11 +157,12 @@ microbench: tools-build ## Measure codec, subscription tree, fan-out, client ses
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
-lint: swift-is-here ## Check the formatting, the import arrows, the place of bounds, and that statements and options have their tests
+lint: swift-is-here ## Check the formatting, the import arrows, the place of bounds, that what is public is documented, and that statements and options have their tests
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
 	.ci/check-limits
 	.ci/check-parameters
+	.ci/check-documentation
 	.ci/check-seeds
 	.ci/check-fuzzers
 	.ci/statements --quiet

@@ -35,6 +35,7 @@ public final class Client: Messaging, Sendable {
         engine.post(.end)
     }
 
+    /// The clock by which requests time out: the machine's, or a simulation's.
     public var clock: any Clock<Duration> { engine.loop.clock }
 
     /// Runs tasks on the thread of the client: `Task(executorPreference: client.loopExecutor)`.
@@ -136,6 +137,12 @@ public func withClient<Answer>(
 // MARK: - Messages
 
 extension Client {
+    /// Publishes, and returns when the server has taken the message over; at QoS 0 when it is on its way to the
+    /// connection.
+    ///
+    /// Messages of QoS 1 and 2 wait for a connection. Cancelling the task withdraws what was not sent. Throws
+    /// `ClientError.refused` with the server's reason, `ClientError.queueFull` by ``ClientSettings/queue``,
+    /// `ClientError.notConnected` at QoS 0 by ``ClientSettings/offlineAtMostOnce``, and what an interceptor throws.
     @discardableResult
     public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
         if engine.isIntercepted {
@@ -192,6 +199,9 @@ extension Client {
         if case .failure(let error) = await call.outcome(cancelled: {}) { throw error }
     }
 
+    /// Subscribes at once, or as soon as there is a connection; what comes waits until it is taken. Messages end when
+    /// the value and its iterators are gone, which ends the subscription, or when the client ends. Without a filter
+    /// they end with `ClientError.settings`.
     public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
         let backlog = settings.backlog ?? (engine.records == nil ? .hold : .spill)
         let pipe = MessagePipe(filters: filters, settings: settings, backlog: backlog, source: engine)
@@ -220,6 +230,8 @@ extension Client: RequestingClient {
     /// The connection as it is now, nil while there is none.
     public var connection: ConnectedServer? { ConnectedServer(state) }
 
+    /// The connection that stands, nil while there is none: first as it is now, then after every change. A slow
+    /// consumer may miss some, never the latest.
     public func connections() -> AsyncStream<ConnectedServer?> {
         let states = engine.state.values
         return AsyncStream(bufferingPolicy: .bufferingNewest(1)) { continuation in

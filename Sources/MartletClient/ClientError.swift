@@ -37,6 +37,7 @@ public enum ClientError: Error, Hashable, Sendable {
 }
 
 extension ClientError: CustomStringConvertible {
+    /// The error as a sentence for people.
     public var description: String {
         switch self {
         case .notConnected: "there is no connection to the server"

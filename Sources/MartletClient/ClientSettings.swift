@@ -6,13 +6,17 @@ public struct ClientSettings: Sendable {
     public var servers: [ServerAddress]
     /// Empty lets the server give one, where the session ends with the connection; otherwise the client makes one up.
     public var clientIdentifier: String
+    /// Which version of MQTT is spoken; a server that does not speak it refuses the connection.
     public var version = ProtocolVersion.v5
+    /// How the client shows who it is.
     public var login = Login.none
+    /// What the server keeps of this client when the connection ends.
     public var session = SessionKeeping.ended
     /// What the server publishes when the connection breaks.
     public var will: Will?
     /// The longest silence before the client asks whether the server is there; zero for none.
     public var keepAlive = Duration.seconds(60)
+    /// When a connection that was lost, or could not be made, is tried again.
     public var reconnect = ReconnectPolicy.exponential(from: .seconds(1), to: .seconds(120))
     /// How long it may take to reach a server and be let in.
     public var connectTimeout = Duration.seconds(10)
@@ -49,14 +53,18 @@ public struct ClientSettings: Sendable {
     public var interceptors: [any Interceptor] = []
     /// Whether CONNECT asks for reasons and User Properties with answers, and for Response Information; nil says nothing. MQTT 5.0 only.
     public var requestsProblemInformation: Bool?
+    /// Whether CONNECT asks for Response Information, by which topics for answers begin; nil says nothing. MQTT 5.0
+    /// only.
     public var requestsResponseInformation: Bool?
     /// The machine's address that connections come from, nil for the one that the system chooses. Not for Unix sockets.
     public var localAddress: String?
 
+    /// Settings for one server; all others are as their properties say.
     public init(server: ServerAddress, clientIdentifier: String = "") {
         self.init(servers: [server], clientIdentifier: clientIdentifier)
     }
 
+    /// Settings for several servers, which are tried in turn.
     public init(servers: [ServerAddress], clientIdentifier: String = "") {
         (self.servers, self.clientIdentifier) = (servers, clientIdentifier)
     }
@@ -64,7 +72,9 @@ public struct ClientSettings: Sendable {
 
 /// How a client shows who it is.
 public enum Login: Sendable {
+    /// Nobody is named.
     case none
+    /// User name and password, in CONNECT. A password alone needs MQTT 5.0.
     case password(user: String, password: String?)
     /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
     case provider(@Sendable () async throws -> Credentials)
@@ -79,11 +89,15 @@ public enum Login: Sendable {
 
 /// User name and password.
 public struct Credentials: Hashable, Sendable {
+    /// The user name: at most 65,535 bytes of UTF-8.
     public var user: String
+    /// The password: at most 65,535 bytes, of any kind; nil for none.
     public var password: [UInt8]?
 
+    /// With a password that is text.
     public init(user: String, password: String?) { (self.user, self.password) = (user, password.map { Array($0.utf8) }) }
 
+    /// With a password that is bytes, such as a token.
     public init(user: String, password: [UInt8]?) { (self.user, self.password) = (user, password) }
 }
 
@@ -99,6 +113,7 @@ public enum SessionKeeping: Hashable, Sendable {
 
 /// When a connection is made again.
 public enum ReconnectPolicy: Hashable, Sendable {
+    /// Never: the first failure is the last.
     case never
     /// After a pause that doubles from the one to the other, each shortened by chance to no less than half.
     case exponential(from: Duration, to: Duration)
@@ -116,6 +131,7 @@ public enum OfflineAtMostOnce: Hashable, Sendable {
 
 /// How much may wait to be acknowledged, and what happens beyond.
 public struct QueueLimits: Hashable, Sendable {
+    /// What happens to a message that finds no room.
     public enum WhenFull: Hashable, Sendable {
         /// `publish` waits.
         case wait
@@ -125,11 +141,14 @@ public struct QueueLimits: Hashable, Sendable {
         case dropOldest
     }
 
+    /// How many messages.
     public var messages = 10_000
     /// Topics and payloads.
     public var bytes = 64 << 20
+    /// What happens to a message beyond either bound.
     public var whenFull = WhenFull.wait
 
+    /// Bounds in messages and in bytes of topics and payloads; the one that is reached first holds.
     public init(messages: Int = 10_000, bytes: Int = 64 << 20, whenFull: WhenFull = .wait) {
         (self.messages, self.bytes, self.whenFull) = (messages, bytes, whenFull)
     }
@@ -139,6 +158,7 @@ public struct QueueLimits: Hashable, Sendable {
 public struct TLSSettings: Hashable, Sendable {
     /// Whose certificates servers may show, PEM; with neither of both the system's own.
     public var authoritiesFile: String?
+    /// A directory of such certificates, named by their hashes as OpenSSL's `rehash` does.
     public var authoritiesDirectory: String?
     /// Whether the server's certificate is looked at. Without that anybody may pretend to be the server.
     public var verifiesServer = true
@@ -156,18 +176,24 @@ public struct TLSSettings: Hashable, Sendable {
 
     /// A key that both sides know, and its name.
     public struct PreSharedKey: Hashable, Sendable {
+        /// The name by which the server finds the key.
         public var identity: String
+        /// The key's bytes.
         public var key: [UInt8]
 
+        /// A key and its name.
         public init(identity: String, key: [UInt8]) { (self.identity, self.key) = (identity, key) }
     }
 
+    /// The certificate that the client shows when the server asks for one.
     public enum Certificate: Hashable, Sendable {
+        /// Nobody is named.
         case none
         /// Certificate chain and key, both PEM.
         case files(String, key: String)
     }
 
+    /// The system's own authorities, and no certificate of the client.
     public init() {}
 
     func forServer(_ name: String) -> TLSClientSettings {

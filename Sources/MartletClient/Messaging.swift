@@ -16,6 +16,7 @@ public protocol Messaging: Sendable {
 }
 
 extension Messaging {
+    /// The clock of the machine.
     public var clock: any Clock<Duration> { ContinuousClock() }
 
     /// As above, for one filter.
@@ -23,6 +24,7 @@ extension Messaging {
         messages([filter], settings)
     }
 
+    /// Publishes a payload. Throws as `publish(_:)` does.
     @discardableResult
     public func publish(
         _ payload: Payload, to topic: TopicName, qos: QoS = .atMostOnce, retain: Bool = false

@@ -3,14 +3,17 @@ public import MartletClient
 // Requests need no word about codings where JSON will do.
 
 extension Request where Self: Codable {
+    /// Requests as JSON.
     public static var coding: Coding<Self> { .json }
 }
 
 extension Request where Response: Codable {
+    /// Responses as JSON.
     public static var responseCoding: Coding<Response> { .json }
 }
 
 extension Request where Failure: Codable {
+    /// Failures as JSON.
     public static var failureCoding: Coding<Failure> { .json }
 }
 

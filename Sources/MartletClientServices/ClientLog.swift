@@ -13,8 +13,10 @@
     public struct LoggingInterceptor: Interceptor {
         private let logger: Logger
 
+        /// Writes to this logger.
         public init(_ logger: Logger) { self.logger = logger }
 
+        /// Writes a trace, or a notice if the message was not taken.
         public func didPublish(
             _ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration
         ) {
@@ -30,6 +32,7 @@
             }
         }
 
+        /// Writes a trace.
         public func didReceive(_ message: inout ReceivedMessage) {
             logger.trace(
                 "received",

@@ -51,6 +51,7 @@
             }
         }
 
+        /// Counts the message, or the failure.
         public func didPublish(
             _ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration
         ) {
@@ -60,6 +61,7 @@
             if publication.qos > .atMostOnce { self.duration.recordNanoseconds(duration.wholeNanoseconds) }
         }
 
+        /// Counts the message.
         public func didReceive(_ message: inout ReceivedMessage) {
             received[Int(message.qos.rawValue)].increment()
             receivedBytes.increment(by: message.payload.count)

@@ -13,6 +13,7 @@
     public struct ClientService: Service {
         private let client: Client
 
+        /// Runs this client.
         public init(_ client: Client) { self.client = client }
 
         /// Returns when the group shuts down or the task is cancelled. Throws `ClientError`.

@@ -13,8 +13,10 @@
     /// }
     /// ```
     public struct TracingInterceptor: Interceptor {
+        /// Uses the instrument of the process.
         public init() {}
 
+        /// Adds the task's context to the message's User Properties, if there is one.
         public func willPublish(_ publication: inout Publication) throws(ClientError) {
             guard let context = ServiceContext.current else { return }
             var carrier: [UserProperty] = []

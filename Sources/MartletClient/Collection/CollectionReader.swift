@@ -45,16 +45,20 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
 
     /// The changes of a store, which end with the cancellation of the task alone: an asynchronous sequence.
     public struct Changes: AsyncSequence, Sendable {
+        /// What comes, one at a time.
         public typealias Element = Change<Value, repeat each Part>
+        /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
         let shape: CollectionShape<Value, repeat each Part>
         let store: StoredCollection
 
+        /// For `for await`: an iterator of its own for each who asks.
         public func makeAsyncIterator() -> Iterator {
             Iterator(shape: shape, store: store, commits: store.commits().makeAsyncIterator())
         }
 
+        /// Takes what comes, for one task at a time.
         public struct Iterator: AsyncIteratorProtocol {
             let shape: CollectionShape<Value, repeat each Part>
             let store: StoredCollection
@@ -65,6 +69,7 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
             /// The next change; nil when the task was cancelled.
             public mutating func next() async -> Element? { await next(isolation: #isolation) }
 
+            /// As above, in the isolation of its caller.
             public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
                 while await commits.next(isolation: isolation) != nil {
                     guard let version = try? store.version(), version != self.version, let rows = try? store.read() else {

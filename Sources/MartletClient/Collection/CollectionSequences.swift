@@ -3,13 +3,17 @@ internal import ClientCore
 extension LiveCollection {
     /// What each commit of a collection changes: an asynchronous sequence, which ends with the client.
     public struct Changes: AsyncSequence, Sendable {
+        /// What comes, one at a time.
         public typealias Element = Change<Value, repeat each Part>
+        /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
         let collection: LiveCollection
 
+        /// For `for await`: an iterator of its own for each who asks.
         public func makeAsyncIterator() -> Iterator { Iterator(collection) }
 
+        /// Takes what comes, for one task at a time.
         public struct Iterator: AsyncIteratorProtocol {
             private let collection: LiveCollection
             private let feed: CollectionFeed
@@ -19,6 +23,7 @@ extension LiveCollection {
             /// The next change; nil when the collection has ended or the task was cancelled.
             public mutating func next() async -> Element? { await next(isolation: #isolation) }
 
+            /// As above, in the isolation of its caller.
             public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
                 while let steps = await feed.next() {
                     let change = Change(steps, collection.shape)
@@ -31,13 +36,17 @@ extension LiveCollection {
 
     /// All entries of a collection after each commit, the newest alone for who is slow: an asynchronous sequence, which ends with the client.
     public struct Snapshots: AsyncSequence, Sendable {
+        /// What comes, one at a time.
         public typealias Element = [Entry<Value, repeat each Part>]
+        /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
         let collection: LiveCollection
 
+        /// For `for await`: an iterator of its own for each who asks.
         public func makeAsyncIterator() -> Iterator { Iterator(collection) }
 
+        /// Takes what comes, for one task at a time.
         public struct Iterator: AsyncIteratorProtocol {
             private let collection: LiveCollection
             private let feed: CollectionFeed
@@ -48,6 +57,7 @@ extension LiveCollection {
             /// The next picture; nil when the collection has ended or the task was cancelled.
             public mutating func next() async -> Element? { await next(isolation: #isolation) }
 
+            /// As above, in the isolation of its caller.
             public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
                 guard let steps = await feed.next(merged: true) else { return nil }
                 picture.apply(steps, collection.shape)

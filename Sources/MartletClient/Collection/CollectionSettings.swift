@@ -21,6 +21,7 @@ public struct CollectionSettings: Hashable, Sendable {
     /// How long no retained message may have come.
     public var quiet = Duration.milliseconds(250)
 
+    /// As the properties say.
     public init() {}
 }
 

@@ -4,6 +4,7 @@ public import ClientCore
 public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
     /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint, the topic.
     public let key: (repeat each Part)
+    /// The topic at which the server retains it.
     public let topic: TopicName
     /// In `Change.removed`, what was there last.
     public let value: Value
@@ -30,13 +31,17 @@ public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
 }
 
 extension Entry: Identifiable {
+    /// The topic: there is one entry for each.
     public var id: TopicName { topic }
 }
 
 /// What one commit of a collection has changed. Entries of which only the state is another are among the changed ones.
 public struct Change<Value: Sendable, each Part: Sendable>: Sendable {
+    /// Entries at topics where there was none.
     public private(set) var added: [Entry<Value, repeat each Part>] = []
+    /// Entries of another value or state than before.
     public private(set) var changed: [Entry<Value, repeat each Part>] = []
+    /// Entries that are gone, with what was there last.
     public private(set) var removed: [Entry<Value, repeat each Part>] = []
 
     init(_ steps: [CollectionStep], _ shape: CollectionShape<Value, repeat each Part>) {
@@ -52,6 +57,7 @@ public struct Change<Value: Sendable, each Part: Sendable>: Sendable {
         }
     }
 
+    /// Whether nothing has changed.
     public var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
 }
 

@@ -7,6 +7,7 @@ internal import Platform
 /// try await temperatures.ready()
 /// let write = try await temperatures.set(22, at: .kitchen, 3)
 /// try await write.confirmed()
+/// for await change in temperatures.changes { print(change.added.count, change.changed.count, change.removed.count) }
 /// ```
 /// With each new subscription the server tells everything; what came is compared when the last of it has come, so that exactly what is missing is
 /// removed, and added, changed and removed come in one commit: nothing flickers, and nothing stale stays. A Martlet broker tells when that is; with

@@ -21,6 +21,7 @@ public protocol ConnectionObserving: Messaging {
 public struct ConnectedServer: Hashable, Sendable {
     /// Which connection of the client this is, counted from 1.
     public var connectionNumber: UInt64
+    /// The version of MQTT that is spoken.
     public var version: ProtocolVersion
     /// Whether the server still had the client's session, with its subscriptions and what came meanwhile.
     public var isSessionPresent: Bool
@@ -28,6 +29,7 @@ public struct ConnectedServer: Hashable, Sendable {
     /// What topics for answers to this client begin with, where the server says so: its Response Information.
     public var responseInformation: String?
 
+    /// A connection, for a double that tells of one.
     public init(
         connectionNumber: UInt64, version: ProtocolVersion = .v5, isSessionPresent: Bool = false, responseInformation: String? = nil
     ) {

@@ -32,6 +32,7 @@ public struct ServerFacts: Hashable, Sendable {
     public var connectionNumber: UInt64
     /// Which of the settings' servers it is, or where it sent us.
     public var address: String
+    /// The version of MQTT that is spoken.
     public var version: ProtocolVersion
     /// Whether it had kept the session.
     public var isSessionPresent: Bool

@@ -12,6 +12,7 @@
 /// ```
 /// Wrong count or type of parameters or payload does not compile.
 public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
+    /// How values become payloads, and back.
     public let coding: Coding<Value>
     /// At which QoS values are published, and at most come to subscribers.
     public let qos: QoS
@@ -71,6 +72,7 @@ public struct EndpointTopic<Value: Sendable>: Sendable {
 
 /// Topics of an endpoint, some of whose parameters may be any.
 public struct Selection<Value: Sendable, each Part: TopicParameter>: Sendable {
+    /// The endpoint whose topics these are.
     public let endpoint: Endpoint<Value, repeat each Part>
     let result: Result<TopicFilter, ClientError>
 

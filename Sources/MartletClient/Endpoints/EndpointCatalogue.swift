@@ -30,15 +30,18 @@ extension EndpointCatalogue {
 
 /// What is wrong with a catalogue: a sentence each.
 public struct CatalogueFaults: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong, a sentence each.
     public let faults: [String]
 
     package init(faults: [String]) { self.faults = faults }
 
+    /// All sentences, with semicolons between them.
     public var description: String { faults.joined(separator: "; ") }
 }
 
 /// An endpoint or a call, whatever its types.
 public protocol EndpointDeclaration: Sendable {
+    /// What it says of itself.
     var declaration: Declaration { get }
 }
 
@@ -48,6 +51,7 @@ public struct Declaration: Sendable {
     public var topic: String { template.description }
     /// The name of the type of its values, or of its requests.
     public let type: String
+    /// Whether values are published there or requests answered.
     public let kind: Kind
     /// The Content Type of its payloads, or of its requests; nil if messages say none.
     public let contentType: EncodedString?
@@ -57,8 +61,11 @@ public struct Declaration: Sendable {
     /// Throws if the sample is not what it was after writing and reading it.
     let checkSample: @Sendable () throws -> Void
 
+    /// What a topic is for.
     public enum Kind: Hashable, Sendable {
+        /// Values are published, at this QoS, and the last is retained or not.
         case endpoint(qos: QoS, retain: Bool)
+        /// Requests are answered.
         case call
     }
 
@@ -71,6 +78,7 @@ public struct Declaration: Sendable {
 }
 
 extension Endpoint: EndpointDeclaration {
+    /// What it says of itself.
     public var declaration: Declaration {
         Declaration(
             type: "\(Value.self)", kind: .endpoint(qos: qos, retain: retain),
@@ -85,6 +93,7 @@ extension Endpoint: EndpointDeclaration {
 }
 
 extension Call: EndpointDeclaration {
+    /// What it says of itself.
     public var declaration: Declaration {
         Declaration(type: "\(Asked.self)", kind: .call, contentType: Asked.coding.main.contentType, template: pattern.template) {
             (topic) throws(ClientError) in

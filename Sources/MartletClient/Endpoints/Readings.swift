@@ -6,7 +6,9 @@ internal import Synchronization
 /// waits is cancelled. A message that says the removal of a retained value (an empty payload, where the endpoint retains) is no
 /// value and is passed over.
 public struct Readings<Value: Sendable, each Part: TopicParameter>: AsyncSequence, Sendable {
+    /// What comes, one at a time.
     public typealias Element = Reading<Value, repeat each Part>
+    /// What waiting may throw.
     public typealias Failure = ClientError
 
     private let messages: Messages
@@ -32,8 +34,10 @@ public struct Readings<Value: Sendable, each Part: TopicParameter>: AsyncSequenc
     /// Ends the subscription; what waits is gone.
     public func cancel() { messages.cancel() }
 
+    /// For `for await`: an iterator of its own for each who asks.
     public func makeAsyncIterator() -> Iterator { Iterator(messages: messages.makeAsyncIterator(), reader: reader) }
 
+    /// Takes what comes, for one task at a time.
     public struct Iterator: AsyncIteratorProtocol {
         private var messages: Messages.Iterator
         private let reader: ReadingReader<Value, repeat each Part>
@@ -45,6 +49,7 @@ public struct Readings<Value: Sendable, each Part: TopicParameter>: AsyncSequenc
         /// The next value; nil when the subscription has ended or the task was cancelled.
         public mutating func next() async throws(ClientError) -> Element? { try await next(isolation: #isolation) }
 
+        /// As above, in the isolation of its caller.
         public mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Element? {
             while let message = try await messages.next(isolation: isolation) {
                 if let reading = try reader.read(message) { return reading }
@@ -58,6 +63,7 @@ public struct Readings<Value: Sendable, each Part: TopicParameter>: AsyncSequenc
 public struct Reading<Value: Sendable, each Part: TopicParameter>: Sendable {
     /// The parameters of the topic: a tuple, or the value itself if there is one parameter.
     public let parameters: (repeat each Part)
+    /// The value.
     public let payload: Value
     /// The message that said it.
     public let message: Message
@@ -69,11 +75,13 @@ public struct Reading<Value: Sendable, each Part: TopicParameter>: Sendable {
         parameters = try endpoint.parameters(of: message.topic)
     }
 
+    /// The topic that the value was published to.
     public var topic: TopicName { message.topic }
     /// Whether the server kept it before this client subscribed.
     public var retain: Bool { message.retain }
     /// Whether the server may have sent it before.
     public var duplicate: Bool { message.duplicate }
+    /// The message's properties; none before MQTT 5.0.
     public var properties: Properties { message.properties }
 
     /// Lets the server forget the message, for subscriptions that acknowledge `.whenDone`. A second call does nothing.

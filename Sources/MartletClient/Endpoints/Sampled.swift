@@ -6,8 +6,10 @@
 /// }
 /// ```
 public protocol Sampled {
+    /// The type of the sample: the value's own, or a request's `Response`.
     associatedtype Sample: Sendable
 
+    /// An example, the same each time.
     static var sample: Sample { get }
 }
 

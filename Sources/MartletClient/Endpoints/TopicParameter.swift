@@ -12,14 +12,18 @@ public protocol TopicParameter: Hashable, Sendable {
 }
 
 extension TopicParameter where Self: LosslessStringConvertible {
+    /// The value's own description.
     public var topicLevel: String { description }
 
+    /// The value that describes itself so; nil if there is none.
     public init?(topicLevel: String) { self.init(topicLevel) }
 }
 
 extension TopicParameter where Self: RawRepresentable, RawValue: LosslessStringConvertible {
+    /// The description of the raw value.
     public var topicLevel: String { rawValue.description }
 
+    /// The value whose raw value describes itself so; nil if there is none.
     public init?(topicLevel: String) {
         guard let rawValue = RawValue(topicLevel) else { return nil }
         self.init(rawValue: rawValue)

@@ -14,6 +14,7 @@ public struct Inbox<Value: Sendable>: Sendable {
     let core: InboxCore
     let decode: @Sendable (ReceivedMessage) throws(ClientError) -> Value
 
+    /// The name that it was opened by.
     public var name: String { core.name }
 
     /// How many messages nobody has read.
@@ -117,18 +118,23 @@ public struct Inbox<Value: Sendable>: Sendable {
 
 /// A message in an inbox.
 public struct InboxItem<Value: Sendable>: Sendable {
+    /// The conversation that it belongs to.
     public let conversation: String
     /// Its place in the conversation: 1 for the first.
     public let number: UInt64
+    /// The topic that it was published to.
     public let topic: TopicName
+    /// The message's value.
     public let payload: Value
     /// When it was stored here: the time since 1970-01-01 00:00 UTC, in whole milliseconds.
     public let arrivedAt: Duration
+    /// The message's properties; none before MQTT 5.0.
     public let properties: Properties
 }
 
 /// A conversation of an inbox.
 public struct Conversation<Value: Sendable>: Sendable {
+    /// What the conversation is called: the inbox's `conversation` of its messages.
     public let key: String
     /// Its last message.
     public let last: InboxItem<Value>

@@ -1,6 +1,7 @@
 /// Looks at every message that a client publishes and gets, and may change it: for what all have in common.
 ///
 /// ```swift
+/// var settings = ClientSettings(server: "mqtt://broker.example")
 /// settings.interceptors = [AddUserProperties(["app": "panel"]), LogOutOn(.notAuthorized)]
 /// ```
 /// They are asked in their order before a message leaves, and in the opposite order for what comes.
@@ -23,10 +24,15 @@ public protocol Interceptor: Sendable {
 }
 
 extension Interceptor {
+    /// Does nothing.
     public func didDrop(_ messages: DroppedMessages) {}
+    /// Leaves the message as it is.
     public func willPublish(_ publication: inout Publication) throws(ClientError) {}
+    /// Does nothing.
     public func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration) {}
+    /// Leaves the message as it is.
     public func didReceive(_ message: inout ReceivedMessage) {}
+    /// Does nothing.
     public func didRefuse(_ refusal: Refusal) -> RefusalAction { .none }
 }
 
@@ -45,6 +51,7 @@ public struct AddUserProperties: Interceptor {
 
     private let isLegal: Bool
 
+    /// Adds the properties. Throws `ClientError.settings` if one of them is not legal.
     public func willPublish(_ publication: inout Publication) throws(ClientError) {
         guard isLegal else { throw .settings("a User Property is too long, or has a character that MQTT does not allow") }
         publication.properties.userProperties += added
@@ -61,6 +68,7 @@ public struct OnRefusal: Interceptor {
         (self.reasons, self.refused) = (Set(reasons), refused)
     }
 
+    /// Tells of a refusal for one of the reasons.
     public func didRefuse(_ refusal: Refusal) -> RefusalAction {
         if reasons.contains(refusal.reason) { refused(refusal) }
         return .none
@@ -78,6 +86,7 @@ public struct LogOutOn: Interceptor {
         (self.reasons, self.loggedOut) = (Set(reasons), loggedOut)
     }
 
+    /// Tells of a refusal for one of the reasons.
     public func didRefuse(_ refusal: Refusal) -> RefusalAction {
         guard reasons.contains(refusal.reason) else { return .none }
         loggedOut(refusal)

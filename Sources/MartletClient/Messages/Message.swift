@@ -6,13 +6,17 @@ public struct Message: Sendable {
 
     init(_ received: ReceivedMessage, _ pipe: MessagePipe) { (self.received, self.pipe) = (received, pipe) }
 
+    /// The topic that it was published to.
     public var topic: TopicName { received.topic }
+    /// Its bytes.
     public var payload: Payload { received.payload }
+    /// The QoS at which it came: the lower of the publisher's and the subscription's.
     public var qos: QoS { received.qos }
     /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it was published so.
     public var retain: Bool { received.retain }
     /// Whether the server may have sent it before.
     public var duplicate: Bool { received.duplicate }
+    /// Its properties; none before MQTT 5.0.
     public var properties: Properties { received.properties }
 
     /// Lets the server forget the message: PUBACK or PUBREC, in its turn. For subscriptions that acknowledge `.whenDone`; a second call

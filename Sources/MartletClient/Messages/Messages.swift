@@ -6,7 +6,9 @@
 /// A message whose Message Expiry Interval is over before the consumer asks for it is left out, acknowledged and counted; it was not meant to be
 /// read that late. Inboxes keep theirs.
 public struct Messages: AsyncSequence, Sendable {
+    /// What comes, one at a time.
     public typealias Element = Message
+    /// What waiting may throw.
     public typealias Failure = ClientError
 
     private let lease: Lease
@@ -68,8 +70,10 @@ public struct Messages: AsyncSequence, Sendable {
     /// Ends the subscription; what waits is gone.
     public func cancel() { lease.pipe.close() }
 
+    /// For `for await`: an iterator of its own for each who asks.
     public func makeAsyncIterator() -> Iterator { Iterator(lease) }
 
+    /// Takes what comes, for one task at a time.
     public struct Iterator: AsyncIteratorProtocol {
         private let cursor: Cursor
 
@@ -78,6 +82,7 @@ public struct Messages: AsyncSequence, Sendable {
         /// The next message; nil when the subscription has ended or the task was cancelled.
         public mutating func next() async throws(ClientError) -> Message? { try await next(isolation: #isolation) }
 
+        /// As above, in the isolation of its caller.
         public mutating func next(isolation: isolated (any Actor)?) async throws(ClientError) -> Message? {
             while true {
                 if let message = cursor.popNext() { return message }

@@ -10,6 +10,7 @@ public struct SubscriptionSettings: Hashable, Sendable {
     public var retainHandling = RetainHandling.sendAtSubscribe
     /// What happens when messages come faster than they are taken; nil for `.spill` with a store, `.hold` without.
     public var backlog: Backlog?
+    /// When messages of QoS 1 and 2 are acknowledged to the server.
     public var acknowledging = Acknowledging.whenTaken
     /// Sent with SUBSCRIBE. MQTT 5.0 only.
     public var userProperties: [UserProperty] = []
@@ -17,6 +18,7 @@ public struct SubscriptionSettings: Hashable, Sendable {
     /// How many of the last filters may be refused without an end of the messages.
     package var optionalFilterCount = 0
 
+    /// The settings that most subscriptions need; all others are as their properties say.
     public init(qos: QoS = .exactlyOnce, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken) {
         (self.qos, self.backlog, self.acknowledging) = (qos, backlog, acknowledging)
     }
@@ -44,6 +46,7 @@ public enum Backlog: Hashable, Sendable {
     /// As many wait as a burst brings: 65,536 messages, 16 MiB.
     public static var hold: Backlog { .hold(65_536) }
 
+    /// The latest of each of at most 10,000 topics.
     public static var latestPerTopic: Backlog { .latestPerTopic(10_000) }
 }
 

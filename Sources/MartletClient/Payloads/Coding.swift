@@ -9,6 +9,7 @@ public struct Coding<Value: Sendable>: Sendable {
     /// Whether messages carry the Content Type of their payload. MQTT 5.0 only.
     public let statesContentType: Bool
 
+    /// One coding that writes and reads. Messages carry its Content Type unless `statesContentType` is false.
     public init(_ main: any PayloadCoding<Value>, statesContentType: Bool = true) {
         (self.main, others, self.statesContentType) = (main, [], statesContentType)
     }

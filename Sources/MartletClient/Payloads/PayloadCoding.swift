@@ -10,6 +10,7 @@
 /// let endpoint = Endpoint(Climate.self, coding: Coding(CBORCoding())) { "home"; "climate" }
 /// ```
 public protocol PayloadCoding<Value>: Sendable {
+    /// What is written and read.
     associatedtype Value: Sendable
 
     /// The Content Type of messages with such bytes (a MIME type); nil if there is none.
@@ -26,6 +27,7 @@ public protocol PayloadCoding<Value>: Sendable {
 }
 
 extension PayloadCoding {
+    /// False: the bytes are no text.
     public var isText: Bool { false }
 }
 

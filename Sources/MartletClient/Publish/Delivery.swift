@@ -4,6 +4,7 @@ internal import Platform
 public struct Delivery: Sendable, Identifiable {
     /// What receivers know the message by as well, from its User Property `message-id`; the same in every run.
     public let id: String
+    /// The topic that it is published to.
     public let topic: TopicName
     let tracking: DeliveryTracking
 

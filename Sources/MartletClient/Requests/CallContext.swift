@@ -9,6 +9,7 @@ public struct CallContext<each Part: TopicParameter>: Sendable {
     /// The parameters of its topic: a tuple, or the value itself if there is one parameter.
     public let parameters: (repeat each Part)
 
+    /// The topic at which it was asked.
     public var topic: TopicName { message.topic }
     /// User Properties, Message Expiry and what else the request says; none before MQTT 5.0.
     public var properties: Properties { message.properties }

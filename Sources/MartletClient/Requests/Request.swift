@@ -19,16 +19,21 @@ public protocol Request: Sendable {
     /// Where it is asked when no call is given. By default `requests/` and the type's name.
     static var topic: TopicName { get }
 
+    /// How requests become payloads, and back.
     static var coding: Coding<Self> { get }
+    /// How responses become payloads, and back.
     static var responseCoding: Coding<Response> { get }
+    /// How failures become payloads, and back; nothing has to be said where `Failure` is `Never`.
     static var failureCoding: Coding<Failure> { get }
 }
 
 extension Request {
+    /// `requests/` and the type's name.
     public static var topic: TopicName { TopicName("requests/\(Self.self)") ?? "requests" }
 }
 
 extension Request where Failure == Never {
+    /// Of no values: there are no failures.
     public static var failureCoding: Coding<Never> { Coding(NoPayload()) }
 }
 

@@ -38,6 +38,7 @@ extension RequestError: Equatable where Failure: Equatable {}
 extension RequestError: Hashable where Failure: Hashable {}
 
 extension RequestError: CustomStringConvertible {
+    /// The error as a sentence for people.
     public var description: String {
         switch self {
         case .answered(let failure): "the answer is: \(failure)"

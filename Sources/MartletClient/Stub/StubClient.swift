@@ -18,7 +18,9 @@ public final class StubClient: RequestingClient {
 
     /// When samples come.
     public enum Answering: Hashable, Sendable {
+        /// At once.
         case immediately
+        /// After so long, by the client's clock.
         case after(Duration)
         /// Never: what is published and subscribed to is refused for this reason.
         case failing(ReasonCode)
@@ -60,10 +62,17 @@ public final class StubClient: RequestingClient {
     /// Always there: the first connection.
     public var connection: ConnectedServer? { ConnectedServer(connectionNumber: 1) }
 
+    /// The one connection, which stays.
     public func connections() -> AsyncStream<ConnectedServer?> {
         AsyncStream { $0.yield(ConnectedServer(connectionNumber: 1)) }
     }
 
+    /// Publishes, and returns when the server has taken the message over; at QoS 0 when it is on its way to the
+    /// connection.
+    ///
+    /// Messages of QoS 1 and 2 wait for a connection. Cancelling the task withdraws what was not sent. Throws
+    /// `ClientError.refused` with the server's reason, `ClientError.queueFull` by ``ClientSettings/queue``,
+    /// `ClientError.notConnected` at QoS 0 by ``ClientSettings/offlineAtMostOnce``, and what an interceptor throws.
     @discardableResult
     public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
         if case .failing(let reason) = answering { throw .refused(reason) }
@@ -75,6 +84,7 @@ public final class StubClient: RequestingClient {
         return PublishReceipt()
     }
 
+    /// Subscribes, and gets what is published here, what was retained, and the samples of topics that match.
     public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
         if case .failing(let reason) = answering { return Messages(failing: .refused(reason)) }
         let pipe = server.subscribe(filters, settings)

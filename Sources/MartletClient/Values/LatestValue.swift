@@ -87,23 +87,29 @@ package final class LatestValue<Value: Sendable>: Sendable {
 
 /// The newest value and those that follow; ends with the cancellation of the task.
 public struct LatestValues<Value: Sendable>: AsyncSequence, Sendable {
+    /// What comes, one at a time.
     public typealias Element = Value
+    /// Waiting throws nothing: it ends with the cancellation of the task as well.
     public typealias Failure = Never
 
     private let source: LatestValue<Value>
 
     init(_ source: LatestValue<Value>) { self.source = source }
 
+    /// For `for await`: an iterator of its own for each who asks.
     public func makeAsyncIterator() -> Iterator { Iterator(source: source) }
 
+    /// Takes what comes, for one task at a time.
     public struct Iterator: AsyncIteratorProtocol {
         fileprivate let source: LatestValue<Value>
         private var version = 0
 
         fileprivate init(source: LatestValue<Value>) { self.source = source }
 
+        /// The next value; nil when there will be none, or the task was cancelled.
         public mutating func next() async -> Value? { await next(isolation: #isolation) }
 
+        /// As above, in the isolation of its caller.
         public mutating func next(isolation: isolated (any Actor)?) async -> Value? {
             while !Task.isCancelled {
                 switch source.next(after: version) {

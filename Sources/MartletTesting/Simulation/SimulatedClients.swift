@@ -104,6 +104,7 @@ extension Simulation {
     /// Nothing arrives on the client's connection any more, and neither side is told, until `resume`.
     public func stall(_ client: Client) { cable(of: client)?.isStalled = true }
 
+    /// Lets bytes pass again.
     public func resume(_ client: Client) { cable(of: client)?.isStalled = false }
 
     /// The client's process ends without a word: whoever waits for it waits for ever, and what it has not stored is lost. What it has sent

@@ -4,21 +4,28 @@ internal import Platform
 public struct SimulatedClock: Clock, Sendable {
     /// A time, counted from the beginning of the simulation.
     public struct Instant: InstantProtocol, Sendable {
+        /// How long after the simulation's beginning.
         public let sinceBeginning: Duration
 
+        /// The instant so much later.
         public func advanced(by duration: Duration) -> Instant { Instant(sinceBeginning: sinceBeginning + duration) }
 
+        /// How long it is to another instant.
         public func duration(to other: Instant) -> Duration { other.sinceBeginning - sinceBeginning }
 
+        /// Whether one comes before the other.
         public static func < (left: Instant, right: Instant) -> Bool { left.sinceBeginning < right.sinceBeginning }
     }
 
     let time: SimulatedTime
 
+    /// The instant that it is in the simulation.
     public var now: Instant { Instant(sinceBeginning: .milliseconds(Int64(time.now - SimulatedTime.beginning))) }
 
+    /// A millisecond.
     public var minimumResolution: Duration { .milliseconds(1) }
 
+    /// Waits until the simulation has come to the instant. Throws `CancellationError` when the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
         let (seconds, attoseconds) = deadline.sinceBeginning.components
         let milliseconds = max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)

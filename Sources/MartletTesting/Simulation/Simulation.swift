@@ -30,6 +30,7 @@ internal import SeededRandom
 /// all the same, and the memory that it holds, stay for as long as the process lives.
 public final class Simulation: @unchecked Sendable {
     // Unchecked: only the simulation's thread touches it, on which its tasks run.
+    /// By which everything is decided that could happen one way or another.
     public let seed: UInt64
     /// The network's faults: of new connections, and of those that stand.
     public var faults = NetworkFaults() {
@@ -263,6 +264,7 @@ extension Simulation {
 
 /// A simulation cannot go on.
 public struct SimulationError: Error, CustomStringConvertible, Sendable {
+    /// What the simulation could not do, with its seed.
     public let description: String
 
     init(_ description: String) { self.description = description }
