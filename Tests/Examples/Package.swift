@@ -12,16 +12,30 @@ let martlet: Package.Dependency =
         .package(path: "../../../martlet", traits: traits)
     }
 
+/// A program for each article, by its folder.
+let programs = [
+    "GettingStarted", "RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger", "Reliability", "Testing",
+]
+
 let package = Package(
     name: "Examples",
     dependencies: [martlet],
-    targets: ["GettingStarted", "RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger"].map { name in
+    targets: programs.map { name in
         .executableTarget(
             name: name,
             dependencies: [
                 .product(name: "MartletClient", package: "martlet"), .product(name: "MartletClientJSON", package: "martlet"),
                 .product(name: "MartletClientServices", package: "martlet"),
+            ] + (name == "Testing" ? [.product(name: "MartletTesting", package: "martlet")] : []),
+            swiftSettings: [.swiftLanguageMode(.v6)])
+    } + [
+        // The code of the doc comments: the test of the examples writes it beside what it speaks of.
+        .target(
+            name: "DocComments",
+            dependencies: [
+                .product(name: "MartletClient", package: "martlet"), .product(name: "MartletClientJSON", package: "martlet"),
+                .product(name: "MartletClientServices", package: "martlet"), .product(name: "MartletTesting", package: "martlet"),
             ],
             swiftSettings: [.swiftLanguageMode(.v6)])
-    }
+    ]
 )

@@ -11,8 +11,9 @@ from harness.broker import REPOSITORY
 
 ARTICLES = {
     "GettingStarted": "GettingStarted", "RequestLayer": "RequestLayer", "DeclaredEndpoints": "Endpoints", "MessageStreams": "Streams",
-    "CallsAndCollections": "CallsAndCollections", "OfflineMessenger": "OfflineMessenger",
+    "CallsAndCollections": "CallsAndCollections", "OfflineMessenger": "OfflineMessenger", "Reliability": "Reliability", "Testing": "Testing",
 }  # fmt: skip
+LIBRARIES = {"MartletClient": "", "MartletClientJSON": "", "MartletTesting": "", "MartletClientServices": "Logging ServiceLifecycle Tracing"}
 CATALOG = REPOSITORY / "Sources/MartletClient/MartletClient.docc"
 EXAMPLES = REPOSITORY / "Tests/Examples"
 ALL_TRAITS = "Logging,Metrics,Tracing,ServiceLifecycle"
@@ -28,6 +29,31 @@ def blocks(text: str, language: str) -> list[str]:
 
 def article(name: str) -> str:
     return (CATALOG / f"{name}.md").read_text()
+
+
+def doc_comments(library: str) -> list[tuple[str, str]]:
+    """The Swift code of a library's doc comments, each with its place: file and line."""
+    found = []
+    for file in sorted((REPOSITORY / "Sources" / library).rglob("*.swift")):
+        text = file.read_text()
+        for block in re.finditer(r"^ */// ```swift\n((?: *///.*\n)*?) */// ```\n", text, re.MULTILINE):
+            line = text[: block.start(1)].count("\n") + 1
+            found.append((f"{file.relative_to(REPOSITORY)}:{line}", re.sub(r"^ */// ?", "", block[1], flags=re.MULTILINE)))
+    return found
+
+
+def compilable(number: int, place: str, code: str, imports: list[str]) -> str:
+    """A file with the code of a doc comment: its types in one of its own, its statements in a function there, its extensions beside it."""
+    code = re.sub(r"@Test(?:\(.*?\))? func", "func", code).replace("#expect(", "precondition(").replace("{ … }", "{ fatalError() }")
+    types, extensions, statements = [], [], []
+    # What begins at the margin goes to where it may stand, with what is indented below it and its closing brace.
+    for piece in re.findall(r"^\S.*\n(?:(?:[ }].*)?\n)*", code, re.MULTILINE):
+        is_type = re.match(r"(?:@\w+ |final |private )*(?:struct|class|enum|actor) ", piece)
+        (extensions if piece.startswith("extension ") else types if is_type else statements).append(piece)
+    return "".join(
+        [f"import {name}\n" for name in imports] + [f"// {place}\n"] + extensions
+        + [f"enum Example{number} {{\n"] + types + ["@MainActor static func run() async throws {\n"] + statements + ["}\n}\n"]
+    )  # fmt: skip
 
 
 def git(place: Path, *arguments: str) -> None:
@@ -106,6 +132,28 @@ def test_the_quick_start_of_the_library_in_a_clean_folder(martlet, start_broker)
     assert output(build(place, scratch(martlet)) / "hello") == blocks(section, "text")[0]
 
 
+def write_doc_comments(place: Path, with_services: bool) -> None:
+    number = 0
+    for library, needed in LIBRARIES.items():
+        if needed and not with_services:
+            continue
+        for where, code in doc_comments(library):
+            number += 1
+            imports = ["Observation", "MartletClient", "MartletClientJSON", "MartletTesting", "MartletClientServices", *needed.split()]
+            (place / f"Example{number}.swift").write_text(compilable(number, where, code, imports))
+    if with_services:
+        (place / "Services.swift").write_text(
+            "import Logging\nimport ServiceLifecycle\n"
+            'let logger = Logger(label: "example")\nstruct Heating: Service { func run() async throws {} }\nlet heating = Heating()\n'
+        )
+
+
+def test_every_code_of_a_doc_comment_is_found():
+    for library in LIBRARIES:
+        said = sum(file.read_text().count("/// ```swift\n") for file in (REPOSITORY / "Sources" / library).rglob("*.swift"))
+        assert len(doc_comments(library)) == said, library
+
+
 with_all_traits = pytest.param(
     ALL_TRAITS, id="of a version, with all traits",
     marks=pytest.mark.skipif("MARTLET_ALL_TRAITS" not in os.environ, reason="compiles for a minute: make nightly does it"),
@@ -118,6 +166,7 @@ def test_each_example_prints_what_its_article_says(martlet, start_broker, traits
     # As deep beside the checkout as its manifest says.
     place = martlet.with_name("with" if traits else "without") / "traits" / "Examples"
     shutil.copytree(EXAMPLES, place, ignore=shutil.ignore_patterns(".build", "Package.resolved"))
+    write_doc_comments(place / "Sources/DocComments", with_services=bool(traits))
     version = {"MARTLET_URL": f"file://{martlet}", "MARTLET_TRAITS": traits} if traits else {}
     programs = build(place, scratch(martlet), **version)
     broker = start_broker()
