@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Which subscriptions hold their client: their consumers take less than comes.
 ///
 /// A subscription holds when its backlog has been full for some seconds, and when it has had for as long the first message of QoS 1 or 2 that is
