@@ -44,6 +44,7 @@
             (droppedFull, droppedUnmatched) = (dropped("backlog_full"), dropped("no_subscription"))
         }
 
+        /// Counts them by reason.
         public func didDrop(_ messages: DroppedMessages) {
             switch messages.reason {
             case .backlogFull: droppedFull.increment(by: messages.count)

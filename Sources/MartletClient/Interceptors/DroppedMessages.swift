@@ -9,6 +9,7 @@ public struct DroppedMessages: Hashable, Sendable {
         case noSubscription
     }
 
+    /// Why nobody gets them.
     public var reason: Reason
     /// How many.
     public var count: Int
@@ -17,6 +18,11 @@ public struct DroppedMessages: Hashable, Sendable {
     /// The topic of one of them, where there was no subscription.
     public var topic: TopicName?
 
+    /// - Parameters:
+    ///   - reason: why nobody gets them.
+    ///   - count: how many they are.
+    ///   - filters: those of the subscription, if there was one.
+    ///   - topic: that of one of them, where there was none.
     public init(_ reason: Reason, count: Int, filters: [TopicFilter] = [], topic: TopicName? = nil) {
         (self.reason, self.count, self.filters, self.topic) = (reason, count, filters, topic)
     }
@@ -44,6 +50,9 @@ public struct DroppedCounts: Hashable, Sendable {
     /// Those that no subscription wanted.
     public var noSubscription = 0
 
+    /// - Parameters:
+    ///   - backlogFull: how many had no room in the backlog of their subscription.
+    ///   - noSubscription: how many no subscription wanted.
     public init(backlogFull: Int = 0, noSubscription: Int = 0) {
         (self.backlogFull, self.noSubscription) = (backlogFull, noSubscription)
     }
