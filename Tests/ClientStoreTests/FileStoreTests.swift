@@ -31,6 +31,21 @@ import Testing
         again.close()
     }
 
+    @Test func `a store of the first version gets what later ones have, and keeps what it has`() throws {
+        let store = try home.open()
+        try store.commitNow(.put(.entry, StoreKey("a"), [1, 2, 3]))
+        store.close()
+        for table in StoreTable.allCases where table.since > 1 { try tamper("DROP TABLE \(table.name)") }
+        try tamper("PRAGMA user_version = 1")
+        let reader = try StoreReader(home.path)
+        #expect(try reader.rows(StoreQuery(.entry)).rows.count == 1)
+        let again = try home.open()
+        try again.commitNow(OutboxOwner.collection("t/+").put(7))
+        #expect(try OutboxOwner.all(in: again).map(\.owner) == [.collection("t/+")])
+        #expect(try again.rows(StoreQuery(.entry)).rows.map(\.body) == [[1, 2, 3]])
+        again.close()
+    }
+
     @Test func `a file that is something else is refused and left alone`() throws {
         let file = open(home.path, O_RDWR | O_CREAT, 0o600)
         let text = [UInt8](repeating: 0x41, count: 5000)

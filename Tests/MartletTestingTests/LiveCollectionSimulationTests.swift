@@ -1,3 +1,4 @@
+import MQTTCodec
 import MartletTesting
 import Platform
 import TestBasics
@@ -37,6 +38,75 @@ struct LiveCollectionSimulationTests {
             try await other.publish("new", to: "t/8", qos: .atLeastOnce, retain: true)
             let change = try #require(await changes.next())
             #expect(change.removed.map(\.key) == ["t/7"] && change.changed.map(\.key) == ["t/8"] && change.added.isEmpty)
+        }
+    }
+
+    @Test(arguments: [ProtocolVersion.v5, .v311])
+    func `a write without a connection survives the process where there is a store`(version: ProtocolVersion) async throws {
+        try await Simulation.run(seed: 3) { world in
+            let broker = world.broker()
+            let other = try world.client("other", of: broker)
+            try await other.connect()
+            try await other.publish("old", to: "t/2", qos: .atLeastOnce, retain: true)
+            func panel() throws -> Client {
+                try world.client("panel", of: broker) {
+                    $0.store = world.disk("panel")
+                    $0.version = version
+                }
+            }
+            let first = try panel()
+            let before = try first.collection(of: "t/+")
+            try await before.set("1", at: "t/1")
+            try await before.set("2", at: "t/1")
+            try await before.remove(at: "t/2")
+            world.crash(first)
+
+            let second = try panel()
+            let collection = try second.collection(of: "t/+")
+            #expect(collection.entries.map { "\($0.key)=\($0.value) \($0.state)" } == ["t/1=2 pending"])
+            var changes = collection.changes.makeAsyncIterator()
+            #expect(await changes.next()?.added.map(\.state) == [.pending])
+            try await second.connect()
+            try await collection.ready()
+            await world.advance(by: .seconds(60))
+            #expect(broker.retained.filter { $0.topic == "t/1" || $0.topic == "t/2" }.map(\.payload) == ["2"])
+            #expect(collection.entries.map { "\($0.key)=\($0.value) \($0.state)" } == ["t/1=2 confirmed"])
+            #expect(try await second.outbox.open().isEmpty)
+            // Not once more.
+            world.crash(second)
+            let third = try panel().collection(of: "t/+")
+            #expect(third.entries.map(\.state) == [.stored])
+            #expect(broker.published.filter { $0.topic == "t/1" }.map(\.payload) == ["1", "2"])
+        }
+    }
+
+    @Test func `a stored write that the server refuses in a later run is taken back there`() async throws {
+        try await Simulation.run(seed: 4) { world in
+            let broker = world.broker()
+            func panel() throws -> Client { try world.client("panel", of: broker) { $0.store = world.disk("panel") } }
+            let first = try panel()
+            // No server lets its own topics be written.
+            try await first.collection(of: "$SYS/t/+").set("1", at: "$SYS/t/1")
+            world.crash(first)
+            let second = try panel()
+            let collection = try second.collection(of: "$SYS/t/+")
+            #expect(collection.entries.map(\.state) == [.pending])
+            try await second.connect()
+            await world.advance(by: .seconds(60))
+            #expect(collection.entries.isEmpty)
+        }
+    }
+
+    @Test func `a client that ends before it has sent a write says so, and the write is still to be sent`() async throws {
+        try await Simulation.run(seed: 5) { world in
+            let broker = world.broker()
+            func write() async throws -> Write {
+                let panel = try world.client("panel", of: broker) { $0.store = world.disk("panel") }
+                return try await panel.collection(of: "t/+").set("1", at: "t/1")
+            }
+            let write = try await write()
+            await #expect(throws: ClientError.ended) { try await write.confirmed() }
+            #expect(world.stored(in: "outbox", on: "panel").count == 1)
         }
     }
 }

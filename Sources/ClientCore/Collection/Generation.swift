@@ -3,7 +3,8 @@ package import MQTTCodec
 /// What has come for one subscription since SUBSCRIBE, gathered until the server has told everything that it retains.
 ///
 /// Messages of the subscription before may still come, from a session's queue that has lost what came after them: they are known by a
-/// Subscription Identifier that is smaller than that of the end mark, and count for nothing. Without identifiers all count.
+/// Subscription Identifier that is not that of the end mark, nor one of the next behind it, and count for nothing. An earlier process that had the
+/// session may have had greater ones. Without identifiers all count.
 package struct Generation: Sendable {
     private struct Arrival {
         /// Nil where the topic was cleared.
@@ -11,7 +12,8 @@ package struct Generation: Sendable {
         var identifier: UInt32
     }
 
-    private var arrivals: [TopicName: Arrival] = [:]
+    /// The latest of each identifier, for what the end mark's is comes last.
+    private var arrivals: [TopicName: [Arrival]] = [:]
     /// The keys, in the order in which they came.
     private var topics: [TopicName] = []
     /// What came without RETAIN for a subscription that has an identifier: it counts if that is not this one, which would have kept the flag.
@@ -35,17 +37,19 @@ package struct Generation: Sendable {
             bytes += topic.bytes.count
             return others.append((topic, Arrival(content: content, identifier: identifier)))
         }
-        if let known = arrivals[topic] {
-            if known.identifier > identifier {
-                bytes -= content?.size ?? 0
-                return
-            }
-            bytes -= known.content?.size ?? 0
-        } else {
+        let arrival = Arrival(content: content, identifier: identifier)
+        guard let known = arrivals[topic] else {
             topics.append(topic)
             bytes += topic.bytes.count
+            arrivals[topic] = [arrival]
+            return
         }
-        arrivals[topic] = Arrival(content: content, identifier: identifier)
+        guard let place = known.firstIndex(where: { $0.identifier == identifier }) else {
+            arrivals[topic]?.append(arrival)
+            return
+        }
+        bytes -= known[place].content?.size ?? 0
+        arrivals[topic]?[place] = arrival
     }
 
     /// The message was this collection's own write of that number.
@@ -53,13 +57,23 @@ package struct Generation: Sendable {
 
     /// What the server has, in order of arrival, if the end mark came with that identifier; 0 for none.
     package mutating func told(identifier: UInt32) -> [(topic: TopicName, content: EntryContent)] {
-        for (topic, other) in others where other.identifier > identifier {
+        for (topic, other) in others where other.identifier != identifier && Self.isOf(other.identifier, since: identifier) {
             gather(topic, other.content, identifier: other.identifier)
         }
         return topics.compactMap { topic in
-            guard let arrival = arrivals[topic], arrival.identifier >= identifier, let content = arrival.content else { return nil }
+            let counting = arrivals[topic]?.filter { Self.isOf($0.identifier, since: identifier) }
+            guard let content = counting?.max(by: { $0.identifier < $1.identifier })?.content else { return nil }
             return (topic, content)
         }
+    }
+
+    /// How many subscriptions a process makes at most between one and the end mark for it. Identifiers of processes begin anywhere: of another's, hardly
+    /// any is so near.
+    private static let laterSubscriptionsMax: UInt32 = 1000
+
+    /// Whether a subscription is that of the end mark, or was made by this process after it.
+    private static func isOf(_ identifier: UInt32, since mark: UInt32) -> Bool {
+        mark == 0 || (identifier >= mark && identifier - mark <= laterSubscriptionsMax)
     }
 
     /// The latest own write that came back, for each topic, by number.

@@ -14,7 +14,7 @@ package struct TopicCollection: Sendable {
     package struct Commit: Sendable {
         /// What is shown otherwise now, in the order in which it was touched.
         package var steps: [CollectionStep] = []
-        /// What the server has otherwise now; nil where it has nothing.
+        /// What the server has otherwise now, as it has told or taken over; nil where it has nothing.
         package var stored: [(topic: TopicName, content: EntryContent?)] = []
         /// Writes that have come to stay, in order.
         package var confirmed: [UInt64] = []
@@ -44,8 +44,10 @@ package struct TopicCollection: Sendable {
     /// What the subscription's messages carry, 0 for nothing.
     private var identifier: UInt32 = 0
     private var lastWrite: UInt64 = 0
-    /// How often everything has been told.
-    private var pictureCount = 0
+    /// What the messages of writes of earlier runs carry.
+    private var restoredMarks: [[UInt8]: UInt64] = [:]
+    /// The number of the latest subscription, and of the one that everything was told for last; 0 for none.
+    private var (lastSubscription, lastPicture) = (0, 0)
     /// What was at the topics that were touched since the last commit.
     private var before: [TopicName: Before] = [:]
     private var touched: [TopicName] = []
@@ -81,7 +83,7 @@ extension TopicCollection {
         var commit = Commit()
         for topic in touched {
             guard let before = before[topic] else { continue }
-            let (shown, content) = (self[topic], server[topic]?.content)
+            let (shown, content) = (self[topic], known(topic))
             if shown != before.shown { commit.steps.append(CollectionStep(topic, old: before.shown, new: shown)) }
             if content != before.content { commit.stored.append((topic, content)) }
         }
@@ -90,10 +92,16 @@ extension TopicCollection {
         return commit
     }
 
+    /// What the server has: what it has told, or taken over since.
+    private func known(_ topic: TopicName) -> EntryContent? {
+        if !overlay.isEmpty, let taken = overlay.latestAcknowledged(topic) { return taken }
+        return server[topic]?.content
+    }
+
     /// To be called before a topic's value or writes change.
     private mutating func touch(_ topic: TopicName) {
         if before[topic] != nil { return }
-        before[topic] = Before(shown: self[topic], content: server[topic]?.content)
+        before[topic] = Before(shown: self[topic], content: known(topic))
         touched.append(topic)
     }
 }
@@ -111,9 +119,11 @@ extension TopicCollection {
         }
     }
 
-    /// A new subscription is about to be made, which tells all that is retained. What an earlier one had gathered is forgotten.
+    /// A new subscription is on its way to the server, which tells all that is retained, and every write that leaves from now on. What an earlier
+    /// one had gathered is forgotten.
     package mutating func begin(_ version: ProtocolVersion = .v5) {
         self.version = version
+        lastSubscription += 1
         generation = Generation()
     }
 
@@ -150,7 +160,7 @@ extension TopicCollection {
     /// - Parameter identifier: the Subscription Identifier that the mark came with, 0 for none.
     package mutating func ended(identifier: UInt32 = 0) {
         guard var generation = generation.take() else { return }
-        pictureCount += 1
+        lastPicture = lastSubscription
         self.identifier = identifier
         let told = generation.told(identifier: identifier)
         let kept = Set(told.map(\.topic))
@@ -158,8 +168,8 @@ extension TopicCollection {
         for topic in missing.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { take(topic, nil) }
         for (topic, content) in told { take(topic, content) }
         for (topic, number) in generation.ownEchoes { confirm(number, topic) }
-        // What was acknowledged and is not among it was there before, and another's came after it.
-        for (topic, number) in overlay.acknowledgedWrites { confirm(number, topic) }
+        // What left before the subscription, was acknowledged and is not among it was there before, and another's came after it.
+        for (topic, number) in overlay.acknowledgedWrites(before: lastPicture) { confirm(number, topic) }
     }
 
     private mutating func take(_ topic: TopicName, _ content: EntryContent?) {
@@ -191,19 +201,29 @@ extension TopicCollection {
     package mutating func write(_ topic: TopicName, _ content: EntryContent?) -> (number: UInt64, correlationData: [UInt8]) {
         touch(topic)
         lastWrite += 1
-        overlay.write(lastWrite, topic, content, picture: pictureCount)
+        overlay.write(lastWrite, topic, content, subscription: lastSubscription)
         return (lastWrite, correlationData(lastWrite))
     }
 
+    /// Shows a write of an earlier run, which is still to be sent, or on its way.
+    ///
+    /// - Parameter mark: what its message carries as Correlation Data.
+    /// - Returns: its number.
+    package mutating func restoreWrite(_ topic: TopicName, _ content: EntryContent?, mark: [UInt8]?) -> UInt64 {
+        let number = write(topic, content).number
+        if let mark { restoredMarks[mark] = number }
+        return number
+    }
+
     /// A write leaves only now, after others to its topic.
-    package mutating func published(_ number: UInt64) { overlay.published(number, picture: pictureCount) }
+    package mutating func published(_ number: UInt64) { overlay.published(number, subscription: lastSubscription) }
 
     /// The server has taken a write over; it is shown until it comes back.
     package mutating func acknowledged(_ number: UInt64) {
         guard let topic = overlay.topic(of: number) else { return }
         touch(topic)
         // While a picture is being gathered its end decides.
-        confirmed += overlay.acknowledged(number, picture: generation == nil ? pictureCount : 0)
+        confirmed += overlay.acknowledged(number, picture: generation == nil ? lastPicture : 0)
     }
 
     /// A write was refused, or given up: what was there before shows again.
@@ -225,6 +245,7 @@ extension TopicCollection {
     private func ownWrite(_ message: ReceivedMessage, _ payload: Payload?) -> UInt64? {
         guard version == .v5 else { return overlay.match(message.topic, payload) }
         guard message.hasProperties, let data = message.properties.correlationData, data.count == 16 else { return nil }
+        if !restoredMarks.isEmpty, let number = restoredMarks[data] { return number }
         let number = data[8...].reduce(0) { $0 << 8 | UInt64($1) }
         return data == correlationData(number) ? number : nil
     }

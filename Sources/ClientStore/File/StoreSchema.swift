@@ -3,16 +3,20 @@ internal import SQLite
 /// The tables as SQLite sees them, and how an older store becomes one of today.
 enum StoreSchema {
     /// What `user_version` says.
-    static let version: Int64 = 1
+    static let version: Int64 = 2
     /// "MrtC": what `file` and others tell the store by.
     static let applicationID: Int64 = 0x4D72_7443
 
     /// What makes a store of each version out of one of the version before; 1 out of an empty file.
     private static let migrations: [Int64: [String]] = [
-        1: StoreTable.allCases.map {
+        1: tables(since: 1), 2: tables(since: 2),
+    ]
+
+    private static func tables(since version: Int64) -> [String] {
+        StoreTable.allCases.filter { $0.since == version }.map {
             "CREATE TABLE \($0.name) (key BLOB PRIMARY KEY, checksum INTEGER NOT NULL, body BLOB NOT NULL) WITHOUT ROWID"
         }
-    ]
+    }
 
     /// Sets what is a connection's own matter.
     static func configure(_ connection: SQLiteConnection) throws(SQLiteError) {

@@ -26,6 +26,15 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     case subscription
     /// Messages that wait for a consumer: subscription, number (`SpillQueue`).
     case spill
+    /// What messages of the outbox belong to: number in the outbox (`OutboxOwner`).
+    case owner
+    /// What became of one's own messages in inboxes: inbox, conversation, number (`OwnMessageRow`).
+    case own
+    /// Messages of inboxes by their age: inbox, arrived at, conversation, number (`KeptRow`).
+    case kept
+
+    /// The version of a store that has it first.
+    var since: Int64 { rawValue <= Self.spill.rawValue ? 1 : 2 }
 
     public var name: String { Self.names[Int(rawValue)] }
 

@@ -5,6 +5,7 @@ extension CollectionEngine {
     /// Begins: the subscription is declared before this returns.
     func start() {
         let first = renew()
+        followRestoredWrites()
         guard let observer = messaging as? any ConnectionObserving else {
             return follow(first, .v5, connection: nil)
         }
@@ -48,15 +49,13 @@ extension CollectionEngine {
 
     /// Makes a new subscription in place of the present one.
     private func renew() -> CollectionSubscription {
-        let old = state.withLock { state in
+        let subscription = CollectionSubscription(messaging, filter, settings, chance: chance())
+        let (old, isEnded) = state.withLock { state in
             state.collection.begin()
             state.generation += 1
-            return state.subscription.take()
-        }
-        let subscription = CollectionSubscription(messaging, filter, settings, chance: chance())
-        let isEnded = state.withLock { state in
+            let old = state.subscription.take()
             if !state.isEnded { state.subscription = subscription }
-            return state.isEnded
+            return (old, state.isEnded)
         }
         // After the new one is declared, so that the client does not unsubscribe what both want.
         old?.cancel()

@@ -1,4 +1,5 @@
 internal import ClientCore
+internal import ClientStore
 internal import Platform
 
 /// Local writes that are not decided.
@@ -6,7 +7,11 @@ struct CollectionWrites {
     /// What waits to be published to a topic behind what is being published there. The server is to take the writes of a topic in their order, also
     /// where it refuses some.
     var queues: [TopicName: [(number: UInt64, publication: Publication)]] = [:]
-    /// How many wait there, and their bytes.
+    /// Those that the client's outbox has, with their bytes.
+    private(set) var stored: [UInt64: Int] = [:]
+    /// Those of earlier runs in the outbox: their numbers there and here. Until the outbox is told who follows them.
+    var restored: [(outbox: UInt64, number: UInt64)] = []
+    /// How many wait to be published, and their bytes.
     var (waitingCount, waitingByteCount) = (0, 0)
     var decisions: [UInt64: Decision] = [:]
     /// What the server has taken over and not sent back: what will be late at the next look, and what at the one after that.
@@ -31,31 +36,139 @@ struct CollectionWrites {
         waitingCount -= 1
         waitingByteCount -= byteCount
     }
+
+    /// The outbox is to have a write, which was counted.
+    mutating func store(_ number: UInt64, byteCount: Int) { stored[number] = byteCount }
+
+    /// The outbox is done with a write.
+    mutating func unstore(_ number: UInt64) { if let byteCount = stored.removeValue(forKey: number) { release(byteCount) } }
+
+    /// Takes up what an earlier run has left.
+    mutating func restore(_ messages: [OutboxMessage], in collection: inout TopicCollection) {
+        for message in messages {
+            let (publication, byteCount) = (message.publication, message.publication.byteCount)
+            let content = EntryContent(
+                publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
+            let number = collection.restoreWrite(
+                publication.topic, content.payload.isEmpty ? nil : content,
+                mark: publication.hasProperties ? publication.properties.correlationData : nil)
+            waitingCount += 1
+            waitingByteCount += byteCount
+            stored[number] = byteCount
+            restored.append((message.number, number))
+        }
+    }
+
+    /// The decisions on what the server has taken over and not sent back.
+    mutating func takeAcknowledged() -> [Decision] {
+        defer { (lateNext, lateThen) = ([], []) }
+        return (lateNext + lateThen).compactMap { decisions.removeValue(forKey: $0) }
+    }
 }
 
 extension CollectionEngine {
-    /// Shows a value at once, and publishes it; an empty payload removes. Throws `ClientError.queueFull` when too many writes wait.
-    func write(_ publication: Publication) throws(ClientError) -> Write {
+    /// Shows a value at once, and publishes it; an empty payload removes. With a store it returns when the client's outbox has it. Throws
+    /// `ClientError.queueFull` when too many writes wait.
+    func write(_ publication: Publication) async throws(ClientError) -> Write {
         var publication = publication
         publication.retain = true
         publication.qos = max(publication.qos, .atLeastOnce)
         let decision = Decision()
+        let content = EntryContent(
+            publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
         var isFirst = false
         let byteCount = publication.byteCount
         // Counted before it is shown, so that of many tasks none goes beyond.
         let hasRoom = state.withLock { $0.writes.reserve(byteCount) }
         guard hasRoom else { throw .queueFull }
+        if let keeper { return try await store(publication, content, byteCount, decision, keeper) }
         change { state in
-            let content = EntryContent(
-                publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
-            let (number, mark) = state.collection.write(publication.topic, content.payload.isEmpty ? nil : content)
-            publication.properties.correlationData = mark
-            state.writes.decisions[number] = decision
+            let number = show(&publication, content, decision, &state)
             isFirst = state.writes.queues[publication.topic] == nil
             state.writes.queues[publication.topic, default: []].append((number, publication))
         }
         if isFirst { Task(executorPreference: executor) { [self] in await publishWrites(to: publication.topic) } }
         return Write(decision)
+    }
+
+    /// Shows a write, and marks its message as it. Returns its number.
+    private func show(
+        _ publication: inout Publication, _ content: EntryContent, _ decision: Decision, _ state: inout State
+    ) -> UInt64 {
+        let (number, mark) = state.collection.write(publication.topic, content.payload.isEmpty ? nil : content)
+        publication.properties.correlationData = mark
+        state.writes.decisions[number] = decision
+        return number
+    }
+
+    /// Shows a write, and has it sent by the outbox, in this run or a later one.
+    private func store(
+        _ publication: Publication, _ content: EntryContent, _ byteCount: Int, _ decision: Decision, _ keeper: Client
+    ) async throws(ClientError) -> Write {
+        var publication = publication
+        do throws(ClientError) {
+            for interceptor in keeper.settings.interceptors { try interceptor.willPublish(&publication) }
+        } catch {
+            state.withLock { $0.writes.release(byteCount) }
+            throw error
+        }
+        var made: (call: EnqueueCall, number: UInt64)?
+        change { state in
+            let number = show(&publication, content, decision, &state)
+            state.writes.store(number, byteCount: byteCount)
+            let call = EnqueueCall(publication, of: .collection("\(filter)"), observer(of: number, decision))
+            made = (call, number)
+            // Within the lock, so that the outbox gets writes in the order in which they lie over one another here.
+            keeper.engine.post(.records { $0.enqueue(call) })
+        }
+        guard let (call, number) = made else { throw .ended }
+        let outcome = await call.call.outcome(cancelled: { keeper.engine.post(.records { $0.records?.blockedCancelled() }) })
+        if case .failure(let error) = outcome {
+            // Of a client that has ended it is unknown whether the write is stored: what is, a later run sends.
+            heard(number, .failed(error))
+            throw error
+        }
+        return Write(decision)
+    }
+
+    /// Takes up the writes that an earlier run has left in the outbox.
+    func followRestoredWrites() {
+        guard let keeper else { return }
+        let restored = state.withLock { state in
+            defer { state.writes.restored = [] }
+            return state.writes.restored
+        }
+        guard !restored.isEmpty else { return }
+        let observers = restored.map { (number: $0.outbox, observer: observer(of: $0.number, nil)) }
+        keeper.engine.post(.records { $0.observe(observers) })
+    }
+
+    /// Hears of a write that the outbox has. It does not keep the collection.
+    private func observer(of number: UInt64, _ decision: Decision?) -> OutboxOwners.Observer {
+        { [weak self] status in
+            if let self { return heard(number, status) }
+            switch status {
+            case .queued, .sent, .received: break
+            case .acknowledged: decision?.make(.success(()))
+            case .failed(let error): decision?.make(.failure(error))
+            case .expired: decision?.make(.failure(.expired))
+            }
+        }
+    }
+
+    private func heard(_ number: UInt64, _ status: DeliveryStatus) {
+        switch status {
+        case .queued, .received: return
+        case .sent: return state.withLock { $0.collection.published(number) }
+        case .acknowledged: taken(number)
+        case .failed(.ended):
+            // It is not decided: a later run sends it.
+            let decision = state.withLock { $0.writes.decisions.removeValue(forKey: number) }
+            decision?.make(.failure(.ended))
+        case .failed(let error): rollBack([number], error)
+        case .expired: rollBack([number], .expired)
+        }
+        state.withLock { $0.writes.unstore(number) }
     }
 
     private func publishWrites(to topic: TopicName) async {
@@ -142,6 +255,7 @@ public struct Write: Sendable {
     /// Returns when the server has taken the value over and sent it back, or another's in its place.
     ///
     /// Throws `ClientError.refused` with the server's reason, and what the client itself refuses: the old value is back then.
-    /// `ClientError.timedOut` where the server did not send it back; `cancelled` with the task, which leaves the write as it is.
+    /// `ClientError.timedOut` where the server did not send it back; `ended` if the client ends before: where there is a store, a later run sends it;
+    /// `cancelled` with the task, which leaves the write as it is.
     public func confirmed() async throws(ClientError) { try await decision.wait() }
 }

@@ -16,6 +16,8 @@ final class CollectionEngine: Sendable {
     /// Random bits.
     let chance: @Sendable () -> UInt64
     private let storage: (any ClientStorage)?
+    /// Who keeps local writes until the server has them, also for a later run; nil where there is no store.
+    let keeper: Client?
 
     struct State {
         var collection: TopicCollection
@@ -38,19 +40,24 @@ final class CollectionEngine: Sendable {
         (self.messaging, self.filter, self.settings) = (messaging, filter, settings)
         let host = messaging as? any CollectionHost
         (storage, executor) = (host?.storage, host?.taskExecutor)
+        keeper = host?.storage == nil ? nil : messaging as? Client
         chance = { host?.random() ?? RandomBytes.seed() }
         var collection = TopicCollection(
             entriesMax: settings.entriesMax, bytesMax: settings.bytesMax, nonce: chance())
+        var writes = CollectionWrites()
         if let storage {
             do throws(StoreError) {
                 let rows = try storage.rows(EntryRow.all(of: "\(filter)")).rows
                 collection.restore(rows.compactMap { EntryRow($0, of: "\(filter)") }.map { ($0.topic, $0.content) })
+                if keeper != nil {
+                    writes.restore(try OutboxOwner.writes(to: "\(filter)", in: storage), in: &collection)
+                }
             } catch {
                 throw .store("\(error)")
             }
             _ = collection.commit()
         }
-        state = Locked(State(collection: collection))
+        state = Locked(State(collection: collection, writes: writes))
     }
 
     /// Changes the collection, and tells all who want to know.
@@ -112,14 +119,16 @@ final class CollectionEngine: Sendable {
     /// The collection is no longer kept: its owner has left, the client has ended, or the server refuses the subscription. Writes that are under
     /// way stay so.
     func end(_ error: ClientError = .ended) {
-        let (subscription, observing, feeds) = state.withLock { state in
+        let (subscription, observing, feeds, unkept) = state.withLock { state in
             state.isEnded = true
             defer { (state.subscription, state.observing, state.feeds) = (nil, nil, []) }
-            return (state.subscription, state.observing, state.feeds)
+            return (state.subscription, state.observing, state.feeds, state.writes.takeAcknowledged())
         }
         subscription?.cancel()
         observing?.cancel()
         for feed in feeds { feed.feed?.end() }
+        // The server has taken them over, and nobody would hear of them any more.
+        for decision in unkept { decision.make(.success(())) }
         ready.make(.failure(error))
     }
 }

@@ -9,7 +9,7 @@ internal import Platform
 /// let warm = try reader.entries { $0.value > 25 }
 /// for await change in reader.changes { print(change.added.count, change.changed.count, change.removed.count) }
 /// ```
-/// Only what the server has told is stored: no pending writes. All entries are `stored`: how old they are the reader cannot know.
+/// Only what the server has told or taken over is stored: no other pending writes. All entries are `stored`: how old they are the reader cannot know.
 public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
     private let shape: CollectionShape<Value, repeat each Part>
     private let store: StoredCollection

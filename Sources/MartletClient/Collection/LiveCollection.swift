@@ -75,18 +75,22 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
 
     /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `Write.confirmed()`.
     ///
+    /// With a store it returns when the write is on the disk: the ``Outbox`` sends it, in this run or a later one, where it is pending again until the
+    /// server has it. Without one, a write that the server does not have is gone with the process.
+    ///
     /// Throws `ClientError.topic` and `ClientError.unencodable`, and `ClientError.queueFull` where ten thousand writes, or 64 MiB of them, wait to be
-    /// published. An empty payload is a removal.
+    /// published; with a store also what `Client.enqueue` throws: the old value is back then. An empty payload is a removal.
     @discardableResult
     public func set(_ value: Value, at parameters: repeat each Part) async throws(ClientError) -> Write {
         let topic = try shape.topic(repeat each parameters)
-        return try engine.write(try shape.encode(value, topic))
+        return try await engine.write(try shape.encode(value, topic))
     }
 
-    /// Removes an entry at once, and publishes that. Throws `ClientError.topic` and `ClientError.queueFull`, as above.
+    /// Removes an entry at once, and publishes that; with a store it survives the process, as above. Throws `ClientError.topic`,
+    /// `ClientError.queueFull` and what `Client.enqueue` throws, as above.
     @discardableResult
     public func remove(at parameters: repeat each Part) async throws(ClientError) -> Write {
-        try engine.write(Publication(try shape.topic(repeat each parameters)))
+        try await engine.write(Publication(try shape.topic(repeat each parameters)))
     }
 }
 

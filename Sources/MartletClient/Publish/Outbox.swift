@@ -1,3 +1,5 @@
+internal import ClientStore
+
 /// The messages that a client has stored and the server has not acknowledged.
 public struct Outbox: Sendable {
     private let engine: ClientEngine
@@ -65,7 +67,13 @@ extension Client {
 /// A message that is to be stored, and the task that waits for it.
 final class EnqueueCall: Sendable {
     let publication: Publication
+    /// What it belongs to beside the outbox.
+    let owner: OutboxOwner?
+    /// Hears how far it has come, from when it is stored; on the loop's thread.
+    let observer: OutboxOwners.Observer?
     let call = AwaitedOutcome<Delivery>()
 
-    init(_ publication: Publication) { self.publication = publication }
+    init(_ publication: Publication, of owner: OutboxOwner? = nil, _ observer: OutboxOwners.Observer? = nil) {
+        (self.publication, self.owner, self.observer) = (publication, owner, observer)
+    }
 }

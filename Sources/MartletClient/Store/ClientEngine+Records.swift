@@ -63,6 +63,7 @@ extension ClientEngine {
         for call in records.blocked.removeAll() { call.call.complete(.failure(records.failure ?? .ended)) }
         for sequel in records.giveUp() { sequel(self, records.failure) }
         for sink in records.inboxesInOrder { sink.core.ended() }
+        records.owners.end()
         records.board.end()
     }
 
@@ -84,7 +85,13 @@ extension ClientEngine {
                     .records { engine in
                         guard let records = engine.records else { return }
                         switch result {
-                        case .success(let rows): records.add(records.outbox.read(rows, of: query))
+                        case .success(let rows):
+                            let changes = records.outbox.read(rows, of: query)
+                            records.add(changes)
+                            for case .remove(_, let key) in changes {
+                                guard let number = key.lastNumber else { continue }
+                                records.tell(number, .failed(.store("the message in the outbox is damaged")))
+                            }
                         case .failure(let error): engine.storeFailed(error)
                         }
                     })
@@ -109,7 +116,7 @@ extension ClientEngine {
                     case .success(let rows):
                         let (expired, changes) = records.outbox.swept(rows, of: query, now: engine.wallNow)
                         records.add(changes)
-                        for number in expired { records.board.set(number, .expired) }
+                        for number in expired { records.tell(number, .expired) }
                         if !expired.isEmpty { engine.releaseBlockedEnqueues(records) }
                     case .failure(let error): engine.storeFailed(error)
                     }
@@ -136,7 +143,7 @@ extension ClientEngine {
         case .dropOldest:
             while !records.outbox.hasRoom(for: call.publication), let dropped = records.outbox.dropOldest() {
                 records.add([dropped.change])
-                records.board.set(dropped.message.number, .failed(.queueFull))
+                records.tell(dropped.message.number, .failed(.queueFull))
             }
             if records.outbox.hasRoom(for: call.publication) {
                 add(call, records)
@@ -150,7 +157,9 @@ extension ClientEngine {
         let (message, change) = records.outbox.add(call.publication, now: wallNow)
         var byteCount = 0
         if case .put(_, _, let body) = change { byteCount = body.count }
-        records.additions.append(.init(call: call, message: message, change: change, byteCount: byteCount))
+        var addition = ClientRecords.Addition(call: call, message: message, changes: [change], byteCount: byteCount)
+        if let owner = call.owner { addition.changes.append(owner.put(message.number)) }
+        records.additions.append(addition)
     }
 
     private func commitAdditions(_ records: ClientRecords) {
@@ -161,7 +170,7 @@ extension ClientEngine {
             for addition in additions { addition.call.call.complete(.failure(error)) }
             return
         }
-        let batch = StoreBatch(additions.map(\.change), waitsForRoom: false)
+        let batch = StoreBatch(additions.flatMap(\.changes), waitsForRoom: false)
         // Captured for the loop's own thread, which alone looks at them.
         let box = LoopOwned(additions)
         records.storage.commit(batch) { [weak self] error in self?.post(.records { $0.added(box.value, error) }) }
@@ -180,6 +189,7 @@ extension ClientEngine {
         if let last = additions.last { records.outbox.stored(through: last.message.number) }
         for addition in additions {
             let message = addition.message
+            if let owner = addition.call.owner { records.owners.add(owner, of: message.number, addition.call.observer) }
             let tracking = records.board.tracking(
                 message.number, byteCount: addition.byteCount, .queued(ahead: records.outbox.countAhead(of: message.number)))
             addition.call.call.complete(
@@ -195,7 +205,7 @@ extension ClientEngine {
             switch next {
             case .expired(let message):
                 records.add([.remove(.outbox, StoreKey(message.number))])
-                records.board.set(message.number, .expired)
+                records.tell(message.number, .expired)
             case .send(let message): send(message, records, now: now)
             }
         }
@@ -208,7 +218,7 @@ extension ClientEngine {
             let ticket = try session.publish(message.publication(at: wallNow), now: now)
             guard message.publication.qos > .atMostOnce else { return over(message.number, .acknowledged, records) }
             records.flights[ticket] = .init(number: message.number, topic: message.publication.topic)
-            records.board.set(message.number, .sent)
+            records.tell(message.number, .sent)
         } catch {
             over(message.number, .failed(ClientError(error)), records)
         }
@@ -235,12 +245,12 @@ extension ClientEngine {
 
     func outboxReceived(_ ticket: PublishTicket) {
         guard let records, let number = records.flights[ticket]?.number else { return }
-        records.board.set(number, .received)
+        records.tell(number, .received)
     }
 
     private func over(_ number: UInt64, _ status: DeliveryStatus, _ records: ClientRecords) {
         if let change = records.outbox.settled(number) { records.add([change]) }
-        records.board.set(number, status)
+        records.tell(number, status)
     }
 
     private func releaseBlockedEnqueues(_ records: ClientRecords) {
@@ -263,6 +273,8 @@ extension ClientEngine {
             return
         }
         records.add([change])
+        records.tell(tracking.number, .failed(.cancelled))
+        // Nobody but its holder may follow it.
         tracking.set(.failed(.cancelled))
         records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(true)) }
         releaseBlockedEnqueues(records)

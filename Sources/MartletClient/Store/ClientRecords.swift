@@ -16,6 +16,8 @@ final class ClientRecords {
     let storage: any ClientStorage
     let board: DeliveryBoard
     var outbox: OutboxQueue
+    /// What messages of the outbox belong to.
+    var owners: OutboxOwners
     var gate = OutputGate()
     let whenFull: QueueLimits.WhenFull
     /// Messages of the outbox that the session has.
@@ -64,7 +66,7 @@ final class ClientRecords {
     struct Addition {
         let call: EnqueueCall
         let message: OutboxMessage
-        let change: StoreChange
+        var changes: [StoreChange]
         let byteCount: Int
     }
 
@@ -83,6 +85,7 @@ final class ClientRecords {
             outbox = try OutboxQueue(
                 bounds: OutboxBounds(messages: settings.outbox.messages, bytes: settings.outbox.bytes),
                 prefix: identity.messagePrefix, in: storage)
+            owners = OutboxOwners(try OutboxOwner.all(in: storage))
             for (ticket, message) in session.restoredOutbox {
                 outbox.restore(message)
                 flights[PublishTicket(number: ticket)] = Flight(number: message.number, topic: message.publication.topic)
@@ -101,6 +104,12 @@ final class ClientRecords {
         guard cancelledCount * 2 > blocked.count else { return }
         cancelledCount = 0
         for call in blocked.removeAll() where !call.call.isOver { blocked.append(call) }
+    }
+
+    /// A message of the outbox has come so far: whoever follows it hears of it, and what it belongs to.
+    func tell(_ number: UInt64, _ status: DeliveryStatus) {
+        board.set(number, status)
+        add(owners.tell(number, status))
     }
 
     /// To be made durable with this turn.

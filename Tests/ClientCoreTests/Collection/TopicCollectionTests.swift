@@ -146,12 +146,62 @@ import Testing
             ])
         collection.acknowledged(number)
         collection.received(message("a", "another's, which the server took before"))
-        #expect(collection.commit().steps.isEmpty, "the local write covers it")
+        let taken = collection.commit()
+        #expect(taken.steps.isEmpty, "the local write covers it")
+        #expect(taken.stored.map(\.content) == ["2"], "the server has it")
         collection.received(message("a", "2", correlation: data))
         let commit = collection.commit()
         #expect(commit.confirmed == [number])
         #expect(commit.steps.map(\.new) == [CollectionValue("2", .confirmed)])
-        #expect(commit.stored.map(\.content) == ["2"])
+        #expect(commit.stored.isEmpty)
+    }
+
+    @Test mutating func `what was stored of a write that does not come back is what the server has told again`() {
+        subscribed(("a", "1"))
+        let number = collection.write("a", "2").number
+        collection.acknowledged(number)
+        #expect(collection.commit().stored.map(\.content) == ["2"])
+        collection.refused(number)
+        let commit = collection.commit()
+        #expect(commit.stored.map(\.content) == ["1"])
+        #expect(commit.steps.map(\.new) == [CollectionValue("1", .confirmed)])
+    }
+
+    @Test(arguments: [true, false])
+    mutating func `a write that leaves behind a new subscription stays until it comes back, whatever the picture was`(
+        isTakenEarly: Bool
+    ) {
+        subscribed(("a", "1"))
+        _ = collection.commit()
+        collection.begin()
+        let (number, data) = collection.write("a", "2")
+        collection.published(number)
+        if isTakenEarly { collection.acknowledged(number) }
+        collection.received(message("a", "1"))
+        collection.ended()
+        if !isTakenEarly { collection.acknowledged(number) }
+        #expect(collection.commit().confirmed.isEmpty)
+        #expect(collection["a"] == CollectionValue("2", .pending))
+        collection.received(message("a", "2", correlation: data))
+        #expect(collection.commit().confirmed == [number])
+        #expect(collection["a"] == CollectionValue("2", .confirmed))
+    }
+
+    @Test mutating func `a write of an earlier run is known by the mark of its message`() {
+        collection.restore([("a", "1")])
+        let number = collection.restoreWrite("a", "2", mark: Array(repeating: 7, count: 16))
+        let removal = collection.restoreWrite("b", nil, mark: Array(repeating: 8, count: 16))
+        _ = collection.commit()
+        #expect(collection["a"] == CollectionValue("2", .pending))
+        collection.begin()
+        collection.published(number)
+        collection.received(message("a", "1"))
+        collection.ended()
+        collection.acknowledged(number)
+        collection.received(message("a", "2", correlation: Array(repeating: 7, count: 16)))
+        #expect(collection.commit().confirmed == [number])
+        collection.received(message("b", "", correlation: Array(repeating: 8, count: 16)))
+        #expect(collection.commit().confirmed == [removal])
     }
 
     @Test mutating func `a refused write gives way to what was there before`() {

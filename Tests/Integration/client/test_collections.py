@@ -172,3 +172,30 @@ def test_a_write_that_the_server_refuses_is_taken_back(start_server, wire_to, tm
         assert keeper.show() == {"a": "1"}
     finally:
         keeper.kill()
+
+
+def test_a_write_without_a_connection_survives_the_end_of_its_process(publisher, way, keep, version):
+    publisher.set("a", "1")
+    publisher.set("b", "1")
+    keeper = keep(version)
+    assert len(keeper.change()) == 2
+    way.leave()
+    keeper.tell("set a 2")
+    keeper.tell("set a 3")
+    keeper.tell("remove b")
+    keeper.tell("set c 1")
+    # Each line is obeyed when the write of the one before is stored.
+    assert keeper.show() == {"a": "3:pending", "c": "1:pending"}
+    keeper.kill()
+
+    keeper = keep(version)
+    assert keeper.show() == {"a": "3:pending", "c": "1:pending"}
+    way.come_back()
+    publisher.values = {"a": "3", "c": "1"}
+    wait_shown(keeper, publisher.values)
+    keeper.finish()
+    # Nothing is written once more.
+    publisher.set("a", "4")
+    keeper = keep(version)
+    wait_shown(keeper, publisher.values)
+    keeper.finish()
