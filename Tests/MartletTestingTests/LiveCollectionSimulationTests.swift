@@ -1,4 +1,3 @@
-import MQTTCodec
 import MartletTesting
 import Platform
 import TestBasics
