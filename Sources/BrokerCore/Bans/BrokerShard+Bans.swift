@@ -1,6 +1,20 @@
 public import BrokerModel
 import MQTTCodec
 
+/// Who is kept out of a shard.
+struct Banning {
+    var list = BanList()
+    /// The rows of bans in the store; on shard 0.
+    var rowKeys: [BanTarget: UInt64] = [:]
+    /// The slot of connections at which the look for banned clients goes on; nil when all were looked at.
+    var sweepSlot: Int?
+    /// Whose connections have ended how often lately, by the hash of client, user and address.
+    var flapping = OffenceCounts<UInt64>()
+
+    /// Whether connections are left to be looked at.
+    var hasWork: Bool { sweepSlot != nil }
+}
+
 /// Keeping out who is banned. What the broker bans by itself is whoever has done what it is for, so that nobody gets somebody else banned: a
 /// client name together with the user and the address that it came with, or an address for those who come anew.
 ///
@@ -9,11 +23,14 @@ import MQTTCodec
 ///     CONNECT     ─► turnsAway: before anybody looks at the password, and once more when the user is known
 /// ```
 extension BrokerShard {
+    /// Who is not let in.
+    public var bans: BanList { banning.list }
+
     /// Goes by another list of bans from now on: who is on it is not let in, and who is connected has to go.
     public func apply(_ bans: BanList) {
         if index == 0 { keep(bans) }
-        self.bans = bans
-        banSweep = bans.isEmpty ? nil : 0
+        banning.list = bans
+        banning.sweepSlot = bans.isEmpty ? nil : 0
     }
 
     /// Refuses a client that is banned, or anybody while clients are sent away; false for one that is not.
@@ -28,7 +45,7 @@ extension BrokerShard {
 
     /// Looks at some of the connections for clients that are banned.
     func stepBanSweep() {
-        guard let place = banSweep else { return }
+        guard let place = banning.sweepSlot else { return }
         var next = place
         let end = min(place + Limits.banSweepConnectionsPerTurn, connections.slotCount)
         var left = Limits.banSweepEndsPerTurn
@@ -43,7 +60,7 @@ extension BrokerShard {
             left -= 1
             refuse(connection, .administrativeAction, because: ban.reason.isEmpty ? "it is banned." : "it is banned: \(ban.reason)")
         }
-        banSweep = next < connections.slotCount ? next : nil
+        banning.sweepSlot = next < connections.slotCount ? next : nil
     }
 
     // MARK: Offences
@@ -57,7 +74,7 @@ extension BrokerShard {
         else { return }
         let party = BanScope.party(of: connection.info.address)
         let place = flappingKey(ofParty: party)
-        if flapping.isTooMany(flappingKey(client, connection.userName, place), from: place, by: rule, now: now) {
+        if banning.flapping.isTooMany(flappingKey(client, connection.userName, place), from: place, by: rule, now: now) {
             effects.append(.offence(.flapping(client, BanScope(user: connection.userName, party: party))))
         }
     }
@@ -87,25 +104,25 @@ extension BrokerShard {
     /// A ban that the store has kept. Before the first turn, on shard 0.
     func restore(_ ban: Ban, key: UInt64) -> Bool {
         // One that gives way to it, and its row, go when the list is given out.
-        guard bans[ban.target] == nil, bans.add(ban) else { return false }
-        banKeys[ban.target] = key
+        guard bans[ban.target] == nil, banning.list.add(ban) else { return false }
+        banning.rowKeys[ban.target] = key
         return true
     }
 
     /// Writes down what has changed. O(bans).
     private func keep(_ wanted: BanList) {
         guard let journal else { return }
-        for (target, key) in banKeys.sorted(by: { $0.value < $1.value }) where wanted[target] == nil {
+        for (target, key) in banning.rowKeys.sorted(by: { $0.value < $1.value }) where wanted[target] == nil {
             journal.delete(.run, key: key)
-            banKeys[target] = nil
+            banning.rowKeys[target] = nil
         }
         for ban in wanted.all where bans[ban.target] != ban {
             let body = StoredBan(ban).encoded()
-            if let key = banKeys[ban.target] {
+            if let key = banning.rowKeys[ban.target] {
                 journal.update(.run, key: key, body)
             } else {
                 let key = journal.nextNumber()
-                banKeys[ban.target] = key
+                banning.rowKeys[ban.target] = key
                 journal.insert(.run, key: key, body)
             }
         }

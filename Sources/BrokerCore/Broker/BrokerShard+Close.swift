@@ -89,8 +89,8 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         connection.output.reset(arena: &arena, pool: &pool)
         connection.inbound.reset()
-        if !awaitingRoom.isEmpty { awaitingRoom.remove(connection.id) }
-        if !unanswered.isEmpty { unanswered.remove(connection.id) }
+        if !room.ofQueues.isEmpty { room.ofQueues.remove(connection.id) }
+        if !room.ofStore.isEmpty { room.ofStore.remove(connection.id) }
         if connection.isTraced { unmark(connection) }
         connection.extras = nil
         connection.hasOpenPacket = false

@@ -22,25 +22,35 @@ public struct DrainNotice: Hashable, Sendable {
     var connackReason: ReasonCode { serverReferences.isEmpty ? .serverUnavailable : .useAnotherServer }
 }
 
+/// How far the clients of a shard are sent away.
+struct Draining {
+    /// What they are told; nil while nobody is sent away.
+    var notice: DrainNotice?
+    /// The slot of connections at which the next ones are looked for.
+    var slot = 0
+    /// How many clients were told where to go, so that each next one is told the next place.
+    var toldCount = 0
+}
+
 /// Sending all clients away, some at a time, so that they do not all come to the next broker at once. Their sessions stay.
 extension BrokerShard {
     /// Lets nobody in any more; nil: everybody again.
     public func drain(_ notice: DrainNotice?) {
-        if drain == nil || notice == nil { drainPlace = 0 }
-        drain = notice
+        if draining.notice == nil || notice == nil { draining.slot = 0 }
+        draining.notice = notice
     }
 
     /// Sends some clients away.
     ///
     /// - Parameter countMax: how many at most; connections that are not logged in go with them, unless they are to be answered.
     public func sendAway(_ countMax: Int) {
-        guard let drain else { return }
+        guard let drain = draining.notice else { return }
         var (left, looks) = (countMax, min(connections.slotCount, Limits.drainConnectionsPerStep))
         while left > 0, looks > 0 {
             looks -= 1
-            if drainPlace >= connections.slotCount { drainPlace = 0 }
-            let connection = connections.connection(inSlot: drainPlace)
-            drainPlace += 1
+            if draining.slot >= connections.slotCount { draining.slot = 0 }
+            let connection = connections.connection(inSlot: draining.slot)
+            draining.slot += 1
             guard let connection, !connection.isLocal, connection.state != .closing,
                 connection.state == .connected || !drain.answersNewcomers
             else { continue }
@@ -58,15 +68,15 @@ extension BrokerShard {
     /// Refuses a client while others are sent away, or the cluster that it came for cannot be reached; false if neither is so.
     func turnsAwayNewcomer(_ connection: Connection) -> Bool {
         if lacksCluster(connection) { return true }
-        guard let drain, !connection.isLocal else { return false }
+        guard let drain = draining.notice, !connection.isLocal else { return false }
         refuseConnect(connection, drain.connackReason, Self.drainWords, reference: nextServerReference(drain))
         return true
     }
 
     private func nextServerReference(_ drain: DrainNotice) -> EncodedString? {
         guard !drain.serverReferences.isEmpty else { return nil }
-        drainTurn &+= 1
-        return drain.serverReferences[drainTurn % drain.serverReferences.count]
+        draining.toldCount &+= 1
+        return drain.serverReferences[draining.toldCount % drain.serverReferences.count]
     }
 
     private static let drainWords = "this broker is being drained."

@@ -1,6 +1,17 @@
 import BrokerModel
 import MQTTCodec
 
+/// The connections on which messages were left without an answer: nobody could tell their clients that there was no room.
+struct AwaitedRoom {
+    /// Those whose messages the store had no room for.
+    var ofStore: Set<ConnectionID> = []
+    /// Those of clients before 5.0 whose messages a queue, or memory, had no room for.
+    var ofQueues: Set<ConnectionID> = []
+    /// Since one of these waits: whether a queue has got room that had none, and whether memory was short.
+    var hasNew = false
+    var awaitsMemory = false
+}
+
 /// `martlet_queue_drop refuse`, and the same of a bridge's own queue: publishers are refused while a session that would get their message has a
 /// full queue, on whichever shard.
 ///
@@ -68,7 +79,7 @@ extension BrokerShard {
         if isFull {
             tellFullQueue(of: session)
         } else {
-            hasNewRoom = true
+            room.hasNew = true
             tellOthers(.queueHasRoom(sessionKey: session.key))
         }
         for membership in session.groups {
@@ -93,7 +104,7 @@ extension BrokerShard {
 
     /// The same of one subscription that is new, has changed, or goes.
     func tellFullQueue(of session: Session, _ record: UInt32, isThere: Bool) {
-        hasNewRoom = true
+        room.hasNew = true
         guard shardCount > 1 else { return }
         tellOthers(.fullQueueFilter(sessionKey: session.key, filter: tree.filter(of: record), isThere: isThere))
     }
@@ -114,7 +125,7 @@ extension BrokerShard {
 
     func receivedRoom(_ key: UInt64) {
         guard let (index, filters) = sessions.fullElsewhere.leave(key) else { return }
-        hasNewRoom = true
+        room.hasNew = true
         for filter in filters { setFullQueue(index, filter, false) }
     }
 
@@ -124,7 +135,7 @@ extension BrokerShard {
                 let terms = SubscriptionTerms(maximumQoS: .exactlyOnce)
                 _ = tree.insert(bytes, subscriber: .fullQueue(index), terms: terms)
             } else {
-                hasNewRoom = true
+                room.hasNew = true
                 let record = tree.find(bytes, subscriber: .fullQueue(index))
                 if record != SubscriptionRecord.none { tree.remove(record) }
             }
@@ -136,9 +147,9 @@ extension BrokerShard {
     /// A client before 5.0 cannot be told that its message was not taken. It stays without an answer, which makes a client with a bounded
     /// window wait; when there is room the connection ends, and the client sends it again on the next one. [MQTT-4.4.0-1 v3.1.1]
     func leaveUnanswered(_ connection: Connection) {
-        if awaitingRoom.isEmpty { (hasNewRoom, awaitsMemory) = (false, false) }
-        if isMemoryFull { awaitsMemory = true }
-        if awaitingRoom.insert(connection.id).inserted {
+        if room.ofQueues.isEmpty { (room.hasNew, room.awaitsMemory) = (false, false) }
+        if isMemoryFull { room.awaitsMemory = true }
+        if room.ofQueues.insert(connection.id).inserted {
             log(.notice) { "Client \(connection.name) must wait: there is no room for its messages." }
         }
     }
@@ -146,15 +157,15 @@ extension BrokerShard {
     /// Whether a message of the session's client was left without an answer, which it sends again: nothing may overtake it.
     /// [MQTT-4.6.0-1 v3.1.1]
     func isAwaitingRoom(_ session: Session) -> Bool {
-        guard !awaitingRoom.isEmpty, let connection = session.connection else { return false }
-        return awaitingRoom.contains(connection.with { $0.id })
+        guard !room.ofQueues.isEmpty, let connection = session.connection else { return false }
+        return room.ofQueues.contains(connection.with { $0.id })
     }
 
     /// Ends the connections on which messages were left without an answer, if there is room now.
     func endAwaitingRoom() {
-        guard hasNewRoom || awaitsMemory, !isMemoryFull else { return }
-        let waiting = awaitingRoom.sorted { $0.slot < $1.slot }
-        awaitingRoom = []
+        guard room.hasNew || room.awaitsMemory, !isMemoryFull else { return }
+        let waiting = room.ofQueues.sorted { $0.slot < $1.slot }
+        room.ofQueues = []
         for connection in waiting.compactMap({ connections.find($0) }) where connection.state == .connected {
             refuse(connection, .quotaExceeded, because: "there was no room for some of its messages, which it may send again now.")
         }

@@ -14,7 +14,7 @@ extension BrokerShard {
             shard: index, sessionIndex: session.index, sessionKey: session.key, serial: groups[group]?.serial ?? 0, terms: terms,
             isConnected: session.connection != nil, access: session.access, isFull: session.isFull,
             packetBytesMax: packetBytesMax(of: session), isLasting: session.keepsMessages)
-        if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
+        if groups[group]?.hasFullMember ?? false { room.hasNew = true }
         join(member, group)
         noteUnclaimed(group)
         if isNew {
@@ -200,7 +200,7 @@ extension BrokerShard {
         let group = knownGroup(name)
         switch change {
         case .joined(let member):
-            if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
+            if groups[group]?.hasFullMember ?? false { room.hasNew = true }
             join(member, group)
             noteUnclaimed(group)
         case .left(let key): removeMember(key, from: group)
@@ -208,7 +208,7 @@ extension BrokerShard {
             groups[group]?.setPresence(sessionKey: key, isConnected: isConnected, packetBytesMax: bytesMax)
         case .fullness(let key, let isFull):
             groups[group]?.setFullness(sessionKey: key, isFull: isFull)
-            if !isFull { hasNewRoom = true }
+            if !isFull { room.hasNew = true }
         }
     }
 
@@ -327,7 +327,7 @@ extension BrokerShard {
     }
 
     private func removeMember(_ sessionKey: UInt64, from group: UInt32) {
-        if groups[group]?.hasFullMember ?? false { hasNewRoom = true }
+        if groups[group]?.hasFullMember ?? false { room.hasNew = true }
         groups[group]?.leave(sessionKey: sessionKey)
         removeIfEmpty(group)
     }

@@ -35,7 +35,7 @@ extension BrokerShard {
 
     /// When to look again whether there is memory for those who wait for it, which other shards may have let go; nil if nobody waits.
     var memoryDeadline: UInt64? {
-        awaitsMemory && shardCount > 1 && !awaitingRoom.isEmpty ? now + Limits.memoryLookMilliseconds : nil
+        room.awaitsMemory && shardCount > 1 && !room.ofQueues.isEmpty ? now + Limits.memoryLookMilliseconds : nil
     }
 
     /// How many bytes may stand in a connection's output: little while memory is short.

@@ -236,7 +236,7 @@ extension BrokerShard {
             refuse(connection, .protocolError, because: "Topic Alias \(view.topicAlias) was not set on this connection.")
             return nil
         }
-        let copy = topicScratch.reserve(topic.count)
+        let copy = scratch.topic.reserve(topic.count)
         topic.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: topic.count) }
         return UnsafeRawBufferPointer(start: copy, count: topic.count)
     }
@@ -309,7 +309,7 @@ extension BrokerShard {
                     : "the retained message is larger than the cluster keeps"
             )
         }
-        if !awaitingRoom.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) {
+        if !room.ofQueues.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) {
             return (.quotaExceeded, .noRoom, "quota exceeded: an earlier message of the client waits for room")
         }
         if mayRefusePublishers, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
@@ -338,7 +338,7 @@ extension BrokerShard {
     /// The topic as it is called inside the broker.
     private func mounted(_ topic: UnsafeRawBufferPointer, _ mountPoint: [UInt8]) -> UnsafeRawBufferPointer {
         let count = mountPoint.count + topic.count
-        let copy = mountScratch.reserve(count)
+        let copy = scratch.mount.reserve(count)
         mountPoint.withUnsafeBytes { copy.copyMemory(from: $0.baseAddress.unsafelyUnwrapped, byteCount: $0.count) }
         (copy + mountPoint.count).copyMemory(from: topic.baseAddress.unsafelyUnwrapped, byteCount: topic.count)
         return UnsafeRawBufferPointer(start: copy, count: count)
@@ -363,7 +363,7 @@ extension BrokerShard {
     }
 
     private func copyForwardedProperties(of view: PublishView) -> UnsafeRawBufferPointer {
-        let copy = propertyScratch.reserve(view.forwardedPropertiesLength)
+        let copy = scratch.property.reserve(view.forwardedPropertiesLength)
         view.copyForwardedProperties(to: copy)
         return UnsafeRawBufferPointer(start: copy, count: view.forwardedPropertiesLength)
     }

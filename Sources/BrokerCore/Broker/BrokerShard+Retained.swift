@@ -86,24 +86,26 @@ extension BrokerShard {
 
     /// Sweeps when as many minutes have gone as the operator wants; not at all if that is none.
     func armRetainedSweep() {
-        wheel.disarm(sweepTimer)
-        sweepTimer = TimerWheel.none
-        sweepNode = 0
+        wheel.disarm(retainedSweep.timer)
+        retainedSweep.timer = TimerWheel.none
+        retainedSweep.node = 0
         guard settings.retainedSweepMinutes > 0 else { return }
         armSweep(at: now + UInt64(settings.retainedSweepMinutes) * 60_000)
     }
 
     /// Removes the retained messages that have expired, here and from the store: some nodes of the tree a turn.
     func sweepRetained() {
-        sweepTimer = TimerWheel.none
-        let next = retained.removeExpired(from: sweepNode, count: Limits.sweptNodesPerTurn, now: now) { forgetRetained($0) }
+        retainedSweep.timer = TimerWheel.none
+        let next = retained.removeExpired(from: retainedSweep.node, count: Limits.sweptNodesPerTurn, now: now) {
+            forgetRetained($0)
+        }
         guard let next else { return armRetainedSweep() }
-        sweepNode = next
+        retainedSweep.node = next
         armSweep(at: now + 1)
     }
 
     private func armSweep(at deadline: UInt64) {
-        sweepTimer = wheel.arm(TimerSubject(kind: .retainedSweep, index: 0, generation: 0), at: deadline)
+        retainedSweep.timer = wheel.arm(TimerSubject(kind: .retainedSweep, index: 0, generation: 0), at: deadline)
     }
 
     /// A retained message of another shard for a session of this one.
@@ -131,4 +133,12 @@ extension BrokerShard {
             &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS), retain: true,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: 0)
     }
+}
+
+/// How far the look for retained messages that have expired has got.
+struct RetainedSweep {
+    /// The timer of its next step.
+    var timer = TimerWheel.none
+    /// The node of the tree that it begins with.
+    var node: UInt32 = 0
 }

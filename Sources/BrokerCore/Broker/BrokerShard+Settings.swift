@@ -14,7 +14,7 @@ extension BrokerShard {
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         let sweptEvery = self.settings.retainedSweepMinutes
         if mayRefusePublishers { forgetFullness() }
-        if settings.flapping != self.settings.flapping { flapping.removeAll() }
+        if settings.flapping != self.settings.flapping { banning.flapping.removeAll() }
         let isOneClosed = zip(settings.listeners, self.settings.listeners).contains { $0.isClosed && !$1.isClosed }
         // As long as the rules of their listener are known, for the sake of their wills.
         if isOneClosed { dismissClients(ofClosedIn: settings) }

@@ -31,19 +31,19 @@ extension BrokerShard {
             answerRefused(
                 view, session, connection, .quotaExceeded, because: "quota exceeded: the broker's store is full")
         } else if view.qos > .atMostOnce {
-            unanswered.insert(connection.id)
+            room.ofStore.insert(connection.id)
         }
     }
 
     /// Ends the connections on which messages were left without an answer, if the store takes them now.
     func endUnanswered(_ journal: Journal) {
-        guard !unanswered.isEmpty, !isStoreInTrouble(journal) else { return }
-        for id in unanswered.sorted(by: { $0.slot < $1.slot }) {
+        guard !room.ofStore.isEmpty, !isStoreInTrouble(journal) else { return }
+        for id in room.ofStore.sorted(by: { $0.slot < $1.slot }) {
             guard let connection = connections.find(id), connection.state == .connected else { continue }
             refuse(
                 connection, .quotaExceeded, because: "the store had no room for some of its messages, which it may send again now.")
         }
-        unanswered = []
+        room.ofStore = []
     }
 
     /// What is said to a client whose session could not be kept.

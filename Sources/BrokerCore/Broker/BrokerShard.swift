@@ -46,33 +46,16 @@ public final class BrokerShard {
     var queries = QueryDesk()
     /// What it is told to do.
     var orders = OrderDesk()
-    /// What clients are told who are sent away; nil while they are not. And the slot at which the next ones are looked for.
-    var drain: DrainNotice?
-    var drainPlace = 0
-    /// Counts the clients that were told where to go.
-    var drainTurn = 0
+    /// The clients that are sent away.
+    var draining = Draining()
     /// What goes to other nodes; nil on a broker that is alone.
     var cluster: ClusterPort?
     /// The record of a cluster's log that is being read.
     var logPlace: (partition: Int, sequence: UInt64) = (0, 0)
-    /// How far a cluster's log was read before the start, and whether the shard has a row of it.
-    var storedLogPlaces: StoredLogPlaces?
-    /// The steps of the cluster's log that the store names, by the session's key and the packet identifier.
-    var restoredSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
-    var isLogPlacesRowThere = false
-    /// The same of what share groups have dealt out of it.
-    var storedDealing: StoredDealing?
-    var isDealingRowThere = false
-    /// The cluster whose retained messages the store has; nil for none. On shard 0.
-    var clusterMembership: StoredMembership?
-    /// Who is not let in.
-    public internal(set) var bans = BanList()
-    /// The rows of bans in the store; on shard 0.
-    var banKeys: [BanTarget: UInt64] = [:]
-    /// The slot at which the look for banned clients goes on; nil when all were looked at.
-    var banSweep: Int?
-    /// Whose connections have ended how often lately, by the hash of client, user and address.
-    var flapping = OffenceCounts<UInt64>()
+    /// What the store has of a cluster.
+    var clusterRows = ClusterRows()
+    /// Who is not let in, and who may soon be.
+    var banning = Banning()
     /// Whose rights have changed.
     var rights = RightsDesk()
     /// Bytes of requests below `$CONTROL/` that the shell has not answered.
@@ -118,9 +101,8 @@ public final class BrokerShard {
     /// What the other shards get when the turn ends.
     var mail: OutgoingMail
     var scans = RetainedScans()
-    /// The timer of the next step of a sweep for expired retained messages, and the node that it begins with.
-    var sweepTimer = TimerWheel.none
-    var sweepNode: UInt32 = 0
+    /// The look for retained messages that have expired.
+    var retainedSweep = RetainedSweep()
     let ledger = MessageLedger()
     /// What is told below `$SYS`; by the first shard only.
     var systemReport = SystemReport()
@@ -132,19 +114,9 @@ public final class BrokerShard {
     var receipts = RelayedReceipts()
     /// The share groups of which something is to be kept when the turn ends.
     var newlyLasting = NewlyLastingGroups()
-    /// The connections that were left without an answer because the store had no room.
-    var unanswered: Set<ConnectionID> = []
-    /// The connections of clients before 5.0 on which a message was left without an answer because a queue, or memory, had no room.
-    var awaitingRoom: Set<ConnectionID> = []
-    /// Since one of them waits: whether a queue has got room that had none, and whether memory was short.
-    var hasNewRoom = false
-    var awaitsMemory = false
-    /// Reused for a PUBLISH whose properties lose some before they travel on.
-    var propertyScratch = ScratchMemory()
-    /// Reused for the topic that an alias stands for.
-    var topicScratch = ScratchMemory()
-    /// Reused for a topic behind its mount point.
-    var mountScratch = ScratchMemory()
+    /// The connections that wait until there is room for their messages.
+    var room = AwaitedRoom()
+    var scratch = PublishScratch()
     /// What bridges of other brokers have retained of themselves.
     var bridgeStates = BridgeStates()
     /// Bounds the lines about what clients may not do.
@@ -281,13 +253,13 @@ public final class BrokerShard {
         if !endedSessions.isEmpty { stepEndedSessions() }
         beginAllowances()
         if presence.hasPending { publishPresence() }
-        if !awaitingRoom.isEmpty { endAwaitingRoom() }
+        if !room.ofQueues.isEmpty { endAwaitingRoom() }
         if let cluster { dealUnclaimed(cluster) }
         stepScans()
         if scans.hasEnded { noteScansEnded() }
         if !scans.unsettled.isEmpty { stepUnsettledRows() }
         if !orders.isEmpty { stepOrders() }
-        if banSweep != nil { stepBanSweep() }
+        if banning.hasWork { stepBanSweep() }
         if !rights.isEmpty { stepRights() }
         clusterLog?.hasNews = false
         if let moves = cluster?.moves, moves.hasWork { stepMoves(moves) }
@@ -339,7 +311,7 @@ public final class BrokerShard {
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
         if scans.hasReadyScan || !scans.unsettled.isEmpty || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty
-            || banSweep != nil
+            || banning.hasWork
             || presence.hasPending || !openPackets.isEmpty || !endedSessions.isEmpty || !dirty.isEmpty || !effects.isEmpty
             || hasDurableWork || !mail.isEmpty
             || cluster?.hasNews ?? false

@@ -143,8 +143,8 @@ public struct Recovery: ~Copyable {
             return true
         }
         if key == StoredMembership.key {
-            shards[0].clusterMembership = StoredMembership(decoding: body)
-            return shards[0].clusterMembership != nil
+            shards[0].clusterRows.membership = StoredMembership(decoding: body)
+            return shards[0].clusterRows.membership != nil
         }
         guard key == StoredRun.key else { return StoredBan(decoding: body).map { shards[0].restore($0.ban, key: key) } ?? false }
         guard let row = StoredRun(decoding: body) else { return false }
@@ -188,7 +188,7 @@ public struct Recovery: ~Copyable {
             _ = place.session.receivedIdentifiers.insert(
                 receipt.packetIdentifier, digest: BrokerShard.shortDigest(receipt.digest))
             if let step = receipt.place {
-                place.shard.restoredSteps[receipt.session, default: [:]][receipt.packetIdentifier] = step
+                place.shard.clusterRows.steps[receipt.session, default: [:]][receipt.packetIdentifier] = step
             }
             if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
             place.shard.receipts.noteRestored(key)
@@ -320,8 +320,8 @@ public struct Recovery: ~Copyable {
         guard !logPlaces.isEmpty else { return }
         let earliest = logPlaces.values.map(\.places).reduce(nil as LogPlaces?) { $0?.earlier($1) ?? $1 }
         for shard in shards {
-            shard.isLogPlacesRowThere = logPlaces[shard.index] != nil
-            shard.storedLogPlaces =
+            shard.clusterRows.hasLogPlaces = logPlaces[shard.index] != nil
+            shard.clusterRows.logPlaces =
                 isRebalancing ? earliest.map { StoredLogPlaces($0) } : logPlaces[shard.index]
         }
         for shard in logPlaces.keys.sorted() where shard >= shards.count {
@@ -333,8 +333,8 @@ public struct Recovery: ~Copyable {
     private func restoreDealing() {
         guard let all = dealings.values.reduce(nil as StoredDealing?, { $0?.union($1) ?? $1 }) else { return }
         for shard in shards {
-            shard.storedDealing = all
-            shard.isDealingRowThere = dealings[shard.index] != nil
+            shard.clusterRows.dealing = all
+            shard.clusterRows.hasDealing = dealings[shard.index] != nil
         }
         for shard in dealings.keys.sorted() where shard >= shards.count {
             shards[0].journal?.delete(.run, key: StoredDealing.key(shard: shard))

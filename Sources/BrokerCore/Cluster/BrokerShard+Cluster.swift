@@ -1,6 +1,20 @@
 import BrokerModel
 import MQTTCodec
 
+/// What a shard's store has of a cluster.
+struct ClusterRows {
+    /// How far the log was read before the start, and whether there is a row that says it.
+    var logPlaces: StoredLogPlaces?
+    var hasLogPlaces = false
+    /// What share groups had dealt out of it, and whether there is a row that says it.
+    var dealing: StoredDealing?
+    var hasDealing = false
+    /// The steps of the log that the rows name, by the session's key and the packet identifier.
+    var steps: [UInt64: [UInt16: FlowStep.Place]] = [:]
+    /// The cluster whose retained messages the store has; nil for none. On shard 0.
+    var membership: StoredMembership?
+}
+
 /// A shard's part in a cluster: one more that wants messages, has some, and is waited for before SUBACK.
 ///
 ///     client ── PUBLISH ──► route ──► ClusterPort ── ClusterNote.messages ──► the other nodes
@@ -28,9 +42,9 @@ extension BrokerShard {
         if startMilliseconds > 0 { port.start = ClusterStart(endsAt: now + startMilliseconds) }
         if logPartitions > 0 {
             let log = ShardLog(
-                places: storedLogPlaces.map { LogPlaces($0.places, partitions: logPartitions) }
+                places: clusterRows.logPlaces.map { LogPlaces($0.places, partitions: logPartitions) }
                     ?? LogPlaces(partitions: logPartitions))
-            log.isStored = isLogPlacesRowThere
+            log.isStored = clusterRows.hasLogPlaces
             log.writtenAt = now
             port.log = log
         }

@@ -20,7 +20,7 @@ extension BrokerShard {
         groups[group]?.setMembers(
             of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
         if standsForGone, !self.standsForGone(group) { tellGroup(name) }
-        hasNewRoom = true
+        room.hasNew = true
         if !isEmpty { noteUnclaimed(group) }
         removeIfEmpty(group)
     }
@@ -35,7 +35,7 @@ extension BrokerShard {
             if standsForGone, !self.standsForGone(group), let name { tellGroup(name) }
         }
         tellGroups(goneWith: node)
-        hasNewRoom = true
+        room.hasNew = true
     }
 
     /// Whether a group had members on a node that is gone, for which this one deals, so that a session of that node is waited for here. One shard of

@@ -114,7 +114,7 @@ extension BrokerShard {
     public func logIsFull(_ isFull: Bool) {
         guard let log = clusterLog, log.isFull != isFull else { return }
         log.isFull = isFull
-        (hasNewRoom, log.hasNews) = (true, true)
+        (room.hasNew, log.hasNews) = (true, true)
         noteMayRefusePublishers()
     }
 
@@ -122,7 +122,7 @@ extension BrokerShard {
     public func logLacksRoom(_ partitions: UInt64) {
         guard let log = clusterLog, let port = cluster, log.lackingRoom != partitions else { return }
         log.lackingRoom = partitions
-        (hasNewRoom, log.hasNews) = (true, true)
+        (room.hasNew, log.hasNews) = (true, true)
         noteMayRefusePublishers()
         guard partitions == 0 else { return }
         for dealt in log.relogged.takeHeld() {

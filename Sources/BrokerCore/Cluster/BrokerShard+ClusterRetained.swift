@@ -53,7 +53,7 @@ extension BrokerShard {
     /// Whether as many changes wait for the stream as may.
     public func clusterRetainedIsFull(_ isFull: Bool) {
         cluster?.isRetainedFull = isFull
-        if !isFull { hasNewRoom = true }
+        if !isFull { room.hasNew = true }
     }
 
     /// The changes up to this serial are in the stream.
@@ -217,18 +217,18 @@ extension BrokerShard {
     }
 
     /// Whether the store's retained messages have been this cluster's before. On shard 0.
-    public func isMember(of cluster: String) -> Bool { clusterMembership?.cluster == cluster }
+    public func isMember(of cluster: String) -> Bool { clusterRows.membership?.cluster == cluster }
 
     /// They are from now on. On shard 0.
     public func becameMember(of cluster: String) {
         guard !isMember(of: cluster) else { return }
         let row = StoredMembership(cluster: cluster)
-        if clusterMembership == nil {
+        if clusterRows.membership == nil {
             journal?.insert(.run, key: StoredMembership.key, row.encoded())
         } else {
             journal?.update(.run, key: StoredMembership.key, row.encoded())
         }
-        clusterMembership = row
+        clusterRows.membership = row
     }
 
     // MARK: Clocks

@@ -54,7 +54,7 @@ extension BrokerShard {
     /// Whether a client waits until its node has found the cluster. Whoever has logged in already goes on behind that.
     func awaitsCluster(_ connection: Connection, login: VerifiedLogin? = nil) -> Bool {
         guard let cluster, cluster.isAway, let start = cluster.start, now < start.endsAt, settings.refusesWithoutCluster,
-            drain == nil, !connection.isLocal
+            draining.notice == nil, !connection.isLocal
         else { return false }
         cluster.start?.add(connection.id)
         if let login { connection.makeExtras().login = login }

@@ -15,9 +15,9 @@ extension BrokerShard {
 
     /// This run deals from now on, and the store knows of it.
     func beginDealing(_ port: ClusterPort, _ log: ShardLog) {
-        log.past = storedDealing.map { DealingPast($0, partitions: log.places.places.count, sessions: sessions.all) }
-        log.isDealingStored = isDealingRowThere
-        storedDealing = nil
+        log.past = clusterRows.dealing.map { DealingPast($0, partitions: log.places.places.count, sessions: sessions.all) }
+        log.isDealingStored = clusterRows.hasDealing
+        clusterRows.dealing = nil
         log.dealt.note(read: log.places)
         writeDealing(port, log)
         beginRun(log)

@@ -236,8 +236,8 @@ extension BrokerShard {
     func beginSteps(_ log: ShardLog) {
         guard sessions.all.contains(where: { $0.epoch > 0 }) else { return }
         log.unread = Set(log.places.places.indices)
-        log.newestSteps = restoredSteps
-        restoredSteps = [:]
+        log.newestSteps = clusterRows.steps
+        clusterRows.steps = [:]
         for place in log.newestSteps.values.joined().map(\.value) { log.noteStep(place.number) }
     }
 

@@ -14,3 +14,13 @@ struct ScratchMemory: ~Copyable {
         return larger
     }
 }
+
+/// Memory that is used again for each PUBLISH that needs it.
+struct PublishScratch: ~Copyable {
+    /// For properties that lose some before they travel on.
+    var property = ScratchMemory()
+    /// For the topic that an alias stands for.
+    var topic = ScratchMemory()
+    /// For a topic behind its mount point.
+    var mount = ScratchMemory()
+}
