@@ -19,6 +19,10 @@ enum Limits {
     static let readBytesMax = 256 << 10
     /// Iterations of SCRAM that a server may ask for; more are refused, for they cost seconds.
     static let scramIterationsMax = 1_000_000
+    /// Messages of a client's only subscription that wait while the client awaits nothing from the server; then it lets the server wait too.
+    static let readAheadMessagesMax = 256
+    /// Bytes of these; then the same.
+    static let readAheadBytesMax = 1 << 20
     /// Messages that come from the store and wait in memory for their consumer; the others wait in the store.
     static let spillWindowMax = 256
     /// Bytes of these; one message more may wait.

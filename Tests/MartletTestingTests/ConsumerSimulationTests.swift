@@ -82,6 +82,31 @@ import Testing
         }
     }
 
+    @Test func `a client that only reads lets the server wait, and still asks whether it is there`() async throws {
+        try await Simulation.run(seed: 8) { world in
+            let broker = world.broker(queuedMessagesMax: 10_000)
+            let reader = try world.client("reader", of: broker) { $0.keepAlive = .seconds(20) }
+            let messages = reader.messages("a")
+            try await reader.connect()
+            try await messages.granted()
+            let sender = try world.client("sender", of: broker)
+            try await sender.connect()
+            let large = Payload([UInt8](repeating: 1, count: 1000))
+            for _ in 1...2000 { try await sender.publish(large, to: "a") }
+            await world.advance(by: .seconds(10))
+            // As much as one read brings.
+            #expect(messages.waitingCount >= 256 && messages.waitingCount < 600)
+            await world.advance(by: .seconds(100))
+            #expect(reader.state.isOnline && reader.connection?.connectionNumber == 1)
+            var count = 0
+            for try await _ in messages {
+                count += 1
+                if count == 2000 { break }
+            }
+            #expect(messages.droppedCount == 0)
+        }
+    }
+
     @Test func `messages of QoS 1 that wait hold the client, and are not lost`() async throws {
         try await Simulation.run(seed: 3) { world in
             let broker = world.broker(receiveMaximum: 20)
@@ -94,7 +119,7 @@ import Testing
             for number in 1...200 { try await sender.publish(Payload("\(number)"), to: "jobs/1", qos: .atLeastOnce) }
             await world.advance(by: .seconds(10))
             #expect(panel.state.heldBy == ["jobs/#"])
-            #expect(jobs.waitingCount == 20)
+            #expect((5...20).contains(jobs.waitingCount))
             var count = 0
             for try await message in jobs {
                 count += 1

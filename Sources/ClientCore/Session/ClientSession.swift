@@ -106,6 +106,9 @@ public struct ClientSession: Sendable {
         return bytes
     }
 
+    /// Whether the server owes an answer: to CONNECT, PINGREQ, SUBSCRIBE, UNSUBSCRIBE, or a message of QoS 1 or 2.
+    public var awaitsAnswer: Bool { answerDeadline != nil || outgoing.hasRequests || outgoing.count > 0 }
+
     /// How many QoS 1 and 2 messages are on their way to the server or wait.
     public var unacknowledgedCount: Int { outgoing.count }
 

@@ -61,7 +61,7 @@ extension ClientEngine {
             pipe.sink.take()?.end(self)
         }
         endRecords()
-        (pipes, numbers, gathering, holding) = ([:], [:], [], HoldingSubscriptions())
+        (pipes, numbers, gathering, pipesBehind, holding) = ([:], [:], [], [], HoldingSubscriptions())
         subscriptions = SubscriptionTable(chance: loop.random())
         leave(.end, .normalDisconnection)
     }

@@ -92,6 +92,7 @@ extension ClientEngine {
     private func forget(_ pipe: MessagePipe) {
         guard let number = numbers.removeValue(forKey: ObjectIdentifier(pipe)) else { return }
         pipes[number] = nil
+        pipesBehind.remove(ObjectIdentifier(pipe))
         holding.hasRoom(number)
         unsubscribe(subscriptions.remove(number))
     }
@@ -141,6 +142,7 @@ extension ClientEngine {
         guard !gathering.isEmpty else { return }
         for pipe in gathering {
             let (isFull, settled) = pipe.flush()
+            if pipe.isBehind { pipesBehind.insert(ObjectIdentifier(pipe)) }
             if isFull, let number = numbers[ObjectIdentifier(pipe)] { holding.becameFull(number, now: loop.now) }
             if pipe.droppedAtFlush > 0 {
                 tellDropped(DroppedMessages(.backlogFull, count: pipe.droppedAtFlush, filters: pipe.filters))

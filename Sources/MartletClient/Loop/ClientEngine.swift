@@ -84,6 +84,8 @@ package final class ClientEngine: @unchecked Sendable {
     /// Pipes with messages of this turn.
     var gathering: [MessagePipe] = []
     var holding = HoldingSubscriptions()
+    /// Pipes with much that is not taken.
+    var pipesBehind: Set<ObjectIdentifier> = []
     /// What came and nobody got.
     let dropped = Locked(DroppedCounts())
     var sharedTokens = SharedTokens()
@@ -138,6 +140,7 @@ package final class ClientEngine: @unchecked Sendable {
         case .askAgain(let pipe): askAgain(pipe)
         case .acknowledge(let token, let reason): acknowledge(token, reason)
         case .resume(let pipe):
+            pipesBehind.remove(ObjectIdentifier(pipe))
             if let number = numbers[ObjectIdentifier(pipe)] { holding.hasRoom(number) }
             pipe.sink?.resume(self)
         case .close(let pipe, let tokens): close(pipe, tokens)
@@ -230,9 +233,9 @@ package final class ClientEngine: @unchecked Sendable {
     private func send(now: UInt64) {
         switch phase {
         case .opening(let connection), .online(let connection):
-            // The disk catches up by itself. Nothing else keeps the client from reading: what others wait for may stand behind anything.
-            connection.isPaused = session.state == .online && records?.isBehind == true
-            session.isHeldUp = connection.isPaused
+            // The disk catches up by itself.
+            session.isHeldUp = session.state == .online && records?.isBehind == true
+            connection.isPaused = session.isHeldUp || mayLetServerWait
             if let end = write(to: connection) { return ended(connection, end) }
             outputByteCount.store(session.outputByteCount, ordering: .relaxed)
             if session.outputByteCount <= Limits.outputBytesMax / 2 { publishing.releaseWaitingForRoom { publishNow($0) } }
@@ -241,6 +244,12 @@ package final class ClientEngine: @unchecked Sendable {
             if session.outputByteCount == 0 { connection.sayGoodbye() }
         case .idle, .preparing, .dialing, .pausing, .refused, .ended: break
         }
+    }
+
+    /// Whether nothing need be read before the consumer has taken something: it is the only one, and nothing is awaited from the server. What others
+    /// wait for, and what the consumer itself waits for before it takes more, may stand behind anything, and is read whatever waits.
+    private var mayLetServerWait: Bool {
+        !pipesBehind.isEmpty && pipes.count == 1 && session.state == .online && !session.awaitsAnswer && reauthentication == nil
     }
 
     /// Writes what may leave. Returns why the transport does not take it, if it is broken.

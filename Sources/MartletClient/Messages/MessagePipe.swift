@@ -18,6 +18,9 @@ package final class MessagePipe: Sendable {
     nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
     nonisolated(unsafe) private var gathered: [ReceivedMessage?] = []
+    /// Whether so many waited after the last `flush` that a source which nothing else is for may let its server wait, until `resume`. The source's
+    /// thread alone touches it.
+    nonisolated(unsafe) private(set) var isBehind = false
     /// How many messages the last `flush` has dropped. The source's thread alone touches it.
     nonisolated(unsafe) private(set) var droppedAtFlush = 0
     /// Whether the source has more that it did not gather, as the pipe had no room. The source's thread alone touches it.
@@ -43,8 +46,8 @@ package final class MessagePipe: Sendable {
         var end: End?
         /// Whether the consumer takes no more.
         var isFinishing = false
-        /// Whether the source was told that the backlog is full, and is to be told when something was taken.
-        var isFull = false
+        /// Whether the source is to be told when something was taken.
+        var tellsOfRoom = false
         var droppedCount = 0
         var expiredCount = 0
         /// How many messages at the front of the queue came in a session that the server has forgotten since: nothing bounds those of QoS 1 and 2 any
@@ -110,7 +113,7 @@ extension MessagePipe {
     /// Hands over what was gathered. Returns whether the backlog is full, of which `resume` tells the end, and what the source has to acknowledge
     /// now.
     package func flush() -> (isFull: Bool, settled: [AcknowledgementToken]) {
-        droppedAtFlush = 0
+        (droppedAtFlush, isBehind) = (0, false)
         if gathered.isEmpty { return (false, []) }
         var settled: [AcknowledgementToken] = []
         let (consumer, receiver, isFull) = state.withLock { state -> (Waiter?, (any MessageReceiver)?, Bool) in
@@ -123,15 +126,20 @@ extension MessagePipe {
             droppedAtFlush = state.droppedCount - droppedBefore
             switch backlog {
             case .hold(let most, let bytes) where state.end == nil:
-                state.isFull = state.queue.count >= most || state.queue.byteCount >= bytes || droppedAtFlush > 0
+                let isFull = state.queue.count >= most || state.queue.byteCount >= bytes || droppedAtFlush > 0
+                isBehind =
+                    isFull || state.queue.count >= Limits.readAheadMessagesMax
+                    || state.queue.byteCount >= Limits.readAheadBytesMax
+                state.tellsOfRoom = isBehind
+                return (state.consumer.take(), nil, isFull)
             // The source is told when there is room. Also when there is some: what was taken since the source looked made it.
             case .spill:
-                state.isFull =
+                state.tellsOfRoom =
                     hasMoreBehind || state.queue.count >= Limits.spillWindowMax
                     || state.queue.byteCount >= Limits.spillWindowBytesMax
             case .hold, .dropOldest, .latestPerTopic: break
             }
-            return (state.consumer.take(), nil, state.isFull && backlog != .spill)
+            return (state.consumer.take(), nil, false)
         }
         if let receiver {
             for index in gathered.indices {
@@ -241,10 +249,10 @@ extension MessagePipe {
                 // What is dropped or replaced must not be in somebody's hands.
                 case .dropOldest, .latestPerTopic: batch = state.queue.popFirst().map { [$0] } ?? []
                 }
-                let wasFull = state.isFull
-                (state.isFull, state.forgottenCount) = (false, 0)
+                let tellsOfRoom = state.tellsOfRoom
+                (state.tellsOfRoom, state.forgottenCount) = (false, 0)
                 settled = settleTaken(batch, &state)
-                return (batch, wasFull ? state.source : nil, settled.isEmpty ? nil : state.source)
+                return (batch, tellsOfRoom ? state.source : nil, settled.isEmpty ? nil : state.source)
             }
             for token in settled { settler?.acknowledge(token, .success, from: self) }
             source?.resume(self)

@@ -64,8 +64,8 @@ def test_a_request_from_within_a_handler_is_answered_however_many_messages_wait(
 
 
 def test_a_responder_that_asks_another_service_is_answered_however_many_requests_wait(server, start):
-    process = start("chain", server.port, 200)
-    assert process.lines[line(process, "answered")] == "answered 200"
+    process = start("chain", server.port, 60)
+    assert process.lines[line(process, "answered")] == "answered 60"
 
 
 def test_a_client_with_a_full_subscription_says_which_goes_on_and_connects_anew(server, start):

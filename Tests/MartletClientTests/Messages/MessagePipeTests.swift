@@ -109,6 +109,15 @@ final class RecordingSource: MessageSource {
         #expect(!send(6...6, to: pipe))
     }
 
+    @Test func `a pipe with much that is not taken is behind long before it is full`() {
+        let pipe = pipe(.hold)
+        #expect(!send(1...255, to: pipe) && !pipe.isBehind)
+        #expect(!send(256...256, to: pipe) && pipe.isBehind)
+        #expect(pipe.take().count == 256)
+        #expect(source.record.value.resumed == 1)
+        #expect(!send(257...257, to: pipe) && !pipe.isBehind)
+    }
+
     /// Of QoS 0.
     func lone(_ number: Int) -> ReceivedMessage {
         ReceivedMessage(
