@@ -53,6 +53,47 @@ static inline void *openssl_context_data(const SSL_CTX *context) { return SSL_CT
 static inline void openssl_set_connection_data(SSL *connection, void *data) { SSL_set_ex_data(connection, 0, data); }
 static inline void *openssl_connection_data(const SSL *connection) { return SSL_get_ex_data(connection, 0); }
 
+/// Uses the first certificate in PEM for this side, and those behind it as its chain. Returns 1, or 0 where there is none or one is broken.
+static inline int openssl_use_certificate_chain(SSL_CTX *context, BIO *bytes) {
+    X509 *own = PEM_read_bio_X509_AUX(bytes, NULL, NULL, NULL);
+    if (own == NULL) return 0;
+    int isUsed = SSL_CTX_use_certificate(context, own) == 1;
+    X509_free(own);
+    X509 *next = NULL;
+    while (isUsed && (next = PEM_read_bio_X509(bytes, NULL, NULL, NULL)) != NULL) {
+        if (SSL_CTX_add0_chain_cert(context, next) != 1) {
+            X509_free(next);
+            isUsed = 0;
+        }
+    }
+    // The end is an error of its own, that no block begins there.
+    if (isUsed && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE) ERR_clear_error();
+    else if (isUsed && ERR_peek_last_error() != 0) isUsed = 0;
+    return isUsed;
+}
+
+/// Uses the private key in PEM for this side. Returns 1, or 0 where there is none, or the password is wrong.
+static inline int openssl_use_private_key(SSL_CTX *context, BIO *bytes, pem_password_cb *password, void *data) {
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bytes, NULL, password, data);
+    if (key == NULL) return 0;
+    int isUsed = SSL_CTX_use_PrivateKey(context, key);
+    EVP_PKEY_free(key);
+    return isUsed;
+}
+
+/// Trusts the certificates in PEM. Returns how many they are.
+static inline int openssl_trust_certificates(SSL_CTX *context, BIO *bytes) {
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    X509 *next = NULL;
+    int count = 0;
+    while ((next = PEM_read_bio_X509_AUX(bytes, NULL, NULL, NULL)) != NULL) {
+        count += X509_STORE_add_cert(store, next) == 1;
+        X509_free(next);
+    }
+    if (count > 0) ERR_clear_error();
+    return count;
+}
+
 /// Tells OpenSSL that a read found nothing and is to be made again.
 static inline void openssl_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
 static inline void openssl_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }

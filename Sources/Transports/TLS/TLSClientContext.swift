@@ -71,7 +71,12 @@ extension TLSClientContext {
         try setCiphers()
         try setVerification()
         if settings.requiresOCSP { openssl_require_stapled_answer(pointer) }
-        try TLSFiles.useCertificate(settings.certificateFile, key: settings.keyFile, in: pointer)
+        if let certificate = settings.certificate, let key = settings.key {
+            try TLSFiles.useCertificate(certificate, key: key, password: settings.keyPassword, in: pointer)
+        } else {
+            try TLSFiles.useCertificate(
+                settings.certificateFile, key: settings.keyFile, password: settings.keyPassword, in: pointer)
+        }
         openssl_set_context_data(pointer, Unmanaged.passUnretained(self).toOpaque())
         if settings.preSharedKey != nil { SSL_CTX_set_psk_client_callback(pointer, givePreSharedKey) }
         guard settings.resumesSessions else { return }
@@ -118,7 +123,12 @@ extension TLSClientContext {
             try TLSFiles.checkReadable("capath", path)
             guard SSL_CTX_load_verify_dir(pointer, path) == 1 else { throw TLSFiles.failure("capath", path, "it cannot be used") }
         }
-        if (settings.authoritiesFile == nil && settings.authoritiesDirectory == nil) || settings.usesSystemAuthorities {
+        if let bytes = settings.authorities {
+            let isRead = TLSFiles.withMemory(bytes) { openssl_trust_certificates(pointer, $0) > 0 }
+            guard isRead else { throw TLSFiles.failure("CA certificates in memory", "", "they hold no certificate in PEM") }
+        }
+        let names = [settings.authoritiesFile, settings.authoritiesDirectory]
+        if (names.allSatisfy { $0 == nil } && settings.authorities == nil) || settings.usesSystemAuthorities {
             SSL_CTX_set_default_verify_paths(pointer)
         }
         guard settings.checksServerName else { return }

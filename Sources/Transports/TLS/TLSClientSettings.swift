@@ -1,10 +1,12 @@
 /// What a client's TLS is made of. Paths are read when a `TLSClientContext` is made.
-public struct TLSClientSettings: Sendable {
+public struct TLSClientSettings: Sendable, Equatable {
     /// The name or address that the server's certificate has to be for, and that the server is told if it is a name.
     public var serverName: String
     /// Whose certificates servers may show; with neither of both the system's own.
     public var authoritiesFile: String?
     public var authoritiesDirectory: String?
+    /// The same in memory, PEM.
+    public var authorities: [UInt8]?
     /// Whether the system's own are trusted beside those.
     public var usesSystemAuthorities = false
     /// Whether the certificate has to be for `serverName`.
@@ -14,6 +16,11 @@ public struct TLSClientSettings: Sendable {
     /// The client's own certificate and key, both PEM.
     public var certificateFile: String?
     public var keyFile: String?
+    /// The same in memory, instead of files: certificate and chain, and key.
+    public var certificate: [UInt8]?
+    public var key: [UInt8]?
+    /// The password of a key that has one.
+    public var keyPassword: String?
     /// Whether a connection resumes the session of an earlier one.
     public var resumesSessions = false
     /// Whether TLS 1.2 is not enough.
@@ -30,7 +37,7 @@ public struct TLSClientSettings: Sendable {
     public var preSharedKey: PreSharedKey?
 
     /// A key that both sides know, and its name.
-    public struct PreSharedKey: Sendable {
+    public struct PreSharedKey: Sendable, Equatable {
         public var identity: String
         public var key: [UInt8]
 

@@ -98,6 +98,66 @@ import Testing
         #expect(try connect(try client(), server).server.refusal == "peer did not return a certificate")
     }
 
+    @Test func `certificate, key and authorities may be in memory, and the key under a password`() throws {
+        authority.issue("client", subject: "/CN=martin")
+        authority.encryptKey("client", password: "open")
+        let server = try server {
+            $0.authoritiesFile = authority.path("ca.crt")
+            $0.requiresCertificate = true
+        }
+        let (certificate, chain) = (try authority.bytes("client.crt"), try authority.bytes("ca.crt"))
+        let (key, locked) = (try authority.bytes("client.key"), try authority.bytes("client.enc"))
+        let contexts = [
+            try client {
+                ($0.authoritiesFile, $0.authorities) = (nil, chain)
+                ($0.certificate, $0.key) = (certificate, key)
+            },
+            try client { ($0.certificate, $0.key, $0.keyPassword) = (certificate + chain, locked, "open") },
+            try client {
+                ($0.certificateFile, $0.keyFile) = (authority.path("client.crt"), authority.path("client.enc"))
+                $0.keyPassword = "open"
+            },
+        ]
+        for context in contexts {
+            let ends = try connect(context, server)
+            var identity = PeerIdentity()
+            ends.server.filter.describe(&identity)
+            #expect(identity.certificateCommonName == "martin")
+        }
+        let stranger = try TestAuthority()
+        let foreign = try stranger.bytes("ca.crt")
+        let wary = try client { ($0.authoritiesFile, $0.authorities) = (nil, foreign) }
+        #expect(try connect(wary, try self.server()).client.refusal?.hasPrefix("certificate verify failed: ") == true)
+    }
+
+    @Test func `what is wrong in memory is said`() throws {
+        authority.issue("client", subject: "/CN=martin")
+        authority.encryptKey("client", password: "open")
+        let (certificate, other) = (try authority.bytes("client.crt"), try authority.bytes("server.key"))
+        let locked = try authority.bytes("client.enc")
+        func complaint(_ certificate: [UInt8], _ key: [UInt8], _ password: String? = nil) -> String? {
+            do throws(TLSFailure) {
+                var settings = TLSClientSettings(serverName: "h")
+                (settings.certificate, settings.key, settings.keyPassword) = (certificate, key, password)
+                _ = try TLSClientContext(settings)
+                return nil
+            } catch {
+                return "\(error)"
+            }
+        }
+        #expect(complaint([], other)?.hasPrefix("certificate in memory: it holds no certificate in PEM") == true)
+        #expect(
+            complaint(certificate + Array("-----BEGIN CERTIFICATE-----\nx".utf8), other)?.hasPrefix("certificate in memory: ")
+                == true)
+        #expect(complaint(certificate, []) != nil)
+        #expect(complaint(certificate, other) == "key in memory: the key does not match the certificate")
+        #expect(complaint(certificate, locked)?.hasPrefix("key in memory: ") == true)
+        #expect(complaint(certificate, locked, "shut")?.hasPrefix("key in memory: ") == true)
+        #expect(complaint(certificate, locked, String(repeating: "x", count: 5000))?.hasPrefix("key in memory: ") == true)
+        #expect(complaint(certificate, locked, "open") == nil)
+        #expect(throws: TLSFailure.self) { try client { ($0.authoritiesFile, $0.authorities) = (nil, [1]) } }
+    }
+
     @Test func `a file that cannot be used is named`() throws {
         #expect(throws: TLSFailure(option: "cafile", value: "/nowhere", reason: "No such file or directory")) {
             try client { $0.authoritiesFile = "/nowhere" }

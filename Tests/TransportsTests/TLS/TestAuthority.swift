@@ -24,6 +24,19 @@ final class TestAuthority {
         run("x509 -req -in \(name).csr -CA ca.crt -CAkey ca.key -CAcreateserial -out \(name).crt -days 30")
     }
 
+    /// Makes NAME.enc of NAME.key: the key under a password.
+    func encryptKey(_ name: String, password: String) {
+        run("pkey -in \(name).key -aes256 -passout 'pass:\(password)' -out \(name).enc")
+    }
+
+    /// The bytes of a file.
+    func bytes(_ file: String) throws -> [UInt8] {
+        let stream = try #require(fopen(path(file), "r"))
+        defer { fclose(stream) }
+        var bytes = [UInt8](repeating: 0, count: 1 << 16)
+        return Array(bytes[..<fread(&bytes, 1, bytes.count, stream)])
+    }
+
     private func run(_ arguments: String) {
         let status = system("cd '\(directory)' && openssl \(arguments) >openssl.log 2>&1")
         if status != 0 { Issue.record("openssl \(arguments)") }
