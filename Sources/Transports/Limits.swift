@@ -45,6 +45,9 @@ enum Limits {
     /// Bytes of a layer's own answers that may wait for a peer that does not read them; beyond them the connection ends.
     static let unreadAnswerBytesMax = 256 << 10
 
+    /// Bytes of the head with which a proxy answers CONNECT; a longer one ends the connection.
+    static let proxyAnswerBytesMax = 8192
+
     /// Bytes that a TLS record holds at most.
     static let tlsRecordBytesMax = 16 << 10
 

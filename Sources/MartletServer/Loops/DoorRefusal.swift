@@ -49,7 +49,8 @@ extension FilterRefusal.Layer {
         switch self {
         case .proxyProtocol: .proxyProtocol
         case .tls: .tls
-        case .webSocket: .webSocket
+        // A listener's connections have no proxy that we go through.
+        case .webSocket, .proxy: .webSocket
         }
     }
 }

@@ -369,7 +369,7 @@ extension ShardLoop {
         shard.layerRefused(refusal.layer.tally, isOfLogin: refusal.isOfLogin)
         switch refusal.layer {
         case .proxyProtocol: log.write(.notice, refusal.reason)
-        case .tls, .webSocket:
+        case .tls, .webSocket, .proxy:
             let fields = LogFields(address: info.address, reason: refusal.reason)
             log.write(
                 .notice,

@@ -2,6 +2,8 @@
 public struct FilterRefusal: Error, Sendable, Equatable {
     public enum Layer: String, Sendable {
         case proxyProtocol = "PROXY protocol"
+        /// A proxy that we connect through; the reason is the end of a sentence about it.
+        case proxy
         case tls = "TLS"
         case webSocket = "WebSocket"
     }
@@ -21,5 +23,5 @@ public struct FilterRefusal: Error, Sendable, Equatable {
 
 extension FilterRefusal: CustomStringConvertible {
     /// `TLS: certificate verify failed`.
-    public var description: String { "\(layer.rawValue): \(reason)" }
+    public var description: String { layer == .proxy ? "the proxy \(reason)" : "\(layer.rawValue): \(reason)" }
 }

@@ -3,7 +3,7 @@ internal import Glibc
 internal import Platform
 
 /// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for; or, of a connection
-/// that we make, TLS and WebSocket.
+/// that we make, the way through a proxy, TLS and WebSocket.
 ///
 /// ```
 ///            every layer open            shutdownSending, or refused
@@ -49,6 +49,9 @@ public final class FilteredChannel: ByteChannel, @unchecked Sendable {
     /// Whether a write that was refused waits for the peer's part of a handshake, and not for the socket.
     public var awaitsPeer: Bool { !isOpen && held.isEmpty }
 
+    /// Whether a proxy that we connect through has not let us through yet.
+    public var awaitsProxy: Bool { filters.first is ProxyTunnelFilter }
+
     /// Whether the next read says something though the socket may stay silent.
     public var hasMore: Bool { end != nil && !isFinished }
 
@@ -70,7 +73,8 @@ extension FilteredChannel {
         case .bytes(let count):
             return decoded(UnsafeRawBufferPointer(rebasing: room[..<count]), into: buffer)
         case .wouldBlock: return .wouldBlock
-        case .endOfStream: return .endOfStream
+        case .endOfStream:
+            return awaitsProxy ? .refused(FilterRefusal(.proxy, "closed the connection without an answer")) : .endOfStream
         case .refused(let refusal): return .refused(refusal)
         case .failed(let error): return .failed(error)
         }

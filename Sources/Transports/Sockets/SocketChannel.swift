@@ -33,6 +33,18 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
         return channel
     }
 
+    /// Takes over a socket of somebody else's, which is connected, or connecting. Throws when it is no stream socket; then it is closed.
+    public static func adopting(_ descriptor: Int32) throws(SystemError) -> SocketChannel {
+        let channel = SocketChannel(socket: FileDescriptor(rawValue: descriptor), peerAddress: .local)
+        let kind = try SystemCall.option(FileDescriptor(rawValue: descriptor), level: SOL_SOCKET, option: SO_TYPE)
+        guard kind == Int32(SOCK_STREAM.rawValue) else { throw SystemError(errno: EPROTOTYPE, operation: "connect") }
+        let flags = fcntl(descriptor, F_GETFL)
+        guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0, fcntl(descriptor, F_SETFD, FD_CLOEXEC) >= 0 else {
+            throw SystemError(errno: errno, operation: "fcntl")
+        }
+        return channel
+    }
+
     /// Has the kernel find a connection over TCP dead by itself. Throws when it refuses a value.
     ///
     /// - Parameters:

@@ -17,10 +17,12 @@ struct WebSocketOffer {
 
     /// [MQTT-6.0.0-3 v5]
     var request: String {
-        [
+        let own = [
             "GET \(settings.path) HTTP/1.1", "Host: \(settings.host)", "Upgrade: websocket", "Connection: Upgrade",
             "Sec-WebSocket-Key: \(key)", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: mqtt",
-        ].joined(separator: "\r\n") + "\r\n\r\n"
+        ]
+        let others = settings.fields.filter { $0.flaw == nil }.map { "\($0.name): \($0.value)" }
+        return (own + others).joined(separator: "\r\n") + "\r\n\r\n"
     }
 
     /// Finds what is wrong with the server's answer, nil when it opens the WebSocket.

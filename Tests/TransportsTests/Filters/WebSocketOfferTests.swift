@@ -39,6 +39,22 @@ import Testing
         #expect(requests[0] != requests[1])
     }
 
+    @Test func `headers and query go with the request, but none that would change it`() {
+        let settings = WebSocketClientSettings(
+            host: "h", path: "/mqtt?token=1",
+            fields: [
+                .init("Authorization", "Bearer x"), .init("Host", "other"), .init("X", "a\r\nY: b"), .init("X Y", "z"),
+                .init("sec-websocket-key", "k"),
+            ])
+        let client = FilterDriver(WebSocketFilter(settings))
+        client.begin()
+        let lines = String(decoding: client.replies, as: UTF8.self).split(separator: "\r\n").map(String.init)
+        #expect(lines.first == "GET /mqtt?token=1 HTTP/1.1")
+        #expect(lines.last == "Authorization: Bearer x")
+        #expect(lines.count == 8)
+        #expect(settings.fields.map { $0.flaw == nil } == [true, false, false, false, false])
+    }
+
     @Test func `a ping is answered with a masked pong`() {
         let (client, server) = (client(), server())
         FilterDriver.converse(client, server)
