@@ -4,9 +4,16 @@ internal import ClientCore
 extension ClientSettings {
     /// Throws the first setting that cannot be.
     func sessionOptions(random: UInt64) throws(ClientError) -> ClientOptions {
-        guard !servers.isEmpty else { throw .settings("servers: at least one has to be named") }
+        guard !servers.isEmpty || serverProvider != nil else { throw .settings("servers: at least one has to be named") }
         for server in servers {
-            if case .invalid(let text, let reason) = server.kind { throw .settings("server address \(text): \(reason)") }
+            if let flaw = server.flaw { throw flaw }
+            if version != .v5, case .authenticator? = server.login { throw Login.needsVersion5 }
+        }
+        if let flaw = proxy?.flaw { throw flaw }
+        guard (0...1).contains(reconnect.jitter) else { throw .settings("reconnect.jitter: 0 to 1, not \(reconnect.jitter)") }
+        guard (reconnect.attemptsMax ?? 0) >= 0 else { throw .settings("reconnect.attemptsMax: 0 or more, or nil for no end") }
+        guard firstServerCheck.map({ $0.milliseconds > 0 }) ?? true else {
+            throw .settings("firstServerCheck: longer than nothing")
         }
         guard let identifier = EncodedString(clientIdentifier) else {
             throw .settings("clientIdentifier: at most 65,535 bytes, without the character U+0000")
@@ -16,14 +23,8 @@ extension ClientSettings {
         guard queue.messages > 0, queue.bytes > 0 else { throw .settings("queue: at least one message and one byte") }
         guard keepAlive.milliseconds <= 65_535_000 else { throw .settings("keepAlive: at most 65535 seconds") }
         guard subscribeTimeout.milliseconds > 0 else { throw .settings("subscribeTimeout: longer than nothing") }
-        if case .password(let user, let password) = login {
-            guard EncodedString(user) != nil, (password?.utf8.count ?? 0) <= 65_535 else {
-                throw .settings("login: user and password have at most 65,535 bytes each")
-            }
-        }
-        if case .authenticator = login, version != .v5 {
-            throw .settings("login: extended authentication needs MQTT 5.0, which the settings' version is not")
-        }
+        if let flaw = login.flaw { throw flaw }
+        if case .authenticator = login, version != .v5 { throw Login.needsVersion5 }
         var options = ClientOptions()
         options.version = version
         options.clientIdentifier = identifier
@@ -52,4 +53,16 @@ extension ClientSettings {
         }
         return options
     }
+}
+
+extension Login {
+    /// What is wrong with it; nil for nothing.
+    var flaw: ClientError? {
+        guard case .password(let user, let password) = self else { return nil }
+        return EncodedString(user) != nil && (password?.utf8.count ?? 0) <= 65_535
+            ? nil : .settings("login: user and password have at most 65,535 bytes each")
+    }
+
+    static let needsVersion5 = ClientError.settings(
+        "login: extended authentication needs MQTT 5.0, which the settings' version is not")
 }

@@ -1,14 +1,22 @@
-internal import Transports
-
 /// Who a client is, where its server is, and how it behaves.
 public struct ClientSettings: Sendable {
     /// Tried in turn, until one lets us in.
     public var servers: [ServerAddress]
+    /// Gives the servers anew, instead of ``servers``: asked when the client begins to connect, when a connection was lost, and after each pause.
+    /// With what it gives each address may have its own login, headers, TLS and proxy, of that attempt. Throwing, or giving none, counts as a
+    /// failed attempt.
+    public var serverProvider: (@Sendable () async throws -> [ServerAddress])?
+    /// How often a client that is connected to another server looks whether the first of its servers takes connections again; it goes back then.
+    /// nil, for staying where it is as long as that goes well. After each return that did not last it looks
+    /// half as often, down to a 64th. Only for addresses with a host, and Unix sockets.
+    public var firstServerCheck: Duration?
+    /// What connections go through to `mqtt`, `mqtts`, `ws` and `wss`; an address may have its own. nil for going straight.
+    public var proxy: ProxyAddress?
     /// Empty lets the server give one, where the session ends with the connection; otherwise the client makes one up.
     public var clientIdentifier: String
     /// Which version of MQTT is spoken; a server that does not speak it refuses the connection.
     public var version = ProtocolVersion.v5
-    /// How the client shows who it is.
+    /// How the client shows who it is; an address may have its own.
     public var login = Login.none
     /// What the server keeps of this client when the connection ends.
     public var session = SessionKeeping.ended
@@ -16,15 +24,15 @@ public struct ClientSettings: Sendable {
     public var will: Will?
     /// The longest silence before the client asks whether the server is there; zero for none.
     public var keepAlive = Duration.seconds(60)
-    /// When a connection that was lost, or could not be made, is tried again.
-    public var reconnect = ReconnectPolicy.exponential(from: .seconds(1), to: .seconds(120))
+    /// When a connection is made again, and after which refusals it is not.
+    public var reconnect = ReconnectPolicy()
     /// How long it may take to reach a server and be let in.
     public var connectTimeout = Duration.seconds(10)
     /// How long a server may take to answer a SUBSCRIBE or UNSUBSCRIBE; the client connects anew then. It counts from the last that was answered, or
     /// from when the first was sent, and begins anew while the client does not read. The answer comes behind messages that are on their way, so
     /// that it may take longer than CONNACK.
     public var subscribeTimeout = Duration.seconds(60)
-    /// For `mqtts` and `wss`.
+    /// For `mqtts` and `wss`; an address may have its own.
     public var tls = TLSSettings()
     /// How many messages of QoS 1 and 2 are sent before one is acknowledged; 1 keeps their order whatever happens. The server may allow fewer.
     public var inFlight = 100
@@ -67,6 +75,12 @@ public struct ClientSettings: Sendable {
     /// Settings for several servers, which are tried in turn.
     public init(servers: [ServerAddress], clientIdentifier: String = "") {
         (self.servers, self.clientIdentifier) = (servers, clientIdentifier)
+    }
+
+    /// With servers that are asked for anew: see ``serverProvider``.
+    public init(clientIdentifier: String = "", servers provider: @escaping @Sendable () async throws -> [ServerAddress]) {
+        self.init(servers: [], clientIdentifier: clientIdentifier)
+        serverProvider = provider
     }
 }
 
@@ -111,14 +125,6 @@ public enum SessionKeeping: Hashable, Sendable {
     case keptAnew(Duration)
 }
 
-/// When a connection is made again.
-public enum ReconnectPolicy: Hashable, Sendable {
-    /// Never: the first failure is the last.
-    case never
-    /// After a pause that doubles from the one to the other, each shortened by chance to no less than half.
-    case exponential(from: Duration, to: Duration)
-}
-
 /// What happens to messages of QoS 0 that are published without a connection.
 public enum OfflineAtMostOnce: Hashable, Sendable {
     /// `publish` throws `ClientError.notConnected`.
@@ -151,67 +157,6 @@ public struct QueueLimits: Hashable, Sendable {
     /// Bounds in messages and in bytes of topics and payloads; the one that is reached first holds.
     public init(messages: Int = 10_000, bytes: Int = 64 << 20, whenFull: WhenFull = .wait) {
         (self.messages, self.bytes, self.whenFull) = (messages, bytes, whenFull)
-    }
-}
-
-/// How the server's certificate is checked, and what is shown to it.
-public struct TLSSettings: Hashable, Sendable {
-    /// Whose certificates servers may show, PEM; with neither of both the system's own.
-    public var authoritiesFile: String?
-    /// A directory of such certificates, named by their hashes as OpenSSL's `rehash` does.
-    public var authoritiesDirectory: String?
-    /// Whether the server's certificate is looked at. Without that anybody may pretend to be the server.
-    public var verifiesServer = true
-    /// The client's own certificate.
-    public var certificate = Certificate.none
-
-    /// Whether TLS 1.2 is not enough.
-    public var requiresVersion13 = false
-    /// The ciphers of TLS 1.2 as OpenSSL writes them; nil for its own choice.
-    public var ciphers: String?
-    /// What is asked for by ALPN.
-    public var applicationProtocol: String?
-    /// Instead of certificates: a key that the server has too. Nothing else tells that it is the server then.
-    public var preSharedKey: PreSharedKey?
-
-    /// A key that both sides know, and its name.
-    public struct PreSharedKey: Hashable, Sendable {
-        /// The name by which the server finds the key.
-        public var identity: String
-        /// The key's bytes.
-        public var key: [UInt8]
-
-        /// A key and its name.
-        public init(identity: String, key: [UInt8]) { (self.identity, self.key) = (identity, key) }
-    }
-
-    /// The certificate that the client shows when the server asks for one.
-    public enum Certificate: Hashable, Sendable {
-        /// Nobody is named.
-        case none
-        /// Certificate chain and key, both PEM.
-        case files(String, key: String)
-    }
-
-    /// The system's own authorities, and no certificate of the client.
-    public init() {}
-
-    func forServer(_ name: String) -> TLSClientSettings {
-        var settings = TLSClientSettings(serverName: name)
-        settings.authoritiesFile = authoritiesFile
-        settings.authoritiesDirectory = authoritiesDirectory
-        settings.verifiesServer = verifiesServer
-        if case .files(let certificate, let key) = certificate {
-            (settings.certificateFile, settings.keyFile) = (certificate, key)
-        }
-        settings.resumesSessions = preSharedKey == nil
-        settings.requiresVersion13 = requiresVersion13
-        settings.ciphers = ciphers
-        settings.applicationProtocol = applicationProtocol
-        if let preSharedKey {
-            settings.preSharedKey = TLSClientSettings.PreSharedKey(identity: preSharedKey.identity, key: preSharedKey.key)
-        }
-        return settings
     }
 }
 

@@ -43,6 +43,10 @@ enum Limits {
     static let inboxWindowBytesMax = 16 << 20
     /// Milliseconds that a connection lasts before redirections of earlier ones do not count any more.
     static let redirectionRestMilliseconds: UInt64 = 30_000
+    /// Servers whose TLS is ready for the next connection; with one more it is made anew for all.
+    static let tlsContextsMax = 16
+    /// How many times its interval the look at the first server may take, after returns that failed.
+    static let firstServerCheckGrowthMax: UInt64 = 64
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
 

@@ -1,9 +1,25 @@
 /// When to try to connect again.
 public struct ReconnectSchedule: Hashable, Sendable {
-    /// The first pause and the longest, in milliseconds; nil never tries again.
-    public enum Policy: Hashable, Sendable {
-        case never
-        case exponential(fromMilliseconds: UInt64, toMilliseconds: UInt64)
+    /// The pauses between attempts, and how many there are.
+    public struct Policy: Hashable, Sendable {
+        /// The first pause, and the longest, in milliseconds.
+        public var firstMilliseconds: UInt64
+        public var longestMilliseconds: UInt64
+        /// Which part of a pause chance may take off: 0 to 1.
+        public var jitter: Double
+        /// How many attempts follow one that has failed; nil for no end.
+        public var attemptsMax: Int?
+
+        public init(firstMilliseconds: UInt64, longestMilliseconds: UInt64, jitter: Double = 0.5, attemptsMax: Int? = nil) {
+            (self.firstMilliseconds, self.longestMilliseconds) = (firstMilliseconds, longestMilliseconds)
+            (self.jitter, self.attemptsMax) = (jitter, attemptsMax)
+        }
+
+        public static let never = Policy(firstMilliseconds: 0, longestMilliseconds: 0, attemptsMax: 0)
+
+        public static func exponential(fromMilliseconds first: UInt64, toMilliseconds longest: UInt64) -> Policy {
+            Policy(firstMilliseconds: first, longestMilliseconds: longest)
+        }
     }
 
     private let policy: Policy
@@ -16,21 +32,20 @@ public struct ReconnectSchedule: Hashable, Sendable {
 
     /// An attempt has failed, or a connection has ended. Returns the pause before the next in milliseconds, nil for none.
     ///
-    /// Each pause is twice the one before, and between half and all of that by chance, so that the clients of a server that
-    /// comes back do not come all at once.
+    /// Each pause is twice the one before, and less by chance, so that the clients of a server that comes back do not come all at once.
     public mutating func failed(chance: UInt64) -> UInt64? {
-        guard case .exponential(let first, let longest) = policy else { return nil }
+        if let most = policy.attemptsMax, failures >= most { return nil }
+        let (first, longest) = (policy.firstMilliseconds, policy.longestMilliseconds)
         let doubled = failures < 40 && first < 1 << 24 ? first << UInt64(failures) : longest
         failures += 1
         let pause = max(1, min(doubled, longest))
-        return pause / 2 + chance % (pause - pause / 2 + 1)
+        let least = pause - UInt64(Double(pause) * min(max(policy.jitter, 0), 1))
+        return max(1, least + chance % (pause - least + 1))
     }
 
     /// A connection has lasted as long as the longest pause: what was before does not count.
     public mutating func reset() { failures = 0 }
 
     /// How long a connection must last for `reset`, in milliseconds.
-    public var lastingMilliseconds: UInt64 {
-        if case .exponential(_, let longest) = policy { min(longest, 30_000) } else { 0 }
-    }
+    public var lastingMilliseconds: UInt64 { policy.attemptsMax == 0 ? 0 : min(policy.longestMilliseconds, 30_000) }
 }

@@ -21,6 +21,9 @@ public struct ServerChoice: Sendable {
         return true
     }
 
+    /// The first is tried next, and the others after it.
+    public mutating func returnToFirst() { (index, triedCount) = (0, 0) }
+
     /// It let us in.
     public mutating func succeeded() { triedCount = 0 }
 

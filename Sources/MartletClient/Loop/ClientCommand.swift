@@ -28,7 +28,8 @@ enum ClientCommand: Sendable {
     /// Unsubscribe from what an earlier process has subscribed to.
     case forget([TopicFilter], Properties, AwaitedOutcome<Void>)
     case resolved(attempt: Int, Result<[SocketAddress], ResolutionError>)
-    case credentials(attempt: Int, Result<Credentials, ClientError>)
+    /// What an attempt has asked somebody for is there; the body looks whether that attempt still goes on.
+    case attempt(@Sendable (ClientEngine) -> Void)
     /// Show once more who we are.
     case reauthenticate(AwaitedOutcome<Void>)
     /// A step of an extended authentication: the exchange as it is now, and what it has to say.

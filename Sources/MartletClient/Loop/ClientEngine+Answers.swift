@@ -19,6 +19,7 @@ extension ClientEngine {
             connectionNumber: connecting.successCount, address: connecting.server.description, version: version,
             isSessionPresent: packet.sessionPresent,
             clientIdentifier: session.options.clientIdentifier.description, properties: packet.properties, heldBy: heldBy)
+        planFirstServerCheck()
         unmatched.begin(until: loop.now + settings.graceTime.milliseconds)
         let forgotten = subscriptions.connected(sessionPresent: packet.sessionPresent)
         if !packet.sessionPresent { for pipe in pipes.values { pipe.sessionLost() } }
@@ -45,17 +46,21 @@ extension ClientEngine {
             let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: reason == .serverMoved, now: loop.now)
             beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
         case .badUserNameOrPassword, .notAuthorized:
-            if case .provider = settings.login, connecting.mayAskForFreshLogin() {
+            if case .provider = login, connecting.mayAskForFreshLogin() {
                 beginClosing(connection, .tryAtOnce)
             } else {
-                beginClosing(connection, .refuse(error))
+                beginClosing(connection, next(after: error))
             }
-        case .unsupportedProtocolVersion, .clientIdentifierNotValid, .banned, .badAuthenticationMethod, .protocolError,
-            .malformedPacket:
-            beginClosing(connection, .refuse(error))
-        default: beginClosing(connection, .tryAgain(error))
+        default: beginClosing(connection, next(after: error))
         }
         told(error)
+    }
+
+    /// Whether a refusal is final, which the settings say.
+    func next(after error: ClientError, wasConnected: Bool = false) -> AfterClosing {
+        guard case .refused(let reason, let words) = error else { return .tryAgain(error) }
+        let isFinal = settings.reconnect.isFinal(ServerRefusal(reason, words, wasConnected: wasConnected))
+        return isFinal ? .refuse(error) : .tryAgain(error)
     }
 
     /// DISCONNECT from the server.
@@ -67,13 +72,11 @@ extension ClientEngine {
         switch packet.reasonCode {
         // Our own CONNECT of an attempt that was given up, which the network has brought late.
         case .sessionTakenOver where connecting.takeAbandoned(now: loop.now): beginClosing(connection, .tryAgain(error))
-        // Two clients of one identifier would take it from each other for ever.
-        case .sessionTakenOver, .banned, .administrativeAction, .notAuthorized: beginClosing(connection, .refuse(error))
         case .useAnotherServer, .serverMoved:
             let isFollowed = connecting.follow(
                 packet.properties.serverReference, isForGood: packet.reasonCode == .serverMoved, now: loop.now)
             beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
-        default: beginClosing(connection, .tryAgain(error))
+        default: beginClosing(connection, next(after: error, wasConnected: true))
         }
         told(error)
     }

@@ -3,6 +3,11 @@ internal import Platform
 internal import Transports
 
 /// From a server's turn to its transport, and on to the next server.
+///
+/// ```
+///   beginAttempt ──► servers ──► login ──► certificate ──► addresses ──► transport ──► layers
+/// ```
+/// Each of the first three may be asked of the program, on a task of its own.
 extension ClientEngine {
     /// Tries the server whose turn it is.
     func beginAttempt() {
@@ -10,41 +15,85 @@ extension ClientEngine {
         connecting.begin(now: loop.now)
         state.set(.connecting(attempt: connecting.number))
         loop.touch(self)
-        switch settings.login {
-        case .none: dial(nil)
-        case .password(let user, let password): dial(Credentials(user: user, password: password))
-        case .provider(let provider): ask(provider)
+        exchange = nil
+        lastStep += 1
+        session.options.connectProperties.authenticationMethod = nil
+        session.options.connectProperties.authenticationData = nil
+        guard connecting.needsServers, let provider = settings.serverProvider else { return logIn() }
+        ask("the servers are not known", provider) { engine, servers in engine.take(servers) }
+    }
+
+    /// How the client shows itself to the server that is tried.
+    var login: Login { connecting.server.login ?? settings.login }
+
+    private func take(_ servers: [ServerAddress]) {
+        connecting.take(servers)
+        if servers.isEmpty { return attemptFailed(connecting.unreachable("none was given")) }
+        for server in servers {
+            if let flaw = server.flaw { return attemptFailed(flaw) }
+            if settings.version != .v5, case .authenticator? = server.login { return attemptFailed(Login.needsVersion5) }
+        }
+        logIn()
+    }
+
+    private func logIn() {
+        switch login {
+        case .none: loggedIn(nil)
+        case .password(let user, let password): loggedIn(Credentials(user: user, password: password))
+        case .provider(let provider):
+            ask("the login is not known", provider) { engine, credentials in engine.loggedIn(credentials) }
         case .authenticator(let authenticator): beginExchange(authenticator)
         }
     }
 
-    private func ask(_ provider: @escaping @Sendable () async throws -> Credentials) {
-        let (attempt, server) = (connecting.serial, "\(connecting.server)")
+    func loggedIn(_ credentials: Credentials?) {
+        session.options.userName = credentials.flatMap { EncodedString($0.user) }
+        session.options.password = credentials?.password
+        guard case .network(_, _, usesTLS: true, _) = connecting.server.kind,
+            case .provider(let provider) = (connecting.server.tls ?? settings.tls).certificate
+        else { return dial(nil) }
+        ask("the client's certificate is not known", provider) { engine, identity in engine.dial(identity) }
+    }
+
+    /// Asks the program for something that an attempt needs; throwing lets the attempt fail.
+    ///
+    /// - Parameters:
+    ///   - complaint: what to say then, in front of why.
+    ///   - next: what follows, on the loop's thread.
+    ///   - tooLate: what is done with the answer if the attempt is over.
+    private func ask<Answer: Sendable>(
+        _ complaint: String, _ provider: @escaping @Sendable () async throws -> Answer,
+        tooLate: @escaping @Sendable (Answer) -> Void = { _ in }, next: @escaping @Sendable (ClientEngine, Answer) -> Void
+    ) {
+        let attempt = connecting.serial
         Task(executorPreference: loop.taskExecutor) { [self] in
             do {
-                post(.credentials(attempt: attempt, .success(try await provider())))
+                let answer = try await provider()
+                post(.attempt { engine in engine.isPreparing(attempt) ? next(engine, answer) : tooLate(answer) })
             } catch {
-                let reason = "the login is not known: \(error)"
-                post(.credentials(attempt: attempt, .failure(.unreachable(server: server, reason: reason))))
+                let reason = complaint.isEmpty ? "\(error)" : "\(complaint): \(error)"
+                post(
+                    .attempt { engine in
+                        if engine.isPreparing(attempt) { engine.attemptFailed(engine.connecting.unreachable(reason)) }
+                    })
             }
         }
     }
 
-    func received(_ attempt: Int, _ result: Result<Credentials, ClientError>) {
-        guard case .preparing = phase, attempt == connecting.serial else { return }
-        switch result {
-        case .success(let credentials): dial(credentials)
-        case .failure(let error): attemptFailed(error)
-        }
+    private func isPreparing(_ attempt: Int) -> Bool {
+        guard case .preparing = phase else { return false }
+        return attempt == connecting.serial
     }
 
-    func dial(_ credentials: Credentials?) {
-        session.options.userName = credentials.flatMap { EncodedString($0.user) }
-        session.options.password = credentials?.password
+    private func dial(_ identity: TLSSettings.Identity?) {
+        connecting.identity = identity
         switch connecting.server.kind {
         case .network(let host, let port, _, _):
             let attempt = connecting.serial
-            loop.resolver.resolve(host, port: port) { [self] in post(.resolved(attempt: attempt, $0)) }
+            let proxy = connecting.proxy(settings)
+            loop.resolver.resolve(proxy?.host ?? host, port: proxy?.port ?? port) { [self] in
+                post(.resolved(attempt: attempt, $0))
+            }
         case .unix(let path):
             if let address = SocketAddress.unix(path: path) { race([address]) }
         case .custom(_, let connect):
@@ -53,15 +102,29 @@ extension ClientEngine {
             } catch {
                 attemptFailed(connecting.unreachable("\(error)"))
             }
+        case .socket(_, let connect):
+            ask("", connect, tooLate: { FileDescriptor(rawValue: $0).close() }) { engine, descriptor in
+                engine.adopt(descriptor)
+            }
         case .invalid(let text, let reason): giveUp(.settings("server address \(text): \(reason)"))
         }
     }
 
+    private func adopt(_ descriptor: Int32) {
+        do throws(SystemError) {
+            open(try SocketChannel.adopting(descriptor))
+        } catch {
+            attemptFailed(connecting.unreachable("what it gave is no connected stream socket: \(error.reason)"))
+        }
+    }
+
     func resolved(_ attempt: Int, _ result: Result<[SocketAddress], ResolutionError>) {
-        guard case .preparing = phase, attempt == connecting.serial else { return }
+        guard isPreparing(attempt) else { return }
         switch result {
         case .success(let addresses): race(addresses)
-        case .failure(let error): attemptFailed(connecting.unreachable(error.reason))
+        case .failure(let error):
+            let proxy = connecting.proxy(settings)
+            attemptFailed(connecting.unreachable("\(proxy.map { "the proxy \($0): " } ?? "")\(error.reason)"))
         }
     }
 
@@ -76,14 +139,16 @@ extension ClientEngine {
     /// Why the server's addresses do not answer, as far as that is known.
     private var dialFailure: String {
         guard case .dialing(let dialer) = phase else { return connecting.explain(nil) }
-        return connecting.explain(dialer.lastFailure)
+        return connecting.explain(dialer.lastFailure, through: connecting.proxy(settings))
     }
 
     /// The attempt has taken too long.
     func attemptTimedOut() {
         let time = "within \(settings.connectTimeout)"
         switch phase {
-        case .preparing: attemptFailed(connecting.unreachable("its address or the login is not known \(time)"))
+        case .preparing: attemptFailed(connecting.unreachable("its address, the login or the certificate is not known \(time)"))
+        case .opening(let connection) where connection.awaitsProxy:
+            attemptFailed(connecting.unreachable("the proxy does not answer \(time)"))
         case .dialing(let dialer) where dialer.lastFailure != nil:
             attemptFailed(connecting.unreachable("no answer \(time); before that \(dialFailure)"))
         default: attemptFailed(connecting.unreachable("no answer \(time)"))
@@ -146,7 +211,7 @@ extension ClientEngine {
             phase = .pausing(until: loop.now + milliseconds)
             state.set(.waiting(.milliseconds(milliseconds), error))
         case .stop:
-            if !wasOnline { return standStill(error) }
+            if !wasOnline, !staysForEver { return standStill(error) }
             giveUp(error)
         }
     }

@@ -29,7 +29,7 @@ extension ClientEngine {
             call.complete(.failure(.unsupported("re-authentication needs MQTT 5.0, which the settings' version is not")))
             return
         }
-        guard case .authenticator(let authenticator) = settings.login else {
+        guard case .authenticator(let authenticator) = login else {
             call.complete(
                 .failure(.settings("login: only an authenticator can authenticate again; others show who they are in CONNECT")))
             return
@@ -52,7 +52,8 @@ extension ClientEngine {
             guard let exchange else { return }
             // What the session lets through here goes on.
             guard packet.reasonCode == .continueAuthentication else {
-                return beginClosing(connection, .refuse(.refused(packet.reasonCode, packet.properties.reasonString?.description)))
+                return beginClosing(
+                    connection, next(after: .refused(packet.reasonCode, packet.properties.reasonString?.description)))
             }
             answer(packet, exchange)
         case .online(let connection): receivedChallenge(packet, on: connection)
@@ -110,7 +111,7 @@ extension ClientEngine {
         case (.success((let exchange, let data)), .preparing):
             self.exchange = exchange
             session.options.connectProperties.authenticationData = data
-            dial(nil)
+            loggedIn(nil)
         case (.success((let exchange, let data)), .opening(let connection)):
             self.exchange = exchange
             sendAuth(.continueAuthentication, data, connection)

@@ -108,6 +108,7 @@ extension ClientEngine {
         connection.close()
         session.transportClosed()
         endReauthentication(.failure(.notConnected))
+        endFirstServerCheck()
         records?.gate.connectionEnded()
         for case (_, .forget(let call)) in serverRequests.sorted(by: { $0.key < $1.key }) {
             call.complete(.failure(.notConnected))

@@ -60,6 +60,9 @@ package final class ClientEngine: @unchecked Sendable {
     var session: ClientSession
     var phase = Phase.idle
     var connecting = ConnectionAttempts()
+    /// While the client is connected to another server than the first.
+    var firstServerCheck: FirstServerCheck?
+    var nextFirstServerCheck: UInt64?
     /// The extended authentication under way.
     var exchange: (any AuthenticationExchange)?
     /// The step of it that is awaited: what an earlier one says is nothing.
@@ -147,7 +150,7 @@ package final class ClientEngine: @unchecked Sendable {
         case .records(let body): body(self)
         case .forget(let filters, let properties, let call): forget(filters, properties, call)
         case .resolved(let attempt, let result): resolved(attempt, result)
-        case .credentials(let attempt, let result): received(attempt, result)
+        case .attempt(let body): body(self)
         case .reauthenticate(let call): reauthenticate(call)
         case .authenticated(let step, let result): authenticated(step, result)
         }
@@ -172,7 +175,8 @@ package final class ClientEngine: @unchecked Sendable {
             case .preparing: connecting.deadline ?? .max
             case .dialing(let dialer): min(connecting.deadline ?? .max, dialer.nextDeadline ?? .max)
             case .opening: connecting.deadline ?? .max
-            case .online: reauthentication?.deadline ?? .max
+            case .online:
+                min(reauthentication?.deadline ?? .max, firstServerCheck?.nextDeadline ?? nextFirstServerCheck ?? .max)
             case .closing(_, let deadline): deadline
             case .pausing(let until): until
             }
@@ -196,6 +200,7 @@ package final class ClientEngine: @unchecked Sendable {
             if let next = dialer.nextDeadline, next <= now { dialer.advance(now: now) }
         case .online:
             if let deadline = reauthentication?.deadline, deadline <= now { reauthenticationTimedOut() }
+            if case .online = phase { advanceFirstServerCheck(now: now) }
             if case .online = phase { session.advance(to: now) }
         case .closing(let connection, let deadline):
             session.advance(to: now)

@@ -15,11 +15,17 @@ struct ConnectionAttempts {
     private var schedule = ReconnectSchedule(.never)
     private var timeout: UInt64 = 0
     private var redirection: ServerAddress?
-    private var contexts: [String: TLSClientContext] = [:]
+    private var contexts = TLSContexts()
     private var hasAskedForFreshLogin = false
     private var onlineSince: UInt64?
     /// When attempts were given up whose CONNECT the server may still get.
     private var abandonedAt: [UInt64] = []
+    /// How often the client has gone back to the first server and did not stay.
+    private var returnCount: UInt64 = 0
+    /// Whether servers that are asked for are to be asked for now.
+    private(set) var needsServers = true
+    /// What the server that is tried is shown, where that was asked for.
+    var identity: TLSSettings.Identity?
     /// Attempts since the last success.
     private(set) var number = 0
     /// Attempts ever: what an answer that comes late was asked for.
@@ -37,18 +43,37 @@ struct ConnectionAttempts {
         servers = settings.servers
         choice = ServerChoice(count: servers.count)
         timeout = settings.connectTimeout.milliseconds
-        if case .exponential(let first, let longest) = settings.reconnect {
-            schedule = ReconnectSchedule(
-                .exponential(fromMilliseconds: first.milliseconds, toMilliseconds: longest.milliseconds))
-        }
+        schedule = ReconnectSchedule(settings.reconnect.schedule)
     }
 
     /// The one that is tried.
-    var server: ServerAddress { redirection ?? servers[choice.current] }
+    var server: ServerAddress { redirection ?? (servers.isEmpty ? Self.unknown : servers[choice.current]) }
+
+    /// Before anybody has said which there are.
+    private static let unknown = ServerAddress(.invalid(text: "the servers", reason: "none is known yet"))
+
+    /// Those that are tried from now on; none, if that could not be learned.
+    mutating func take(_ servers: [ServerAddress]) {
+        (self.servers, choice, redirection) = (servers, ServerChoice(count: servers.count), nil)
+        needsServers = servers.isEmpty
+    }
+
+    /// The first of several servers, while the client is connected to another that is one of them.
+    var betterServer: ServerAddress? { redirection == nil && choice.current != 0 ? servers.first : nil }
+
+    /// How many times its interval the look at the first server is to take.
+    var checkGrowth: UInt64 { min(1 << min(returnCount, 32), Limits.firstServerCheckGrowthMax) }
+
+    /// The connection is given up for one to the first server.
+    mutating func returnToFirst() {
+        choice.returnToFirst()
+        returnCount += 1
+        onlineSince = nil
+    }
 
     /// It is asked to connect: what was before does not count.
     mutating func start() {
-        (number, wasOnline, hasAskedForFreshLogin, onlineSince) = (0, false, false, nil)
+        (number, wasOnline, hasAskedForFreshLogin, onlineSince, needsServers) = (0, false, false, nil, true)
         schedule.reset()
     }
 
@@ -83,10 +108,16 @@ struct ConnectionAttempts {
     mutating func failed(now: UInt64, chance: UInt64) -> Next {
         deadline = nil
         redirection = nil
-        if let since = onlineSince, now - since >= schedule.lastingMilliseconds { schedule.reset() }
+        if let since = onlineSince, now - since >= schedule.lastingMilliseconds {
+            schedule.reset()
+            if choice.current == 0 { returnCount = 0 }
+        }
         let isFirst = onlineSince == nil
         onlineSince = nil
-        if choice.failed() || !isFirst { return schedule.failed(chance: chance).map { .pause(milliseconds: $0) } ?? .stop }
+        if choice.failed() || !isFirst {
+            needsServers = true
+            return schedule.failed(chance: chance).map { .pause(milliseconds: $0) } ?? .stop
+        }
         return .nextServer
     }
 
@@ -113,28 +144,41 @@ struct ConnectionAttempts {
         guard let address = try? ServerAddress(text) else { return nil }
         // Nobody sends a password in the clear because a server says so.
         if usesTLS, case .network(_, _, usesTLS: false, _) = address.kind { return nil }
-        return address
+        var other = address
+        (other.login, other.tls, other.proxy) = (server.login, server.tls, server.proxy)
+        if case .network(_, _, _, .some) = address.kind { other.webSocketHeaders = server.webSocketHeaders }
+        return other
+    }
+
+    /// What connections to the server that is tried go through.
+    func proxy(_ settings: ClientSettings) -> ProxyAddress? {
+        guard case .network = server.kind else { return nil }
+        return server.proxy ?? settings.proxy
     }
 
     /// What lies between the socket and MQTT. Throws what is wrong with the settings.
     mutating func layers(_ settings: ClientSettings) throws(ClientError) -> ClientLayers {
+        try layers(to: server, settings, identity)
+    }
+
+    /// The same for any server.
+    mutating func layers(
+        to server: ServerAddress, _ settings: ClientSettings, _ identity: TLSSettings.Identity?
+    ) throws(ClientError) -> ClientLayers {
         guard case .network(let host, let port, let usesTLS, let path) = server.kind else { return ClientLayers() }
-        var layers = ClientLayers()
+        var layers = ClientLayers(tunnel: (server.proxy ?? settings.proxy)?.tunnel(to: host, port: port))
         if usesTLS {
-            if let context = contexts[host] {
-                layers.tls = context
-            } else {
-                do throws(TLSFailure) {
-                    layers.tls = try TLSClientContext(settings.tls.forServer(host))
-                    contexts[host] = layers.tls
-                } catch {
-                    throw .settings("\(error)")
-                }
+            do throws(TLSFailure) {
+                let tls = (server.tls ?? settings.tls).forServer(host, provided: identity)
+                layers.tls = try contexts.context(for: "\(host):\(port)", tls)
+            } catch {
+                throw .settings("\(error)")
             }
         }
         if let path {
             let name = host.contains(":") ? "[\(host)]" : host
-            layers.webSocket = WebSocketClientSettings(host: port == (usesTLS ? 443 : 80) ? name : "\(name):\(port)", path: path)
+            layers.webSocket = WebSocketClientSettings(
+                host: port == (usesTLS ? 443 : 80) ? name : "\(name):\(port)", path: path, fields: server.webSocketFields)
         }
         return layers
     }
@@ -155,13 +199,14 @@ struct ConnectionAttempts {
         }
     }
 
-    /// Why nobody answers at any of the server's addresses: the last of them says it.
-    func explain(_ failure: DialFailure?) -> String {
-        guard let failure else { return "it has no address" }
+    /// Why nobody answers at any of the server's addresses, or the proxy's: the last of them says it.
+    func explain(_ failure: DialFailure?, through proxy: ProxyAddress? = nil) -> String {
+        let subject = proxy.map { "the proxy \($0): " } ?? ""
+        guard let failure else { return "\(subject)it has no address" }
         // Who has written the address knows it.
-        if case .network(let host, _, _, _) = server.kind, failure.address.endpoint.host != host {
-            return "\(failure.address): \(failure.error.reason)"
+        if case .network(let host, _, _, _) = server.kind, failure.address.endpoint.host != proxy?.host ?? host {
+            return "\(subject)\(failure.address): \(failure.error.reason)"
         }
-        return failure.error.reason
+        return "\(subject)\(failure.error.reason)"
     }
 }

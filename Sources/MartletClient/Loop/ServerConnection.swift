@@ -27,6 +27,9 @@ final class ServerConnection: EventHandler {
     /// Whether nothing is read because those who receive are too slow.
     var isPaused = false
 
+    /// Whether a proxy has not let us through yet.
+    var awaitsProxy: Bool { filtered?.awaitsProxy == true }
+
     /// Throws when the kernel refuses.
     init(_ channel: any ByteChannel, loop: ClientLoop, engine: ClientEngine) throws(SystemError) {
         (self.channel, self.loop, self.engine) = (channel, loop, engine)

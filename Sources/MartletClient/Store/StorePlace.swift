@@ -1,4 +1,4 @@
-public import ClientStore
+package import ClientStore
 internal import Glibc
 
 /// Where a client keeps what is to outlive it.
@@ -19,8 +19,8 @@ public struct StorePlace: Sendable {
         StorePlace { () throws(StoreError) in try MemoryStore(.named(name)) }
     }
 
-    /// A storage of one's own, or one that a test holds in its hands. It is closed with the client.
-    public static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StorePlace {
+    /// A storage that a test holds in its hands. It is closed with the client.
+    package static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StorePlace {
         StorePlace(open: open)
     }
 }

@@ -23,6 +23,8 @@ final class TestServer: @unchecked Sendable {
     private var storedAcknowledged: [PublishPacket] = []
     private var isSilentStored = false
     private var refusalStored: ReasonCode?
+    private var storedRefusals: [ReasonCode] = []
+    private var storedUsers: [String] = []
     private var storedAuths: [AuthPacket] = []
     private var storedAnswersToAuth: [ControlPacket] = []
 
@@ -87,6 +89,12 @@ final class TestServer: @unchecked Sendable {
         get { monitor.withLock { refusalStored } }
         set { monitor.withLock { refusalStored = newValue } }
     }
+
+    /// What the next CONNECTs are answered, one after another; success when there is no more.
+    func refuseConnecting(_ reasons: ReasonCode...) { monitor.withLock { storedRefusals = reasons } }
+
+    /// The user of each CONNECT, empty for none.
+    var users: [String] { monitor.withLock { storedUsers } }
 
     /// What came in AUTH.
     var auths: [AuthPacket] { monitor.withLock { storedAuths } }
@@ -174,6 +182,10 @@ final class TestServer: @unchecked Sendable {
         case .connect(let connect):
             self.connection = connection
             storedConnectCount += 1
+            storedUsers.append(connect.userName.map { "\($0)" } ?? "")
+            if !storedRefusals.isEmpty {
+                return send(.connack(ConnackPacket(sessionPresent: false, reasonCode: storedRefusals.removeFirst())))
+            }
             let isPresent = hasSession && !connect.cleanStart
             if !isPresent { (heldReceived, storedFilters) = ([], []) }
             hasSession = true
