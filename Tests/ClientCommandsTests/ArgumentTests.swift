@@ -100,8 +100,8 @@ import Testing
         Refusal(.sub, "-L mqtt:///t", "Error: Invalid URL for -L argument specified - host missing."),
         Refusal(.sub, "-L mqtt://h:0/t", "Error: Invalid port given: 0"),
         Refusal(.sub, "-L mqtt://h/#/b", "Error: Invalid subscription topic '#/b', are all '+' and '#' wildcards correct?"),
-        Refusal(
-            .sub, "-t a --proxy socks5h://h", "Error: --proxy is not supported: there are no connections through SOCKS proxies."),
+        Refusal(.sub, "-t a --ws-path x", "Error: --ws-path takes a path that begins with a slash."),
+        Refusal(.sub, "-t a --ws-header x", "Error: --ws-header takes a name and a value: \"Name: value\"."),
         Refusal(.sub, "-t a -S", "Error: -S is not supported: hosts are not looked up as services; give one with -h."),
         Refusal(.sub, "-t a --nonsense", "Error: Unknown option '--nonsense'."),
         Refusal(.sub, "-t a --quiet=1", "Error: --quiet takes no value."),

@@ -41,14 +41,36 @@ import Testing
     }
 
     @Test func `Only what lasts is connected again`() throws {
-        #expect(try ClientSettings(try read(.pub, "-t a -n")).reconnect == .never)
-        #expect(try ClientSettings(try read(.pub, "-t a -l")).reconnect == .exponential(from: .seconds(1), to: .seconds(1)))
-        #expect(try ClientSettings(try read(.sub, "-t a")).reconnect == .exponential(from: .seconds(1), to: .seconds(1)))
+        #expect(try ClientSettings(try read(.pub, "-t a -n")).reconnect.attemptsMax == 0)
+        for policy in [
+            try ClientSettings(try read(.pub, "-t a -l")).reconnect, try ClientSettings(try read(.sub, "-t a")).reconnect,
+        ] {
+            #expect(policy.attemptsMax == nil)
+            #expect((policy.first, policy.longest) == (.seconds(1), .seconds(1)))
+        }
+    }
+
+    @Test func `A refusal ends a command, though the library tries again`() throws {
+        let policy = try ClientSettings(try read(.sub, "-t a")).reconnect
+        #expect(policy.isFinal(ServerRefusal(.notAuthorized)))
+        #expect(policy.isFinal(ServerRefusal(.administrativeAction, wasConnected: true)))
+        #expect(!policy.isFinal(ServerRefusal(.serverBusy)))
+    }
+
+    @Test func `Path, headers and proxy go with the address`() throws {
+        let arguments = try read(.sub, "-t a -h h --ws-path /x?y=1 --ws-header X-Token:abc --proxy socks5h://me:no@p:7")
+        #expect(arguments.address == "ws://h:1883/x?y=1")
+        let settings = try ClientSettings(arguments)
+        #expect(settings.servers[0].webSocketHeaders == ["X-Token": "abc"])
+        #expect(settings.proxy.map { "\($0)" } == "socks5h://p:7")
     }
 
     @Test func `What the client cannot do is said`() throws {
         #expect(throws: ClientError.settings("the Unix socket /s takes neither TLS nor WebSocket")) {
             try ClientSettings(try read(.sub, "-t a --unix /s --ws"))
+        }
+        #expect(throws: ClientError.settings("proxy: its address begins with socks5h:// or http://")) {
+            try ClientSettings(try read(.sub, "-t a --proxy ftp://h"))
         }
         #expect(throws: ClientError.settings("enhanced authentication is not supported: log in with -u and -P")) {
             try ClientSettings(try read(.sub, "-t a -D connect authentication-method x"))

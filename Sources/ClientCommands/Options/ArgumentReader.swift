@@ -140,7 +140,11 @@ extension ArgumentReader {
         case .unix: arguments.socketPath = value
         case .url: try setURL(value)
         case .bind: arguments.bindAddress = value
-        case .proxy: throw ArgumentError("Error: --proxy is not supported: there are no connections through SOCKS proxies.")
+        case .webSocketPath:
+            guard value.hasPrefix("/") else { throw ArgumentError("Error: --ws-path takes a path that begins with a slash.") }
+            (arguments.usesWebSocket, arguments.webSocketPath) = (true, value)
+        case .webSocketHeader: try setWebSocketHeader(value)
+        case .proxy: arguments.proxy = value
         case .identifier, .identifierPrefix: try setIdentifier(value, isPrefix: option == .identifierPrefix)
         case .userName: arguments.userName = try encoded(value, "-u")
         case .password: arguments.password = Array(value.utf8)
@@ -199,6 +203,15 @@ extension ArgumentReader {
         case .optionsFile: break
         default: break
         }
+    }
+
+    private mutating func setWebSocketHeader(_ text: String) throws(ArgumentError) {
+        guard let colon = text.firstIndex(of: ":"), colon > text.startIndex else {
+            throw ArgumentError("Error: --ws-header takes a name and a value: \"Name: value\".")
+        }
+        let value = text[text.index(after: colon)...].drop { $0 == " " }
+        arguments.usesWebSocket = true
+        arguments.webSocketHeaders[String(text[..<colon])] = String(value)
     }
 
     private mutating func setSource(_ source: ClientArguments.MessageSource) throws(ArgumentError) {

@@ -11,6 +11,11 @@ public struct ClientArguments: Equatable, Sendable {
     /// Instead of host and port.
     public var socketPath: String?
     public var usesWebSocket = false
+    /// With the query; nil for the usual one.
+    public var webSocketPath: String?
+    public var webSocketHeaders: [String: String] = [:]
+    /// The address of what connections go through.
+    public var proxy: String?
     public var bindAddress: String?
     public var tls = TLSArguments()
 

@@ -10,10 +10,18 @@ extension ClientOption {
                 "-L", "--url", "url", missing: "URL",
                 "Where and what at once: mqtt(s)://[user[:password]@]host[:port]/topic, also with ws:// and wss://.")
         case .webSocket: .flag(nil, "--ws", "Connect with WebSocket.")
+        case .webSocketPath:
+            .value(nil, "--ws-path", "path", "Connect with WebSocket, to this path and query. (default: /mqtt)")
+        case .webSocketHeader:
+            .value(
+                nil, "--ws-header", "header",
+                "Connect with WebSocket, with this header in its request, as \"Name: value\"; may be given more than once.")
         case .bind: .value("-A", nil, "address", "Connect from this local address.")
         case .noDelay: .flag(nil, "--nodelay", "No effect: packets are never held back.")
         case .proxy:
-            .value(nil, "--proxy", "url", missing: "proxy url", "Not supported: there are no connections through SOCKS proxies.")
+            .value(
+                nil, "--proxy", "url", missing: "proxy url",
+                "Connect through a proxy: socks5h://[user[:password]@]host[:port], or http:// for CONNECT.")
 
         case .identifier: .value("-i", "--id", "id", "The client identifier. (default: assigned by the broker, or random)")
         case .identifierPrefix:

@@ -3,7 +3,7 @@
 /// Names and meanings are those of mosquitto_pub, mosquitto_sub and mosquitto_rr, versions 2.0 and 2.1.
 public enum ClientOption: String, CaseIterable, Sendable {
     // Where.
-    case host, port, unix, url, webSocket, bind, noDelay, proxy
+    case host, port, unix, url, webSocket, webSocketPath, webSocketHeader, bind, noDelay, proxy
     // Who.
     case identifier, identifierPrefix, userName, password, version, keepAlive, keepsSession, sessionExpiry
     // What.

@@ -5,7 +5,10 @@ internal import Platform
 extension ClientSettings {
     /// What the arguments ask for. Throws `ClientError.settings` for what the client cannot do.
     init(_ arguments: ClientArguments) throws(ClientError) {
-        self.init(server: try ServerAddress(arguments.address), clientIdentifier: try arguments.clientIdentifier())
+        var server = try ServerAddress(arguments.address)
+        server.webSocketHeaders = arguments.webSocketHeaders
+        self.init(server: server, clientIdentifier: try arguments.clientIdentifier())
+        proxy = try arguments.proxy.map { (text) throws(ClientError) in try ProxyAddress(text) }
         version = arguments.version
         will = arguments.will
         keepAlive = .seconds(Int(arguments.keepAliveSeconds))
@@ -21,6 +24,13 @@ extension ClientSettings {
         // As mosquitto's clients: after one second, again and again. A single message is not worth it.
         let isPatient = arguments.command != .request && (arguments.command != .pub || arguments.source == .lines)
         reconnect = isPatient ? .exponential(from: .seconds(1), to: .seconds(1)) : .never
+        // Who looks at a terminal wants to hear of a refusal.
+        reconnect.isFinal = { refusal in
+            switch refusal.reason {
+            case .notAuthorized, .badUserNameOrPassword, .banned, .administrativeAction: true
+            default: ReconnectPolicy.isFinalByDefault(refusal)
+            }
+        }
         offlineAtMostOnce = .queue
         localAddress = arguments.bindAddress
         // What is not printed is not acknowledged, and waits for the next to come.
@@ -76,7 +86,7 @@ extension ClientArguments {
         if let socketPath { return "unix:\(socketPath)" }
         let host = host.contains(":") ? "[\(host)]" : host
         let scheme = usesWebSocket ? (usesTLS ? "wss" : "ws") : usesTLS ? "mqtts" : "mqtt"
-        return "\(scheme)://\(host):\(usualPort)"
+        return "\(scheme)://\(host):\(usualPort)\(usesWebSocket ? webSocketPath ?? "" : "")"
     }
 
     /// Where it is, for people.
