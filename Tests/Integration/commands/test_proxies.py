@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from harness.commands import READY, make_ready, wait_ready
-from proxies import Proxy
+from commands.proxies import Proxy
 
 
 @pytest.fixture
