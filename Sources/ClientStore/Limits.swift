@@ -29,6 +29,12 @@ enum Limits {
     /// messages it is 200 s.
     static let sweepRowsPerMillisecond = 5
 
+    /// Messages that the server has refused and whose owner has not let go of; then the oldest are forgotten.
+    static let refusedMessagesMax = 1000
+
+    /// Bytes of their rows; then the same, but for one message that is larger alone.
+    static let refusedBytesMax = 4 << 20
+
     /// Bytes of a queue's messages that are in memory at its front, but for one message that is larger alone.
     static let queueWindowBytesMax = 1 << 20
 }

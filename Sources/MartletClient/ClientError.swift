@@ -10,8 +10,9 @@ public enum ClientError: Error, Hashable, Sendable {
     case timedOut
     /// The message has waited for longer than its Message Expiry Interval, and was not sent.
     case expired
-    /// The server refused a message, a subscription or the login: why, and in its own words where it has any.
-    case refused(ReasonCode, String? = nil)
+    /// The server refused a message, a subscription, its end or the login: why, in its own words and with the User Properties of its
+    /// answer, where it has any. Before MQTT 5.0 it has none.
+    case refused(ReasonCode, String? = nil, [UserProperty] = [])
     /// As many messages or bytes wait as may.
     case queueFull
     /// Nobody subscribes to what a request was sent to.
@@ -36,6 +37,17 @@ public enum ClientError: Error, Hashable, Sendable {
     case store(String)
 }
 
+extension ClientError {
+    /// A refusal, with what the answer's properties say of it.
+    init(refused reason: ReasonCode, _ properties: Properties) {
+        self = .refused(reason, properties.reasonString?.description, properties.userProperties)
+    }
+
+    init(refused reason: ReasonCode, _ texts: AnswerTexts?) {
+        self = .refused(reason, texts?.words, texts?.userProperties ?? [])
+    }
+}
+
 extension ClientError: CustomStringConvertible {
     /// The error as a sentence for people.
     public var description: String {
@@ -45,7 +57,7 @@ extension ClientError: CustomStringConvertible {
         case .cancelled: "cancelled"
         case .timedOut: "no answer in time"
         case .expired: "the message got too old before it could be sent"
-        case .refused(let reason, let words): "the server refuses: \(words ?? "\(reason)")"
+        case .refused(let reason, let words, _): "the server refuses: \(words ?? "\(reason)")"
         case .queueFull: "too many messages wait"
         case .noResponder: "nobody answers at that topic"
         case .unsupported(let what): what

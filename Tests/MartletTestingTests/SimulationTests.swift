@@ -144,7 +144,7 @@ struct SimulationTests {
             try await other.connect()
             await world.advance(by: .seconds(300))
             #expect(other.state.isOnline)
-            guard case .refused(.refused(.sessionTakenOver, _)) = client.state else {
+            guard case .refused(.refused(.sessionTakenOver, _, _)) = client.state else {
                 return #expect(Bool(false), "\(client.state)")
             }
         }

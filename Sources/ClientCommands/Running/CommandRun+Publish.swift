@@ -69,7 +69,7 @@ extension CommandRun {
                 return tally.sent(publication.payload.count)
             } catch {
                 switch error {
-                case .refused(let reason, let words):
+                case .refused(let reason, let words, _):
                     return tally.refused(
                         reason, "Warning: Publish \(number) failed: \(ExitCode.sentence(reason)).", words.map { "\($0)" })
                 // The connection is away and enough waits for it.

@@ -37,7 +37,7 @@ extension CommandRun {
                 await ending.never()
             }
         } catch {
-            if case .refused(let reason, _) = error {
+            if case .refused(let reason, _, _) = error {
                 ending.end(.complaint("Error: Publish failed: \(ExitCode.sentence(reason)).", code: Int32(reason.rawValue)))
             } else {
                 ending.end(.failed(error))

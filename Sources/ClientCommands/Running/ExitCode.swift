@@ -11,7 +11,7 @@ enum ExitCode {
     /// What the user is told of an error, and the exit code: of a refusal the reason code of MQTT 5.0, or the return code of 3.1.1.
     static func of(_ error: ClientError, _ version: ProtocolVersion) -> (words: String, code: Int32) {
         switch error {
-        case .refused(let reason, let words):
+        case .refused(let reason, let words, _):
             if version != .v5, let (code, text) = returnCode(reason) {
                 return ("Connection error: Connection Refused: \(text).", code)
             }

@@ -109,7 +109,8 @@ extension ClientSession {
                 }
                 let view = try AcknowledgementView.decode(
                     type: type, firstByte: firstByte, body: body, version: version, from: .server)
-                receivedAcknowledgement(type, view, now: now)
+                let texts = view.reasonCode.isError && body.count > 4 ? try refusalTexts(firstByte, body) : nil
+                receivedAcknowledgement(type, view, texts, now: now)
             case .connack? where state == .connecting && version == .v5 && body.count == 2 && body[1] != 0:
                 receivedOlderConnack(body[1])
             default:
@@ -183,27 +184,38 @@ extension ClientSession {
         sendWaiting(now: now)
     }
 
-    private mutating func receivedAcknowledgement(_ type: PacketType, _ view: AcknowledgementView, now: UInt64) {
+    /// What a PUBACK, PUBREC or PUBCOMP says beside its reason. Apart from the view, which is read for every message.
+    private func refusalTexts(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer) throws(WireError) -> AnswerTexts? {
+        let packet = try ControlPacket.decode(firstByte: firstByte, body: body, version: options.version, from: .server)
+        guard case .acknowledgement(let answer) = packet else { return nil }
+        return AnswerTexts(answer.properties)
+    }
+
+    private mutating func receivedAcknowledgement(
+        _ type: PacketType, _ view: AcknowledgementView, _ texts: AnswerTexts?, now: UInt64
+    ) {
         switch type {
-        case .puback: complete(view, at: .awaitingPuback, now: now)
-        case .pubcomp: complete(view, at: .awaitingPubcomp, now: now)
-        case .pubrec: receivedPubrec(view, now: now)
+        case .puback: complete(view, at: .awaitingPuback, texts, now: now)
+        case .pubcomp: complete(view, at: .awaitingPubcomp, texts, now: now)
+        case .pubrec: receivedPubrec(view, texts, now: now)
         default: receivedPubrel(view, now: now)
         }
     }
 
     /// PUBACK, PUBCOMP, or a PUBREC that refuses. One for what is not in flight is left unanswered: a resumed session may bring it.
-    private mutating func complete(_ view: AcknowledgementView, at step: OutgoingFlow.Step, now: UInt64) {
+    private mutating func complete(
+        _ view: AcknowledgementView, at step: OutgoingFlow.Step, _ texts: AnswerTexts?, now: UInt64
+    ) {
         switch outgoing.complete(view.packetIdentifier, at: step, view.reasonCode) {
-        case .expected(let ticket, let reason): finish(ticket, reason)
+        case .expected(let ticket, let reason): finish(ticket, reason, texts)
         case .unknown, .again: return
         case .wrong: return fail(.protocolError(.protocolError), now: now)
         }
         if outgoing.hasEarlier { sendWaiting(now: now) }
     }
 
-    private mutating func receivedPubrec(_ view: AcknowledgementView, now: UInt64) {
-        if view.reasonCode.isError { return complete(view, at: .awaitingPubrec, now: now) }
+    private mutating func receivedPubrec(_ view: AcknowledgementView, _ texts: AnswerTexts?, now: UInt64) {
+        if view.reasonCode.isError { return complete(view, at: .awaitingPubrec, texts, now: now) }
         var isKnown = true
         switch outgoing.release(view.packetIdentifier, view.reasonCode) {
         case .expected(let ticket, _):

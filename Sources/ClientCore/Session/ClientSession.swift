@@ -129,9 +129,9 @@ public struct ClientSession: Sendable {
     }
 
     /// A message of QoS 1 or 2 has ended.
-    mutating func finish(_ ticket: PublishTicket, _ reason: ReasonCode) {
+    mutating func finish(_ ticket: PublishTicket, _ reason: ReasonCode, _ texts: AnswerTexts? = nil) {
         note(.done(ticket, reason))
-        tell(.published(ticket, reason))
+        tell(.published(ticket, reason, texts))
     }
 
     /// A message that waits is too old.

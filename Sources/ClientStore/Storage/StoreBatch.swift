@@ -32,6 +32,8 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     case own
     /// Messages of inboxes by their age: inbox, arrived at, conversation, number (`KeptRow`).
     case kept
+    /// Messages that the server has refused, until their owner has seen them: number (`RefusedRow`).
+    case refusal
 
     /// The version of a store that has it first.
     var since: Int64 { rawValue <= Self.spill.rawValue ? 1 : 2 }

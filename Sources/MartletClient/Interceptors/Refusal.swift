@@ -16,10 +16,20 @@ public struct Refusal: Hashable, Sendable {
     public var reason: ReasonCode
     /// The server's own words, where it has any.
     public var words: String?
+    /// The User Properties of its answer.
+    public var userProperties: [UserProperty]
 
-    /// A refusal, with the server's own words if it has any.
-    public init(_ subject: Subject, _ reason: ReasonCode, _ words: String? = nil) {
-        (self.subject, self.reason, self.words) = (subject, reason, words)
+    /// A refusal, with the server's own words and User Properties if it has any.
+    public init(
+        _ subject: Subject, _ reason: ReasonCode, _ words: String? = nil, userProperties: [UserProperty] = []
+    ) {
+        (self.subject, self.reason, self.words, self.userProperties) = (subject, reason, words, userProperties)
+    }
+}
+
+extension Refusal {
+    init(_ subject: Subject, _ reason: ReasonCode, _ texts: AnswerTexts?) {
+        self.init(subject, reason, texts?.words, userProperties: texts?.userProperties ?? [])
     }
 }
 

@@ -40,7 +40,7 @@ extension ClientEngine {
     func refused(_ packet: ConnackPacket) {
         guard case .opening(let connection) = phase else { return }
         let reason = packet.failureReason
-        let error = ClientError.refused(reason, packet.properties.reasonString?.description)
+        let error = ClientError(refused: reason, packet.properties)
         switch reason {
         case .useAnotherServer, .serverMoved:
             let isFollowed = connecting.follow(packet.properties.serverReference, isForGood: reason == .serverMoved, now: loop.now)
@@ -67,7 +67,7 @@ extension ClientEngine {
     func disconnected(_ packet: DisconnectPacket) {
         guard case .online(let connection) = phase else { return }
         isOnline.store(false, ordering: .relaxed)
-        let error = ClientError.refused(packet.reasonCode, packet.properties.reasonString?.description)
+        let error = ClientError(refused: packet.reasonCode, packet.properties)
         endReauthentication(.failure(error))
         switch packet.reasonCode {
         // Our own CONNECT of an attempt that was given up, which the network has brought late.
@@ -112,7 +112,8 @@ extension ClientEngine {
 
     /// As above, of a connection that is about to close for it.
     private func told(_ error: ClientError) {
-        guard isIntercepted, case .refused(let reason, let words) = error else { return }
-        if settings.interceptors.didRefuse(Refusal(.connection, reason, words)) == .logOut { afterClosing = .refuse(error) }
+        guard isIntercepted, case .refused(let reason, let words, let userProperties) = error else { return }
+        let refusal = Refusal(.connection, reason, words, userProperties: userProperties)
+        if settings.interceptors.didRefuse(refusal) == .logOut { afterClosing = .refuse(error) }
     }
 }

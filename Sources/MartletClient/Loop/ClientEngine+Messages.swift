@@ -58,7 +58,7 @@ extension ClientEngine {
             subscriptions.answered(number)
             return pipe.grant(reasons)
         }
-        refuse(pipe, refusal, packet.properties.reasonString?.description)
+        refuse(pipe, refusal, AnswerTexts(packet.properties))
     }
 
     /// A filter that was named several times is asked for once: what SUBACK says of each that was named.
@@ -72,13 +72,13 @@ extension ClientEngine {
         }
     }
 
-    private func refuse(_ pipe: MessagePipe, _ reason: ReasonCode, _ words: String?) {
+    private func refuse(_ pipe: MessagePipe, _ reason: ReasonCode, _ texts: AnswerTexts?) {
         // What has come for other filters of the packet goes before.
         flushPipes()
         forget(pipe)
-        pipe.end(.refused(reason, words))
+        pipe.end(ClientError(refused: reason, texts))
         pipe.sink.take()?.end(self)
-        told(Refusal(.subscription(pipe.filters), reason, words))
+        told(Refusal(.subscription(pipe.filters), reason, texts))
     }
 
     /// The consumer has left.

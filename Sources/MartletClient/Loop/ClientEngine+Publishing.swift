@@ -65,11 +65,15 @@ extension ClientEngine {
         releaseBlocked()
     }
 
-    func published(_ ticket: PublishTicket, _ reason: ReasonCode) {
-        if outboxPublished(ticket, reason) { return }
+    func published(_ ticket: PublishTicket, _ reason: ReasonCode, _ texts: AnswerTexts?) {
+        if outboxPublished(ticket, reason, texts) { return }
         guard let call = publishing.remove(ticket) else { return }
-        complete(call, reason.isError ? .failure(.refused(reason)) : .success(PublishReceipt(reason: reason)))
-        if reason.isError { told(Refusal(.publication(call.publication.topic), reason)) }
+        if reason.isError {
+            complete(call, .failure(ClientError(refused: reason, texts)))
+            told(Refusal(.publication(call.publication.topic), reason, texts))
+        } else {
+            complete(call, .success(PublishReceipt(reason: reason)))
+        }
         if publishing.hasBlocked { releaseBlocked() }
     }
 

@@ -218,13 +218,15 @@ package final class ClientEngine: @unchecked Sendable {
             case .refused(let packet): refused(packet)
             case .message(let message): received(message)
             case .received(let ticket): outboxReceived(ticket)
-            case .published(let ticket, let reason): published(ticket, reason)
+            case .published(let ticket, let reason, let texts): published(ticket, reason, texts)
             case .expired(let ticket): expired(ticket)
             case .subscribed(let packet): subscribed(packet)
             case .unsubscribed(let packet):
                 switch serverRequests.removeValue(forKey: packet.packetIdentifier) {
                 case .unsubscribe(let filters)?: subscriptions.left(filters)
-                case .forget(let call)?: call.complete(.success(()))
+                case .forget(let call)?:
+                    let refusal = packet.reasonCodes.first(where: \.isError)
+                    call.complete(refusal.map { .failure(ClientError(refused: $0, packet.properties)) } ?? .success(()))
                 case .subscribe?, nil: break
                 }
             case .authentication(let packet): receivedChallenge(packet)

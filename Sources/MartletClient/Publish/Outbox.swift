@@ -29,6 +29,43 @@ public struct Outbox: Sendable {
         engine.post(.records { $0.withdraw(delivery.tracking, call) })
         return try await call.outcome(cancelled: {}).get()
     }
+
+    /// The messages that the server has refused, the oldest first, in this run and in earlier ones: they stay until ``forgetRefused(_:)``. The
+    /// latest 1000, of 4 MiB together, are kept.
+    ///
+    /// Nothing sends them again: publish or enqueue anew what makes sense after its cause is away. Throws `ClientError.store`.
+    public func refused() async throws(ClientError) -> [RefusedMessage] {
+        let call = AwaitedOutcome<[RefusedMessage]>()
+        engine.post(.records { $0.readRefused(call) })
+        return try await call.outcome(cancelled: {}).get()
+    }
+
+    /// Forgets messages that were refused, and returns when that is on the disk. Throws `ClientError.store`.
+    public func forgetRefused(_ messages: [RefusedMessage]) async throws(ClientError) {
+        let call = AwaitedOutcome<Void>()
+        engine.post(.records { $0.forgetRefused(messages.map(\.number), call) })
+        try await call.outcome(cancelled: {}).get()
+    }
+}
+
+/// A message of the outbox that the server has refused: it was taken out, and does not arrive.
+public struct RefusedMessage: Hashable, Sendable, Identifiable {
+    /// As its `Delivery` had it.
+    public let id: String
+    /// The message, as it was to be sent.
+    public let publication: Publication
+    /// Why, as `Delivery.status` says it: `ClientError.refused` with the server's words.
+    public let error: ClientError
+    /// The time since 1970-01-01 00:00 UTC at which the server refused it.
+    public let time: Duration
+    let number: UInt64
+
+    init(_ row: RefusedRow) {
+        id = row.publication.properties.messageIdentifier ?? "\(row.number)"
+        (publication, number) = (row.publication, row.number)
+        error = ClientError(refused: row.reason, row.texts)
+        time = .milliseconds(Int64(clamping: row.refusedAt))
+    }
 }
 
 extension Client {

@@ -217,20 +217,25 @@ extension ClientEngine {
         do throws(RequestRefusal) {
             let ticket = try session.publish(message.publication(at: wallNow), now: now)
             guard message.publication.qos > .atMostOnce else { return over(message.number, .acknowledged, records) }
-            records.flights[ticket] = .init(number: message.number, topic: message.publication.topic)
+            records.flights[ticket] = .init(number: message.number, publication: message.publication)
             records.tell(message.number, .sent)
         } catch {
             over(message.number, .failed(ClientError(error)), records)
+            records.add(records.refused.add(message.publication, error.reasonCode, nil, now: wallNow))
         }
     }
 
     /// The server has answered a message. Returns whether it was one of the outbox.
-    func outboxPublished(_ ticket: PublishTicket, _ reason: ReasonCode) -> Bool {
+    func outboxPublished(_ ticket: PublishTicket, _ reason: ReasonCode, _ texts: AnswerTexts?) -> Bool {
         guard let records, let flight = records.flights.removeValue(forKey: ticket) else { return false }
         // The server had done with it before a crash here: its PUBREL came once more.
         let isDone = !reason.isError || reason == .packetIdentifierNotFound
-        over(flight.number, isDone ? .acknowledged : .failed(.refused(reason)), records)
-        if !isDone { told(Refusal(.publication(flight.topic), reason)) }
+        over(flight.number, isDone ? .acknowledged : .failed(ClientError(refused: reason, texts)), records)
+        if !isDone {
+            // Together with its end: whoever has the store next learns of it.
+            records.add(records.refused.add(flight.publication, reason, texts, now: wallNow))
+            told(Refusal(.publication(flight.publication.topic), reason, texts))
+        }
         releaseBlockedEnqueues(records)
         return true
     }
@@ -278,6 +283,29 @@ extension ClientEngine {
         tracking.set(.failed(.cancelled))
         records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(true)) }
         releaseBlockedEnqueues(records)
+    }
+
+    /// Reads what the server has refused.
+    func readRefused(_ call: AwaitedOutcome<[RefusedMessage]>) {
+        guard let records else {
+            call.complete(.success([]))
+            return
+        }
+        records.storage.read(StoreQuery(.refusal)) { result in
+            switch result {
+            case .failure(let error): call.complete(.failure(ClientError(error)))
+            case .success(let rows): call.complete(.success(rows.rows.compactMap { RefusedRow($0).map { RefusedMessage($0) } }))
+            }
+        }
+    }
+
+    func forgetRefused(_ numbers: [UInt64], _ call: AwaitedOutcome<Void>) {
+        guard let records, records.failure == nil else {
+            call.complete(records?.failure.map { .failure($0) } ?? .success(()))
+            return
+        }
+        records.add(numbers.compactMap { records.refused.remove($0) })
+        records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(())) }
     }
 
     func measureOutbox(_ call: AwaitedOutcome<(messages: Int, bytes: Int)>) {

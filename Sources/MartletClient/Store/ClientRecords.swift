@@ -18,6 +18,7 @@ final class ClientRecords {
     var outbox: OutboxQueue
     /// What messages of the outbox belong to.
     var owners: OutboxOwners
+    var refused: RefusedMessages
     var gate = OutputGate()
     let whenFull: QueueLimits.WhenFull
     /// Messages of the outbox that the session has.
@@ -60,7 +61,7 @@ final class ClientRecords {
     struct Flight {
         /// In the outbox.
         let number: UInt64
-        let topic: TopicName
+        let publication: Publication
     }
 
     struct Addition {
@@ -88,8 +89,9 @@ final class ClientRecords {
             owners = OutboxOwners(try OutboxOwner.all(in: storage))
             for (ticket, message) in session.restoredOutbox {
                 outbox.restore(message)
-                flights[PublishTicket(number: ticket)] = Flight(number: message.number, topic: message.publication.topic)
+                flights[PublishTicket(number: ticket)] = Flight(number: message.number, publication: message.publication)
             }
+            refused = try RefusedMessages(in: storage)
             restored = session.restored
             batch.changes = identity.changes + session.removals
         } catch {

@@ -1,5 +1,6 @@
 import ClientStore
 import MartletClient
+import Platform
 import Testing
 
 /// The outbox of a client, over connections that come and go and clients that die.
@@ -100,6 +101,74 @@ import Testing
         }
         #expect(last == .failed(.refused(.quotaExceeded)))
         #expect(try await client.outbox.open().isEmpty)
+    }
+
+    private func quotaTexts() -> Properties {
+        var texts = Properties()
+        texts.reasonString = "quota of tenant 7 used up"
+        texts.userProperties = [UserProperty(name: "tenant", value: "7")]
+        return texts
+    }
+
+    @Test(arguments: [QoS.atLeastOnce, .exactlyOnce])
+    func `the server's words and User Properties of a refused message reach whoever published it`(qos: QoS) async throws {
+        defer { server.end() }
+        let refusals = Locked<[Refusal]>([])
+        let (client, _) = try client {
+            $0.interceptors = [OnRefusal(of: .quotaExceeded) { refusal in refusals.withLock { $0.append(refusal) } }]
+        }
+        (server.refusal, server.refusalTexts) = (.quotaExceeded, quotaTexts())
+        try await client.connect()
+        let refused = ClientError.refused(.quotaExceeded, "quota of tenant 7 used up", quotaTexts().userProperties)
+        await #expect(throws: refused) { try await client.publish("x", to: "t", qos: qos) }
+        let delivery = try await client.enqueue("y", to: "t", qos: qos)
+        await #expect(throws: refused) { try await delivery.arrival() }
+        #expect("\(refused)" == "the server refuses: quota of tenant 7 used up")
+        _ = try await client.outbox.refused()
+        let told = Refusal(
+            .publication("t"), .quotaExceeded, "quota of tenant 7 used up", userProperties: quotaTexts().userProperties)
+        #expect(refusals.value == [told, told])
+    }
+
+    @Test func `the words of a refused SUBSCRIBE and UNSUBSCRIBE reach whoever asked`() async throws {
+        defer { server.end() }
+        let (client, _) = try client()
+        server.refusalTexts = quotaTexts()
+        try await client.connect()
+        let refused = ClientError.refused(.notAuthorized, "quota of tenant 7 used up", quotaTexts().userProperties)
+        let messages = client.messages("refused/a")
+        await #expect(throws: refused) { try await messages.granted() }
+        await #expect(throws: refused) { try await client.unsubscribe(["granted/a", "refused/b"]) }
+        try await client.unsubscribe(["granted/a"])
+    }
+
+    @Test func `what the server has refused of the outbox is told after a restart, until its owner has seen it`() async throws {
+        defer { server.end() }
+        let (first, _) = try client()
+        (server.refusal, server.refusalTexts) = (.quotaExceeded, quotaTexts())
+        try await first.connect()
+        let lost = try await first.enqueue("1", to: "a", retain: true)
+        await #expect(throws: ClientError.self) { try await lost.arrival() }
+        server.isSilent = true
+        server.refusal = nil
+        _ = try await first.enqueue("2", to: "b", qos: .exactlyOnce)
+        server.wait { $0.received.count == 1 }
+        await first.crash()
+        // The second was in flight: it is refused in this run, and nobody follows it.
+        server.refusal = .notAuthorized
+        let (second, _) = try client()
+        try await second.connect()
+        var refused = try await second.outbox.refused()
+        while refused.count < 2 { refused = try await second.outbox.refused() }
+        #expect(refused.map(\.publication.topic) == ["a", "b"] && refused.map { "\($0.publication.payload)" } == ["1", "2"])
+        #expect(refused[0].id == lost.id && refused[0].publication.retain && refused[0].time > .zero)
+        #expect(refused[0].error == .refused(.quotaExceeded, "quota of tenant 7 used up", quotaTexts().userProperties))
+        #expect(refused[1].error == .refused(.notAuthorized, "quota of tenant 7 used up", quotaTexts().userProperties))
+        try await second.outbox.forgetRefused([refused[0]])
+        await second.crash()
+        let (third, _) = try client()
+        #expect(try await third.outbox.refused() == [refused[1]])
+        #expect(try await third.outbox.open().isEmpty)
     }
 
     @Test func `interceptors see what is enqueued, and what the server refuses of it`() async throws {

@@ -25,6 +25,7 @@ final class TestServer: @unchecked Sendable {
     private var refusalStored: ReasonCode?
     private var storedRefusals: [ReasonCode] = []
     private var storedUsers: [String] = []
+    private var refusalTextsStored = Properties()
     private var storedAuths: [AuthPacket] = []
     private var storedAnswersToAuth: [ControlPacket] = []
 
@@ -95,6 +96,11 @@ final class TestServer: @unchecked Sendable {
 
     /// The user of each CONNECT, empty for none.
     var users: [String] { monitor.withLock { storedUsers } }
+    /// The Reason String and User Properties of those answers, and of a refused SUBSCRIBE or UNSUBSCRIBE.
+    var refusalTexts: Properties {
+        get { monitor.withLock { refusalTextsStored } }
+        set { monitor.withLock { refusalTextsStored = newValue } }
+    }
 
     /// What came in AUTH.
     var auths: [AuthPacket] { monitor.withLock { storedAuths } }
@@ -209,7 +215,14 @@ final class TestServer: @unchecked Sendable {
                         packetIdentifier: subscribe.packetIdentifier,
                         reasonCodes: subscribe.subscriptions.map {
                             "\($0.filter)".hasPrefix("refused/") ? .notAuthorized : .grantedQoS2
-                        })))
+                        }, properties: refusalTextsStored)))
+        case .unsubscribe(let unsubscribe):
+            send(
+                .unsuback(
+                    UnsubackPacket(
+                        packetIdentifier: unsubscribe.packetIdentifier,
+                        reasonCodes: unsubscribe.filters.map { "\($0)".hasPrefix("refused/") ? .notAuthorized : .success },
+                        properties: refusalTextsStored)))
         case .pingreq: send(.pingresp)
         case .auth(let auth):
             storedAuths.append(auth)
@@ -225,7 +238,9 @@ final class TestServer: @unchecked Sendable {
             heldReceived.remove(identifier)
             let type: PacketType = publish.qos == .atLeastOnce ? .puback : .pubrec
             return send(
-                .acknowledgement(AcknowledgementPacket(type: type, packetIdentifier: identifier, reasonCode: refusalStored)))
+                .acknowledgement(
+                    AcknowledgementPacket(
+                        type: type, packetIdentifier: identifier, reasonCode: refusalStored, properties: refusalTextsStored)))
         }
         if isNew { storedReceived.append(publish) }
         guard !isSilentStored, publish.qos > .atMostOnce else { return }

@@ -1,0 +1,103 @@
+public import ClientCore
+public import MQTTCodec
+
+/// A message of the outbox that the server has refused, as it is stored until its owner has seen it.
+///
+///     key: number      body: refused at 8 | reason 1 | reason string and User Properties, without their length | message
+public struct RefusedRow: Hashable, Sendable {
+    /// Its place among those that were refused.
+    public var number: UInt64
+    public var publication: Publication
+    public var reason: ReasonCode
+    /// What the server said beside its reason.
+    public var texts: AnswerTexts?
+    /// In milliseconds since 1970.
+    public var refusedAt: UInt64
+
+    public init(_ number: UInt64, _ publication: Publication, _ reason: ReasonCode, _ texts: AnswerTexts?, refusedAt: UInt64) {
+        (self.number, self.publication, self.reason, self.texts) = (number, publication, reason, texts)
+        self.refusedAt = refusedAt
+    }
+
+    /// A row of the table `refusal`; nil if it is none.
+    public init?(_ row: StoreRow) {
+        var reader = RowReader(row.body)
+        guard let number = row.key.lastNumber, let refusedAt = reader.number(UInt64.self), let reason = reader.number(UInt8.self),
+            let words = reader.field(), let propertyCount = reader.number(UInt32.self)
+        else { return nil }
+        var texts = AnswerTexts(words: words.isEmpty ? nil : String(decoding: words, as: UTF8.self))
+        for _ in 0..<propertyCount {
+            guard let name = reader.field().flatMap({ EncodedString($0) }),
+                let value = reader.field().flatMap({ EncodedString($0) })
+            else { return nil }
+            texts.userProperties.append(UserProperty(name: name, value: value))
+        }
+        guard let stored = StoredPublication.read(&reader) else { return nil }
+        self.init(
+            number, stored.publication, ReasonCode(rawValue: reason), texts == AnswerTexts() ? nil : texts, refusedAt: refusedAt)
+    }
+
+    var row: StoreRow {
+        var writer = RowWriter(capacity: 64 + publication.topic.bytes.count + publication.payload.count)
+        writer.write(refusedAt)
+        writer.write(reason.rawValue)
+        writer.write(texts?.words.map { Array($0.utf8) } ?? [])
+        let properties = texts?.userProperties ?? []
+        writer.write(UInt32(properties.count))
+        for property in properties {
+            writer.write(property.name.bytes)
+            writer.write(property.value.bytes)
+        }
+        StoredPublication.write(publication, to: &writer)
+        return StoreRow(StoreKey(number), writer.bytes)
+    }
+}
+
+/// The messages of an outbox that the server has refused and whose owner has not let go of yet: which rows stay, which go.
+///
+/// A value without store: it says what is to be written. Invariant: not more than `Limits.refusedMessagesMax` of together not more than
+/// `Limits.refusedBytesMax` are kept; the oldest go first.
+public struct RefusedMessages: Sendable {
+    private var kept: [(number: UInt64, byteCount: Int)] = []
+    private var byteCount = 0
+    private var lastNumber: UInt64 = 0
+
+    /// Those that a store has, whatever its bounds were.
+    public init(in storage: any ClientStorage) throws(StoreError) {
+        let found = try storage.rows(StoreQuery(.refusal))
+        for row in found.rows { if let number = row.key.lastNumber { keep(number, row.body.count) } }
+        lastNumber = max(lastNumber, found.damages.compactMap(\.key.lastNumber).max() ?? 0)
+    }
+
+    public var count: Int { kept.count }
+
+    /// Keeps a message, and forgets the oldest where these are too many.
+    public mutating func add(
+        _ publication: Publication, _ reason: ReasonCode, _ texts: AnswerTexts?, now: UInt64
+    ) -> [StoreChange] {
+        let row = RefusedRow(lastNumber + 1, publication, reason, texts, refusedAt: now).row
+        keep(lastNumber + 1, row.body.count)
+        var changes: [StoreChange] = [.put(.refusal, row.key, row.body)]
+        var surplus = 0
+        while kept.count - surplus > Limits.refusedMessagesMax || (byteCount > Limits.refusedBytesMax && kept.count - surplus > 1) {
+            byteCount -= kept[surplus].byteCount
+            changes.append(.remove(.refusal, StoreKey(kept[surplus].number)))
+            surplus += 1
+        }
+        kept.removeFirst(surplus)
+        return changes
+    }
+
+    /// Forgets one whose owner has seen it; nil if it is gone already.
+    public mutating func remove(_ number: UInt64) -> StoreChange? {
+        guard let index = kept.firstIndex(where: { $0.number == number }) else { return nil }
+        byteCount -= kept.remove(at: index).byteCount
+        return .remove(.refusal, StoreKey(number))
+    }
+
+    private mutating func keep(_ number: UInt64, _ bytes: Int) {
+        kept.append((number, bytes))
+        byteCount += bytes
+        lastNumber = max(lastNumber, number)
+    }
+}
