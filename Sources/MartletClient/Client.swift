@@ -189,7 +189,8 @@ extension Client {
     /// Ends subscriptions that an earlier process has left in a session that the server kept, and returns when the server has answered. Those of
     /// this client end with their `Messages`.
     ///
-    /// Throws `ClientError.notConnected` without a connection, or when it is lost before the answer.
+    /// Throws `ClientError.notConnected` without a connection, or when it is lost before the answer; `ClientError.refused` if the server does not
+    /// let one of them end.
     ///
     /// - `properties`: of UNSUBSCRIBE. MQTT 5.0 only.
     public func unsubscribe(_ filters: [TopicFilter], properties: Properties = Properties()) async throws(ClientError) {
@@ -202,8 +203,10 @@ extension Client {
     /// Subscribes at once, or as soon as there is a connection; what comes waits until it is taken. Messages end when
     /// the value and its iterators are gone, which ends the subscription, or when the client ends. Without a filter
     /// they end with `ClientError.settings`.
-    public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
+    public func messages(_ wanted: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
         let backlog = settings.backlog ?? (engine.records == nil ? .hold : .spill)
+        let filters: [TopicFilter]
+        do throws(ClientError) { filters = try settings.serverFilters(wanted) } catch { return Messages(failing: error) }
         let pipe = MessagePipe(filters: filters, settings: settings, backlog: backlog, source: engine)
         if filters.isEmpty {
             pipe.end(.settings("a subscription has at least one filter"))

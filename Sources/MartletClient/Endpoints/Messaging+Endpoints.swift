@@ -9,32 +9,33 @@ extension Messaging {
         try await publish(try topic.publication(value))
     }
 
-    /// Subscribes at once, or as soon as there is a connection, at the endpoint's QoS; values end as `Messages` do. A selection with an
-    /// illegal parameter throws `ClientError.topic` where its values are waited for.
+    /// Subscribes at once, or as soon as there is a connection, at no more than the endpoint's QoS; values end as `Messages` do. A selection with
+    /// an illegal parameter throws `ClientError.topic` where its values are waited for.
     ///
-    /// - `backlog`: what happens when values come faster than they are taken; nil for `.spill` with a store, `.hold` without.
+    /// - `settings`: how they are asked for, wait and are acknowledged, and who shares them.
     /// - `undecodable`: what happens to messages that are none of the endpoint's.
     public func messages<Value, each Part>(
-        _ selection: Selection<Value, repeat each Part>, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken,
+        _ selection: Selection<Value, repeat each Part>, _ settings: SubscriptionSettings = SubscriptionSettings(),
         undecodable: Undecodable = .skip
     ) -> Readings<Value, repeat each Part> {
-        let settings = SubscriptionSettings(qos: selection.endpoint.qos, backlog: backlog, acknowledging: acknowledging)
+        var settings = settings
+        settings.qos = min(settings.qos, selection.endpoint.qos)
         let messages =
             switch selection.result {
             case .success(let filter): messages([filter], settings)
             case .failure(let error): Messages(failing: error)
             }
-        return Readings(messages, selection.endpoint, undecodable, settlesRest: acknowledging == .whenDone)
+        return Readings(messages, selection.endpoint, undecodable, settlesRest: settings.acknowledging == .whenDone)
     }
 
     /// Lends the values of a selection for as long as the body runs: then the subscription ends, also when the body throws or its task
     /// is cancelled.
     public func withMessages<Value, each Part, Answer, Failure>(
-        _ selection: Selection<Value, repeat each Part>, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken,
+        _ selection: Selection<Value, repeat each Part>, _ settings: SubscriptionSettings = SubscriptionSettings(),
         undecodable: Undecodable = .skip, isolation: isolated (any Actor)? = #isolation,
         _ body: (Readings<Value, repeat each Part>) async throws(Failure) -> Answer
     ) async throws(Failure) -> Answer {
-        let readings = messages(selection, backlog: backlog, acknowledging: acknowledging, undecodable: undecodable)
+        let readings = messages(selection, settings, undecodable: undecodable)
         defer { readings.cancel() }
         return try await body(readings)
     }

@@ -11,6 +11,37 @@ public protocol TopicParameter: Hashable, Sendable {
     init?(topicLevel: String)
 }
 
+/// The rest of a topic, as the last parameter of an endpoint: any number of levels, also none. All of them are the filter's `#`.
+///
+/// ```swift
+/// static let file = Endpoint([UInt8].self, coding: .bytes) { "files"; Parameter("owner", String.self); Parameter("path", TopicTail.self) }
+/// try await client.publish(bytes, to: Share.file("anna", "photos/2026/1.jpg"))
+/// for try await file in client.messages(Share.file.matching("anna", nil)) { print(file.parameters.1.levels) }
+/// ```
+/// Elsewhere than last it makes no topic.
+public struct TopicTail: TopicParameter, ExpressibleByStringLiteral, CustomStringConvertible {
+    /// The levels, the first first; `[]` where the topic ends before.
+    public var levels: [String]
+
+    public init(_ levels: [String] = []) { self.levels = levels }
+
+    public init(stringLiteral text: String) { self.init(text) }
+
+    /// Takes a text apart at its slashes; the empty one has no levels.
+    public init(_ text: String) {
+        levels = []
+        if text.isEmpty { return }
+        let parts = text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        levels = parts.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    public init?(topicLevel: String) { self.init(topicLevel) }
+
+    public var topicLevel: String { levels.joined(separator: "/") }
+
+    public var description: String { topicLevel }
+}
+
 extension TopicParameter where Self: LosslessStringConvertible {
     /// The value's own description.
     public var topicLevel: String { description }

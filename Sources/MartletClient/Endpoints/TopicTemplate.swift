@@ -3,6 +3,11 @@ package struct TopicTemplate: Sendable {
     enum Level: Sendable {
         case text([UInt8])
         case parameter(String, any TopicParameter.Type)
+
+        /// Whether it stands for all that follows.
+        var isTail: Bool {
+            if case .parameter(_, let type) = self { type is TopicTail.Type } else { false }
+        }
     }
 
     private(set) var levels: [Level] = []
@@ -19,25 +24,24 @@ package struct TopicTemplate: Sendable {
         return longer
     }
 
-    /// The filter of all topics, of a shared subscription where a group is named. Throws `ClientError.topic`.
-    func filter(sharedBy group: String?) throws(ClientError) -> TopicFilter {
+    /// The filter of all topics. Throws `ClientError.topic`.
+    func filter() throws(ClientError) -> TopicFilter {
         var writer = TopicWriter(self)
         for case .parameter in levels { writer.add(nil) }
-        let filter = try writer.filter()
-        guard let group else { return filter }
-        guard let shared = TopicFilter("$share/\(group)/\(filter)"), "\(shared.shareName ?? "")" == group else {
-            throw .topic("“\(group)” names no group of responders")
-        }
-        return shared
+        return try writer.filter()
     }
 
     /// Whether some topic could be one of both: level by level the same text, or a parameter on either side. A parameter stands for
     /// any text here, as it does in subscriptions.
     func overlaps(_ other: TopicTemplate) -> Bool {
-        levels.count == other.levels.count
-            && zip(levels, other.levels).allSatisfy { pair in
-                if case (.text(let left), .text(let right)) = pair { left == right } else { true }
-            }
+        var (left, right) = (levels[...], other.levels[...])
+        while let one = left.popFirst() {
+            if one.isTail { return true }
+            guard let another = right.popFirst() else { return false }
+            if another.isTail { return true }
+            if case (.text(let text), .text(let otherText)) = (one, another), text != otherText { return false }
+        }
+        return right.first?.isTail ?? true
     }
 }
 
@@ -86,12 +90,28 @@ struct TopicWriter {
         guard index < template.levels.count, case .parameter(let name, _) = template.levels[index] else {
             preconditionFailure("a template has as many parameters as its type says")
         }
+        let isTail = template.levels[index].isTail
+        if isTail, index + 1 < template.levels.count {
+            fault = fault ?? .topic("“\(template)”: nothing follows \(name), which is a tail")
+        }
+        if isTail, value == "" {
+            // No level: the topic ends with the one before.
+            if index == 0 { fault = fault ?? .topic("\(name) is empty: a topic has at least one level") }
+            index += 1
+            return
+        }
         beginLevel()
-        if let value {
+        if let value, isTail {
+            for (offset, level) in value.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).enumerated() {
+                let wrong = Self.fault(in: String(decoding: level, as: UTF8.self), isFirst: index == 0 && offset == 0)
+                if let wrong { fault = fault ?? .topic("\(name) is “\(value)”: \(wrong)") }
+            }
+            bytes += value.utf8
+        } else if let value {
             if let wrong = Self.fault(in: value, isFirst: index == 0) { fault = fault ?? .topic("\(name) is “\(value)”: \(wrong)") }
             bytes += value.utf8
         } else {
-            bytes.append(UInt8(ascii: "+"))
+            bytes.append(UInt8(ascii: isTail ? "#" : "+"))
         }
         index += 1
     }
@@ -150,7 +170,8 @@ struct TopicReader {
     /// that value's topic goes elsewhere.
     mutating func next<Value: TopicParameter>(_ type: Value.Type) throws(ClientError) -> Value {
         try passTexts()
-        guard let level = nextLevel() else { throw mismatch }
+        let isTail = index < template.levels.count && template.levels[index].isTail
+        guard let level = isTail ? rest() : nextLevel() else { throw mismatch }
         index += 1
         let text = String(decoding: topic.bytes[level], as: UTF8.self)
         guard let value = Value(topicLevel: text), value.topicLevel == text else {
@@ -177,6 +198,12 @@ struct TopicReader {
         let end = topic.bytes[offset...].firstIndex(of: UInt8(ascii: "/")) ?? topic.bytes.count
         defer { offset = end + 1 }
         return offset..<end
+    }
+
+    /// All levels that are left, perhaps none.
+    private mutating func rest() -> Range<Int> {
+        defer { offset = topic.bytes.count + 1 }
+        return min(offset, topic.bytes.count)..<topic.bytes.count
     }
 
     private var mismatch: ClientError { .undecodable("topic “\(topic)” is none of “\(template)”") }

@@ -1,7 +1,15 @@
-/// How a subscription's messages are asked for, wait and are acknowledged.
+/// How a subscription's messages are asked for, wait and are acknowledged: the same for filters and for an endpoint's selections.
+///
+/// ```swift
+/// // Each job comes to one of the workers that name this group, and comes again where one dies before it has done it.
+/// let jobs = client.messages(Jobs.resize.matching(nil), SubscriptionSettings(acknowledging: .whenDone, sharedBy: "workers"))
+/// ```
 public struct SubscriptionSettings: Hashable, Sendable {
-    /// The highest QoS at which messages come.
+    /// The highest QoS at which messages come; of an endpoint not above its own.
     public var qos = QoS.exactlyOnce
+    /// The ShareName of a shared subscription: each message comes to one of the subscribers that name the same group. Nil for a subscription of
+    /// its own. No retained messages come then, and `noLocal` counts for nothing. MQTT 5.0, and servers that have it before.
+    public var sharedBy: String?
     /// Whether messages that this client publishes stay away. MQTT 5.0 only.
     public var noLocal = false
     /// Whether messages keep the RETAIN flag that they were published with. MQTT 5.0 only.
@@ -19,8 +27,28 @@ public struct SubscriptionSettings: Hashable, Sendable {
     package var optionalFilterCount = 0
 
     /// The settings that most subscriptions need; all others are as their properties say.
-    public init(qos: QoS = .exactlyOnce, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken) {
-        (self.qos, self.backlog, self.acknowledging) = (qos, backlog, acknowledging)
+    public init(
+        qos: QoS = .exactlyOnce, backlog: Backlog? = nil, acknowledging: Acknowledging = .whenTaken, sharedBy group: String? = nil
+    ) {
+        (self.qos, self.backlog, self.acknowledging, sharedBy) = (qos, backlog, acknowledging, group)
+    }
+
+    /// The filters as the server is asked for them: those of a shared subscription where a group is named. Whoever conforms to `Messaging` subscribes
+    /// to these. Throws `ClientError.settings` where the group or a filter cannot be of a shared subscription.
+    public func serverFilters(_ filters: [TopicFilter]) throws(ClientError) -> [TopicFilter] {
+        guard let group = sharedBy else { return filters }
+        var shared: [TopicFilter] = []
+        for filter in filters {
+            guard !filter.isShared else {
+                throw .settings("“\(filter)” names a group already: leave out sharedBy, or the filter's “$share”")
+            }
+            guard let whole = TopicFilter("$share/\(group)/\(filter)"), "\(whole.shareName ?? "")" == group else {
+                throw .settings(
+                    "“\(group)” names no group of subscribers: one or more characters, without slash, plus and number sign")
+            }
+            shared.append(whole)
+        }
+        return shared
     }
 }
 

@@ -3,38 +3,52 @@ internal import Platform
 internal import Synchronization
 
 extension ConnectionObserving {
-    /// Answers the requests of a call until the task is cancelled or the client ends; then takes up no more, and returns when those that run
-    /// are answered and acknowledged. Of those that wait the asking clients learn that nobody answers.
+    /// Subscribes to the requests of a call, and returns when the server has granted that: from then on nobody who asks is told that there is no
+    /// responder. What comes waits until `Responder.run()`, which answers.
     ///
+    /// ```swift
+    /// let responder = try await client.responder(for: Home.setTarget) { request, context in try await heat(request, context.parameters) }
+    /// try await responder.run()
+    /// ```
     /// A request is acknowledged after its answer. One that comes again is answered from a bounded memory of 1000 answers and 4 MiB in
     /// this process, and does not run again. What the body throws as the request's `Failure` is the answer; of anything else the asking
     /// client learns only that the responder failed. A request without Response Topic runs and is not answered.
     ///
-    /// Throws `ClientError.unsupported` where the server speaks no MQTT 5.0, `ClientError.refused` if it refuses the subscription.
+    /// Waits for a connection where there is none. Throws `ClientError.unsupported` where the server speaks no MQTT 5.0, `ClientError.refused` if it
+    /// refuses the subscription, `ClientError.cancelled` with its task.
     ///
     /// - `group`: responders that name the same group share the requests, each of which comes to one of them: a shared subscription.
     /// - `concurrency`: how many requests run at a time; others wait.
+    public func responder<Asked: Request, each Part>(
+        for call: Call<Asked, repeat each Part>, sharedBy group: String? = nil, concurrency: Int = 16,
+        _ body: @escaping @Sendable (Asked, CallContext<repeat each Part>) async throws -> Asked.Response
+    ) async throws(ClientError) -> Responder {
+        let responder = try begin(call, group, concurrency, body)
+        do throws(ClientError) {
+            try await responder.ready()
+            return responder
+        } catch {
+            responder.cancel()
+            throw error
+        }
+    }
+
+    /// As above, for the topic of the request's type.
+    public func responder<Asked: Request>(
+        for type: Asked.Type, sharedBy group: String? = nil, concurrency: Int = 16,
+        _ body: @escaping @Sendable (Asked, CallContext<>) async throws -> Asked.Response
+    ) async throws(ClientError) -> Responder {
+        let call = Call(Asked.self) { "\(Asked.topic)" }
+        return try await responder(for: call, sharedBy: group, concurrency: concurrency, body)
+    }
+
+    /// Answers the requests of a call until the task is cancelled or the client ends: `responder(for:)` and its `run()` in one, for whoever need not
+    /// know when it is ready.
     public func respond<Asked: Request, each Part>(
         to call: Call<Asked, repeat each Part>, sharedBy group: String? = nil, concurrency: Int = 16,
         _ body: @escaping @Sendable (Asked, CallContext<repeat each Part>) async throws -> Asked.Response
     ) async throws(ClientError) {
-        let filter = try call.pattern.template.filter(sharedBy: group)
-        var settings = SubscriptionSettings(qos: .exactlyOnce, backlog: .hold, acknowledging: .whenDone)
-        settings.retainHandling = .doNotSend
-        let messages = messages([filter], settings)
-        defer { messages.cancel() }
-        let responder = Responder(client: self, messages: messages, concurrency: max(1, concurrency)) {
-            (message, topic) throws(ClientError) in
-            try await answer(message, to: topic, call, body)
-        }
-        // Not a child of this task: what runs is not cancelled with it.
-        let work = Task { await responder.run() }
-        let result = await withTaskCancellationHandler {
-            await work.value
-        } onCancel: {
-            responder.stop()
-        }
-        try result.get()
+        try await begin(call, group, concurrency, body).run()
     }
 
     /// As above, for the topic of the request's type.
@@ -44,6 +58,20 @@ extension ConnectionObserving {
     ) async throws(ClientError) {
         let call = Call(Asked.self) { "\(Asked.topic)" }
         try await respond(to: call, sharedBy: group, concurrency: concurrency, body)
+    }
+
+    private func begin<Asked: Request, each Part>(
+        _ call: Call<Asked, repeat each Part>, _ group: String?, _ concurrency: Int,
+        _ body: @escaping @Sendable (Asked, CallContext<repeat each Part>) async throws -> Asked.Response
+    ) throws(ClientError) -> Responder {
+        let filter = try call.pattern.template.filter()
+        var settings = SubscriptionSettings(
+            qos: .exactlyOnce, backlog: .hold(256), acknowledging: .whenDone, sharedBy: group)
+        settings.retainHandling = .doNotSend
+        return Responder(client: self, messages: messages([filter], settings), concurrency: max(1, concurrency)) {
+            (message, topic) throws(ClientError) in
+            try await answer(message, to: topic, call, body)
+        }
     }
 }
 
@@ -66,21 +94,22 @@ private func answer<Asked: Request, each Part>(
     return answer
 }
 
-/// Takes requests, runs so many at a time, answers and acknowledges them.
-private struct Responder<Client: ConnectionObserving>: Sendable {
-    let client: Client
-    let messages: Messages
-    let concurrency: Int
-    let answer: @Sendable (Message, TopicName) async throws(ClientError) -> Publication
+/// Answers requests: subscribed from when it is made, until `run()` has returned, or it is cancelled or given up.
+public struct Responder: Sendable {
+    private let client: any ConnectionObserving
+    private let messages: Messages
+    private let concurrency: Int
+    private let answer: @Sendable (Message, TopicName) async throws(ClientError) -> Publication
     private let cache = Locked(ResponseCache())
     private let stopFlag = Flag()
+    private let isRunning = Flag()
 
     private final class Flag: Sendable {
         let value = Atomic(false)
     }
 
     init(
-        client: Client, messages: Messages, concurrency: Int,
+        client: any ConnectionObserving, messages: Messages, concurrency: Int,
         answer: @escaping @Sendable (Message, TopicName) async throws(ClientError) -> Publication
     ) {
         (self.client, self.messages, self.concurrency, self.answer) = (client, messages, concurrency, answer)
@@ -88,15 +117,42 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
 
     private var isStopped: Bool { stopFlag.value.load(ordering: .relaxed) }
 
+    /// Answers until the task is cancelled, `cancel()` is called or the client ends; then takes up no more, ends the subscription, and returns when
+    /// those requests that run are answered and acknowledged. Of those that wait the asking clients learn that nobody answers. To be called once.
+    ///
+    /// Throws what ends the subscription: `ClientError.ended` is none of it.
+    public func run() async throws(ClientError) {
+        defer { messages.cancel() }
+        // Not a child of this task: what runs is not cancelled with it.
+        let work = Task { await answerUntilEnd() }
+        let result = await withTaskCancellationHandler {
+            await work.value
+        } onCancel: {
+            stop()
+        }
+        try result.get()
+    }
+
+    /// Ends it: `run()` returns as if its task were cancelled; without one the subscription ends at once.
+    public func cancel() { isRunning.value.load(ordering: .relaxed) ? stop() : messages.cancel() }
+
+    /// Waits until the server has granted the subscription.
+    func ready() async throws(ClientError) {
+        try await messages.grantedUnlessCancelled()
+        try await checkVersion()
+    }
+
     /// Takes up nothing more. Any thread may call.
-    func stop() {
+    private func stop() {
         stopFlag.value.store(true, ordering: .relaxed)
         messages.finish()
     }
 
-    func run() async -> Result<Void, ClientError> {
+    private func answerUntilEnd() async -> Result<Void, ClientError> {
+        isRunning.value.store(true, ordering: .relaxed)
         do throws(ClientError) {
-            try await checkServer()
+            try await messages.granted()
+            try await checkVersion()
             try await answerAll()
             return .success(())
         } catch {
@@ -104,8 +160,7 @@ private struct Responder<Client: ConnectionObserving>: Sendable {
         }
     }
 
-    private func checkServer() async throws(ClientError) {
-        try await messages.granted()
+    private func checkVersion() async throws(ClientError) {
         for await server in client.connections() {
             if let server, server.version != .v5 {
                 throw .unsupported("requests need MQTT 5.0, which the server does not speak")

@@ -85,7 +85,9 @@ public final class StubClient: RequestingClient {
     }
 
     /// Subscribes, and gets what is published here, what was retained, and the samples of topics that match.
-    public func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
+    public func messages(_ wanted: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {
+        let filters: [TopicFilter]
+        do throws(ClientError) { filters = try settings.serverFilters(wanted) } catch { return Messages(failing: error) }
         if case .failing(let reason) = answering { return Messages(failing: .refused(reason)) }
         let pipe = server.subscribe(filters, settings)
         do throws(ClientError) {

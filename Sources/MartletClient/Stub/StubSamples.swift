@@ -51,7 +51,7 @@ private struct DeclaredSamples: StubSource {
 
     func answer(at topic: TopicName) throws(ClientError) -> Publication? {
         for declaration in declarations where declaration.kind == .call {
-            if try declaration.template.filter(sharedBy: nil).matches(topic) { return try declaration.sampleMessage(topic) }
+            if try declaration.template.filter().matches(topic) { return try declaration.sampleMessage(topic) }
         }
         return nil
     }

@@ -41,8 +41,89 @@ import Testing
         }
     }
 
+    @Test func `a typed subscription has all settings of an untyped one, at no more than the endpoint's QoS`() async throws {
+        var settings = SubscriptionSettings(
+            qos: .exactlyOnce, backlog: .dropOldest(3), acknowledging: .whenDone, sharedBy: "workers")
+        settings.retainAsPublished = true
+        settings.userProperties = [UserProperty(name: "app", value: "7")]
+        let readings = client.messages(Home.temperature.matching("kitchen", nil), settings)
+        #expect(client.server.filters == ["$share/workers/home/kitchen/sensor/+/temperature"])
+        try await client.publish(Publication("home/kitchen/sensor/1/temperature", "1.5", qos: .exactlyOnce, retain: true))
+        for try await reading in readings {
+            #expect(reading.message.qos == .atLeastOnce && reading.retain && reading.payload == 1.5)
+            break
+        }
+        var local = SubscriptionSettings()
+        local.noLocal = true
+        let others = client.messages(Home.alarm.matching(nil), local)
+        try await client.publish(.smoke, to: Home.alarm("cellar"))
+        #expect(others.waitingCount == 0)
+    }
+
+    @Test func `workers that name a group share an endpoint's values`() async throws {
+        let shared = SubscriptionSettings(acknowledging: .whenDone, sharedBy: "workers")
+        let first = client.messages(Home.alarm.matching(nil), shared)
+        let second = client.messages(Home.alarm.matching(nil), shared)
+        for _ in 1...4 { try await client.publish(.smoke, to: Home.alarm("cellar")) }
+        #expect(first.waitingCount == 2 && second.waitingCount == 2)
+        let untyped = client.messages("home/#", shared)
+        try await client.publish(.smoke, to: Home.alarm("cellar"))
+        #expect(untyped.waitingCount == 1)
+    }
+
+    @Test(arguments: ["", "a/b", "+", "a#"])
+    func `a group that cannot be is an error that says what would be right`(group: String) async throws {
+        var readings = client.messages(Home.alarm.matching(nil), SubscriptionSettings(sharedBy: group)).makeAsyncIterator()
+        let error = await #expect(throws: ClientError.self) { _ = try await readings.next() }
+        #expect(error?.description.contains("names no group of subscribers") == true)
+        var twice = client.messages("$share/a/b", SubscriptionSettings(sharedBy: "c")).makeAsyncIterator()
+        await #expect(throws: ClientError.self) { _ = try await twice.next() }
+    }
+
+    private enum Share: EndpointCatalogue {
+        static let file = Endpoint(String.self, coding: .text, sample: "x") {
+            "files"; Parameter("owner", String.self); Parameter("path", TopicTail.self)
+        }
+        static let list = Endpoint(String.self, coding: .text) {
+            "files"; Parameter("owner", String.self)
+        }
+        static let other = Endpoint(String.self, coding: .text) {
+            "folders"; "x"
+        }
+        static var all: [any EndpointDeclaration] { [file, list, other] }
+    }
+
+    @Test func `a tail is the rest of a topic, whatever its levels`() async throws {
+        #expect(try Share.file("anna", "photos/1.jpg").name == "files/anna/photos/1.jpg")
+        #expect(try Share.file("anna", "").name == "files/anna")
+        #expect(try Share.file.matching("anna", nil).filter == "files/anna/#")
+        #expect(try Share.file.matching(nil, "a/b").filter == "files/+/a/b")
+        let files = client.messages(Share.file.matching("anna", nil))
+        for path in ["photos/1.jpg", "", "notes"] { try await client.publish("x", to: Share.file("anna", TopicTail(path))) }
+        var iterator = files.makeAsyncIterator()
+        for levels in [["photos", "1.jpg"], [], ["notes"]] {
+            let file = try #require(try await iterator.next())
+            #expect(file.parameters.0 == "anna" && file.parameters.1.levels == levels)
+        }
+        #expect(throws: ClientError.self) { try Share.file("anna", "a//b").name }
+        #expect(throws: ClientError.self) { try Share.file("anna", "a/+").name }
+    }
+
+    @Test func `the catalogue finds a tail that overlaps or is not last`() {
+        #expect(throws: CatalogueFaults(faults: ["“files/{owner}/{path}” and “files/{owner}” match the same topics"])) {
+            try Share.check()
+        }
+        enum Broken: EndpointCatalogue {
+            static let middle = Endpoint(String.self, coding: .text) {
+                "a"; Parameter("rest", TopicTail.self); "b"
+            }
+            static var all: [any EndpointDeclaration] { [middle] }
+        }
+        #expect(throws: CatalogueFaults(faults: ["“a/{rest}/b”: nothing follows rest, which is a tail"])) { try Broken.check() }
+    }
+
     @Test func `what cannot be decoded is skipped, acknowledged and counted`() async throws {
-        let alarms = client.messages(Home.alarm.matching(nil), acknowledging: .whenDone)
+        let alarms = client.messages(Home.alarm.matching(nil), SubscriptionSettings(acknowledging: .whenDone))
         try await publish("\"storm\"", "home/cellar/alarm")
         try await client.publish(.smoke, to: Home.alarm("cellar"))
         var iterator = alarms.makeAsyncIterator()
@@ -85,7 +166,8 @@ import Testing
     }
 
     @Test func `the removal of a retained value is no value and no fault`() async throws {
-        let readings = client.messages(Home.temperature.matching(nil, nil), acknowledging: .whenDone, undecodable: .fail)
+        let readings = client.messages(
+            Home.temperature.matching(nil, nil), SubscriptionSettings(acknowledging: .whenDone), undecodable: .fail)
         try await client.publish(5, to: Home.temperature("cellar", 1))
         try await client.clearRetained(Home.temperature("cellar", 1))
         try await client.publish(6, to: Home.temperature("cellar", 1))
@@ -97,7 +179,7 @@ import Testing
     }
 
     @Test func `a refusal reaches the server`() async throws {
-        let alarms = client.messages(Home.alarm.matching(nil), acknowledging: .whenDone)
+        let alarms = client.messages(Home.alarm.matching(nil), SubscriptionSettings(acknowledging: .whenDone))
         try await client.publish(.smoke, to: Home.alarm("cellar"))
         for try await alarm in alarms {
             alarm.refuse(.implementationSpecificError)
@@ -116,7 +198,7 @@ import Testing
     }
 
     @Test func `values dropped by the backlog's policy are counted`() async throws {
-        let readings = client.messages(Home.temperature.matching(nil, nil), backlog: .dropOldest(2))
+        let readings = client.messages(Home.temperature.matching(nil, nil), SubscriptionSettings(backlog: .dropOldest(2)))
         for number in 1...5 { try await client.publish(Double(number), to: Home.temperature("kitchen", number)) }
         #expect(readings.droppedCount == 3)
         var iterator = readings.makeAsyncIterator()
@@ -127,7 +209,9 @@ import Testing
     @Test func `withMessages subscribes for as long as its body runs`() async throws {
         struct Enough: Error {}
         let client = client
-        let answer = try await client.withMessages(Home.alarm.matching(nil), backlog: .hold(64), acknowledging: .whenDone) {
+        let answer = try await client.withMessages(
+            Home.alarm.matching(nil), SubscriptionSettings(backlog: .hold(64), acknowledging: .whenDone)
+        ) {
             alarms in
             try await alarms.granted()
             #expect(client.server.filters == ["home/+/alarm"])
@@ -153,12 +237,13 @@ import Testing
         struct Siren { func sound(_ alarm: Alarm) async throws { if alarm == .water { throw ClientError.timedOut } } }
         let siren = Siren()
         let client = client
-        let dial = client.messages(Home.temperature.matching(nil, nil), backlog: .latestPerTopic)
-        let chart = client.messages(Home.temperature.matching(nil, nil), backlog: .dropOldest(1_000))
-        let audit = client.messages(Home.alarm.matching(nil), backlog: .spill)
+        let dial = client.messages(Home.temperature.matching(nil, nil), SubscriptionSettings(backlog: .latestPerTopic))
+        let chart = client.messages(Home.temperature.matching(nil, nil), SubscriptionSettings(backlog: .dropOldest(1_000)))
+        let audit = client.messages(Home.alarm.matching(nil), SubscriptionSettings(backlog: .spill))
         let drawn = Mutex(0)
         let task = Task { for try await _ in dial { drawn.withLock { $0 += 1 } } }
-        try await client.withMessages(Home.alarm.matching(nil), backlog: .hold(64), acknowledging: .whenDone) { alarms in
+        try await client.withMessages(Home.alarm.matching(nil), SubscriptionSettings(backlog: .hold(64), acknowledging: .whenDone))
+        { alarms in
             try await alarms.granted()
             for alarm in [Alarm.smoke, .water, .allClear] { try await client.publish(alarm, to: Home.alarm("kitchen")) }
             for try await alarm in alarms {

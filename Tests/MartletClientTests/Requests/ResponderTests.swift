@@ -49,6 +49,38 @@ import Testing
         try await responder.value
     }
 
+    @Test func `a responder is there when it is returned, and answers what came before it runs`() async throws {
+        let responder = try await client.responder(for: Home.setTarget) { _, _ in .accepted }
+        let client = client
+        #expect(client.server.filters == ["home/+/target"])
+        async let early = client.send(SetTarget(celsius: 20), to: Home.setTarget("kitchen"))
+        let running = Task { try await responder.run() }
+        #expect(try await early == .accepted)
+        running.cancel()
+        try await running.value
+        #expect(client.server.filters.allSatisfy { $0 != "home/+/target" })
+    }
+
+    @Test func `a responder that is cancelled or given up leaves nothing behind`() async throws {
+        let responder = try await client.responder(for: PlaceSearch.self, sharedBy: "search") { _, _ in [] }
+        #expect(client.server.filters == ["$share/search/map/place/search"])
+        responder.cancel()
+        #expect(client.server.filters.isEmpty)
+        try await responder.run()
+        _ = try await client.responder(for: PlaceSearch.self) { _, _ in [] }
+        #expect(client.server.filters.isEmpty)
+        await #expect(throws: ClientError.self) {
+            _ = try await client.responder(for: PlaceSearch.self, sharedBy: "a/b") { _, _ in [] }
+        }
+    }
+
+    @Test func `a responder of a server that refuses throws what it says`() async throws {
+        let refusing = StubClient(answering: .failing(.notAuthorized))
+        await #expect(throws: ClientError.refused(.notAuthorized)) {
+            _ = try await refusing.responder(for: PlaceSearch.self) { _, _ in [] }
+        }
+    }
+
     @Test func `a request that comes again is answered again and runs once`() async throws {
         let client = client
         let runs = Locked(0)

@@ -20,14 +20,13 @@ enum Home {
 
 let server = try ServerAddress(CommandLine.arguments.dropFirst().first ?? "mqtt://127.0.0.1")
 let heating = try Client(ClientSettings(server: server))
-let answering = Task {
-    try await heating.respond(to: Home.setTarget, sharedBy: "heating") { request, context in
-        guard request.celsius < 28 else { throw SetTarget.Failure.tooHot }
-        try await heating.publish(request.celsius, to: Home.temperature(context.parameters))
-        return SetTarget.Response(celsius: request.celsius)
-    }
-}
 try await heating.connect()
+let responder = try await heating.responder(for: Home.setTarget, sharedBy: "heating") { request, context in
+    guard request.celsius < 28 else { throw SetTarget.Failure.tooHot }
+    try await heating.publish(request.celsius, to: Home.temperature(context.parameters))
+    return SetTarget.Response(celsius: request.celsius)
+}
+let answering = Task { try await responder.run() }
 
 let panel = try Client(ClientSettings(server: server))
 
@@ -37,9 +36,6 @@ func setTarget(_ celsius: Double) async {
         print("set to \(answer.celsius)")
     } catch .answered(.tooHot) {
         print("too hot")
-    } catch .client(.noResponder) {
-        try? await Task.sleep(for: .milliseconds(50))
-        await setTarget(celsius)
     } catch {
         print("no answer: \(error)")
     }

@@ -29,25 +29,16 @@ print("sample:", try await test.titles(near: "noodles"))
 
 let server = try ServerAddress(CommandLine.arguments.dropFirst().first ?? "mqtt://127.0.0.1")
 let shop = try Client(ClientSettings(server: server))
-let answering = Task {
-    try await shop.respond(to: PlaceSearch.self) { request, _ in
-        [Place(title: "\(request.keyword) of \(request.region)")]
-    }
-}
 try await shop.connect()
+let responder = try await shop.responder(for: PlaceSearch.self) { request, _ in
+    [Place(title: "\(request.keyword) of \(request.region)")]
+}
+let answering = Task { try await responder.run() }
 
 let client = try Client(ClientSettings(server: server))
 try await client.connect()
 let live = PlaceModel(network: client)
-var titles: [String] = []
-while titles.isEmpty {
-    do {
-        titles = try await live.titles(near: "Noodles")
-    } catch RequestError<Never>.client(.noResponder) {
-        try await Task.sleep(for: .milliseconds(50))
-    }
-}
-print("live:", titles)
+print("live:", try await live.titles(near: "Noodles"))
 
 answering.cancel()
 try await answering.value
