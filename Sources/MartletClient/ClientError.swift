@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// What a call of the client may throw.
 public enum ClientError: Error, Hashable, Sendable {
     /// There is no connection, and what is asked does not wait for one.

@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// What a server refuses, and why.
 public struct Refusal: Hashable, Sendable {
     /// What was refused.

@@ -58,7 +58,7 @@ extension ClientEngine {
 
     /// Whether a refusal is final, which the settings say.
     func next(after error: ClientError, wasConnected: Bool = false) -> AfterClosing {
-        guard case .refused(let reason, let words) = error else { return .tryAgain(error) }
+        guard case .refused(let reason, let words, _) = error else { return .tryAgain(error) }
         let isFinal = settings.reconnect.isFinal(ServerRefusal(reason, words, wasConnected: wasConnected))
         return isFinal ? .refuse(error) : .tryAgain(error)
     }

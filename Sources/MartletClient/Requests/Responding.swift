@@ -66,7 +66,7 @@ extension ConnectionObserving {
     ) throws(ClientError) -> Responder {
         let filter = try call.pattern.template.filter()
         var settings = SubscriptionSettings(
-            qos: .exactlyOnce, backlog: .hold(256), acknowledging: .whenDone, sharedBy: group)
+            qos: .exactlyOnce, backlog: .hold, acknowledging: .whenDone, sharedBy: group)
         settings.retainHandling = .doNotSend
         return Responder(client: self, messages: messages([filter], settings), concurrency: max(1, concurrency)) {
             (message, topic) throws(ClientError) in

@@ -1,5 +1,5 @@
 import Glibc
-import MQTTCodec
+internal import MQTTCodec
 import Platform
 import Testing
 
