@@ -1,5 +1,5 @@
 import Glibc
-internal import MQTTCodec
+import MQTTCodec
 import Platform
 import Testing
 
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: [ReasonCode.notAuthorized, .badUserNameOrPassword, .banned, .serverBusy])
-    func `a refusal that may end is tried again, and start() gets through`(reason: ReasonCode) async throws {
+    func `a refusal that may end is tried again, and start() gets through`(reason: MQTTCodec.ReasonCode) async throws {
         defer { server.end() }
         server.refuseConnecting(reason, reason)
         let client = try Client(server.settings)
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(arguments: [ReasonCode.administrativeAction, .notAuthorized, .serverShuttingDown])
-    func `who is disconnected by an operator comes back`(reason: ReasonCode) async throws {
+    func `who is disconnected by an operator comes back`(reason: MQTTCodec.ReasonCode) async throws {
         defer { server.end() }
         let client = try Client(server.settings)
         try await client.connect()
