@@ -256,7 +256,9 @@ package final class ClientEngine: @unchecked Sendable {
     /// Whether nothing need be read before the consumer has taken something: it is the only one, and nothing is awaited from the server. What others
     /// wait for, and what the consumer itself waits for before it takes more, may stand behind anything, and is read whatever waits.
     private var mayLetServerWait: Bool {
-        !pipesBehind.isEmpty && pipes.count == 1 && session.state == .online && !session.awaitsAnswer && reauthentication == nil
+        guard !pipesBehind.isEmpty, pipes.count == 1, session.state == .online else { return false }
+        // A server may read nothing from us while we read nothing from it.
+        return !session.awaitsAnswer && reauthentication == nil && !publishing.hasWaitingForRoom
     }
 
     /// Writes what may leave. Returns why the transport does not take it, if it is broken.

@@ -101,6 +101,9 @@ struct PublishingCalls {
         return nil
     }
 
+    /// Whether somebody waits until the connection has taken what is written.
+    var hasWaitingForRoom: Bool { !waitingForRoom.isEmpty }
+
     mutating func waitForRoom(_ call: PublishCall) { waitingForRoom.append(call) }
 
     mutating func releaseWaitingForRoom(_ body: (PublishCall) -> Void) {

@@ -190,7 +190,8 @@ extension MessagePipe {
             if !hasRoom, state.forgottenCount > 0, let old = state.queue.popFirst() {
                 state.forgottenCount -= 1
                 state.droppedCount += 1
-                if let token = old.token { state.unsettled.remove(token) }
+                // For the server its turn is over; other subscriptions may share it.
+                if let token = old.token, state.unsettled.remove(token) != nil { settled.append(token) }
             }
             state.queue.append(message, replacesSameTopic: false)
             if hasRoom, settings.acknowledging == .atOnce { settled.append(token) } else { state.unsettled.insert(token) }

@@ -173,6 +173,7 @@ final class RecordingSource: MessageSource {
         pipe.sessionLost()
         send(5...6, to: pipe)
         #expect(pipe.waitingCount == 4 && pipe.droppedCount == 2)
+        #expect(acknowledged == tokens([1, 2]))
         pipe.sessionLost()
         send(7...11, to: pipe)
         #expect(pipe.take().compactMap { $0?.payload } == ["7", "8", "9", "10", "11"])
