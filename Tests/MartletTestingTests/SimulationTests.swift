@@ -268,3 +268,14 @@ final class Lines: @unchecked Sendable {
 
     func append(_ line: String) { all.append(line) }
 }
+
+@Suite struct NetworkFaultsTests {
+    @Test func `delays are durations`() {
+        var faults = NetworkFaults()
+        #expect(faults.delay == .milliseconds(1) ... .milliseconds(1) && faults.commitDelay == .zero ... .zero)
+        faults.delay = .zero ... .seconds(2)
+        faults.commitDelay = .milliseconds(3) ... .seconds(1)
+        #expect(faults.delayMilliseconds == 0...2000 && faults.commitMilliseconds == 3...1000)
+        #expect(faults.delay == .zero ... .seconds(2))
+    }
+}

@@ -152,8 +152,11 @@ final class Cable {
 
 /// What a simulated network does to connections, and how slow disks are.
 public struct NetworkFaults: Sendable {
-    /// How long bytes are under way, in milliseconds, each piece by chance.
-    public var delayMilliseconds: ClosedRange<UInt64> = 1...1
+    /// How long bytes are under way, in whole milliseconds, each piece by chance.
+    public var delay: ClosedRange<Duration> {
+        get { delayMilliseconds.durations }
+        set { delayMilliseconds = newValue.wholeMilliseconds }
+    }
     /// Whether writes and reads bring less than there is.
     public var splits = false
     /// One connection in so many breaks, at a byte that chance chooses; nil for none.
@@ -161,8 +164,14 @@ public struct NetworkFaults: Sendable {
     /// The latest byte at which it breaks.
     public var breakBytesMax = 4000
 
-    /// How long a disk takes for a commit, in milliseconds.
-    public var commitMilliseconds: ClosedRange<UInt64> = 0...0
+    /// How long a disk takes for a commit, in whole milliseconds, each by chance.
+    public var commitDelay: ClosedRange<Duration> {
+        get { commitMilliseconds.durations }
+        set { commitMilliseconds = newValue.wholeMilliseconds }
+    }
+
+    package var delayMilliseconds: ClosedRange<UInt64> = 1...1
+    package var commitMilliseconds: ClosedRange<UInt64> = 0...0
 
     /// A network without faults.
     public init() {}
@@ -180,6 +189,14 @@ public struct NetworkFaults: Sendable {
         guard let breaksOneIn, random.oneIn(breaksOneIn) else { return nil }
         return Int.random(in: 0...max(0, breakBytesMax), using: &random)
     }
+}
+
+extension ClosedRange<UInt64> {
+    fileprivate var durations: ClosedRange<Duration> { .milliseconds(lowerBound) ... .milliseconds(upperBound) }
+}
+
+extension ClosedRange<Duration> {
+    fileprivate var wholeMilliseconds: ClosedRange<UInt64> { lowerBound.wholeMilliseconds...upperBound.wholeMilliseconds }
 }
 
 /// The client's end of a cable. On the simulation's thread, hence unchecked.
