@@ -14,8 +14,8 @@ package struct Overlay: Sendable {
         let number: UInt64
         /// Nil removes.
         let content: EntryContent?
-        /// The number of the latest subscription when it was published.
-        var subscription: Int
+        /// How many pictures of the server were whole when it was published.
+        var picture: Int
         var isAcknowledged = false
     }
 
@@ -43,13 +43,13 @@ package struct Overlay: Sendable {
     /// The topics that writes lie over, in no order.
     package var topicsWritten: [TopicName] { Array(writes.keys) }
 
-    package mutating func write(_ number: UInt64, _ topic: TopicName, _ content: EntryContent?, subscription: Int = 0) {
-        writes[topic, default: []].append(LocalWrite(number: number, content: content, subscription: subscription))
+    package mutating func write(_ number: UInt64, _ topic: TopicName, _ content: EntryContent?, picture: Int = 0) {
+        writes[topic, default: []].append(LocalWrite(number: number, content: content, picture: picture))
         topics[number] = topic
     }
 
     /// A write leaves only now.
-    package mutating func published(_ number: UInt64, subscription: Int) { change(number) { $0.subscription = subscription } }
+    package mutating func published(_ number: UInt64, picture: Int) { change(number) { $0.picture = picture } }
 
     private mutating func change(_ number: UInt64, _ body: (inout LocalWrite) -> Void) {
         guard let topic = topics[number], let place = writes[topic]?.firstIndex(where: { $0.number == number }) else { return }
@@ -70,9 +70,9 @@ package struct Overlay: Sendable {
         return settle(topic, through: number) { $0.isAcknowledged || (isKnown && $0.number == number) }
     }
 
-    /// The server has taken a write over; for the subscription of number `picture` it has told everything last. Returns what is confirmed by that: a
-    /// write of which a later one has come back already, and one that left before that subscription. It will not come back if another's came after
-    /// it, and has not stayed if it removed.
+    /// The server has taken a write over; so many pictures of it were whole by now. Returns what is confirmed by that: a write of which a later one
+    /// has come back already, and one that may have been in the server before the last picture was begun. It will not come back if another's came
+    /// after it, and has not stayed if it removed.
     package mutating func acknowledged(_ number: UInt64, picture: Int) -> [UInt64] {
         guard let topic = topics[number] else { return [] }
         guard let write = writes[topic]?.first(where: { $0.number == number }) else {
@@ -80,7 +80,7 @@ package struct Overlay: Sendable {
             return [number]
         }
         change(number) { $0.isAcknowledged = true }
-        return write.subscription < picture ? echoed(number, topic) : []
+        return write.picture < picture ? echoed(number, topic) : []
     }
 
     /// A write will not be: what lay below it shows again.
@@ -90,12 +90,10 @@ package struct Overlay: Sendable {
         if writes[topic]?.isEmpty == true { writes[topic] = nil }
     }
 
-    /// The topics with a write that left before a subscription, that the server has taken over and that has not come back, each with the latest such.
-    package func acknowledgedWrites(before subscription: Int) -> [(topic: TopicName, number: UInt64)] {
-        writes.compactMap { topic, writes in
-            writes.last { $0.isAcknowledged && $0.subscription < subscription }.map { (topic, $0.number) }
-        }
-        .sorted { $0.number < $1.number }
+    /// The topics with a write that the server has taken over and that has not come back, each with the latest such.
+    package var acknowledgedWrites: [(topic: TopicName, number: UInt64)] {
+        writes.compactMap { topic, writes in writes.last(where: \.isAcknowledged).map { (topic, $0.number) } }
+            .sorted { $0.number < $1.number }
     }
 
     /// Takes the writes to a topic up to one of them away. Returns those of which `isConfirmed` is true; the others wait for their answer.

@@ -46,8 +46,8 @@ package struct TopicCollection: Sendable {
     private var lastWrite: UInt64 = 0
     /// What the messages of writes of earlier runs carry.
     private var restoredMarks: [[UInt8]: UInt64] = [:]
-    /// The number of the latest subscription, and of the one that everything was told for last; 0 for none.
-    private var (lastSubscription, lastPicture) = (0, 0)
+    /// How often everything has been told.
+    private var pictureCount = 0
     /// What was at the topics that were touched since the last commit.
     private var before: [TopicName: Before] = [:]
     private var touched: [TopicName] = []
@@ -119,11 +119,9 @@ extension TopicCollection {
         }
     }
 
-    /// A new subscription is on its way to the server, which tells all that is retained, and every write that leaves from now on. What an earlier
-    /// one had gathered is forgotten.
+    /// A new subscription is about to be made, which tells all that is retained. What an earlier one had gathered is forgotten.
     package mutating func begin(_ version: ProtocolVersion = .v5) {
         self.version = version
-        lastSubscription += 1
         generation = Generation()
     }
 
@@ -160,7 +158,7 @@ extension TopicCollection {
     /// - Parameter identifier: the Subscription Identifier that the mark came with, 0 for none.
     package mutating func ended(identifier: UInt32 = 0) {
         guard var generation = generation.take() else { return }
-        lastPicture = lastSubscription
+        pictureCount += 1
         self.identifier = identifier
         let told = generation.told(identifier: identifier)
         let kept = Set(told.map(\.topic))
@@ -168,8 +166,8 @@ extension TopicCollection {
         for topic in missing.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { take(topic, nil) }
         for (topic, content) in told { take(topic, content) }
         for (topic, number) in generation.ownEchoes { confirm(number, topic) }
-        // What left before the subscription, was acknowledged and is not among it was there before, and another's came after it.
-        for (topic, number) in overlay.acknowledgedWrites(before: lastPicture) { confirm(number, topic) }
+        // What was acknowledged and is not among it was there before, and another's came after it.
+        for (topic, number) in overlay.acknowledgedWrites { confirm(number, topic) }
     }
 
     private mutating func take(_ topic: TopicName, _ content: EntryContent?) {
@@ -201,7 +199,7 @@ extension TopicCollection {
     package mutating func write(_ topic: TopicName, _ content: EntryContent?) -> (number: UInt64, correlationData: [UInt8]) {
         touch(topic)
         lastWrite += 1
-        overlay.write(lastWrite, topic, content, subscription: lastSubscription)
+        overlay.write(lastWrite, topic, content, picture: pictureCount)
         return (lastWrite, correlationData(lastWrite))
     }
 
@@ -216,14 +214,14 @@ extension TopicCollection {
     }
 
     /// A write leaves only now, after others to its topic.
-    package mutating func published(_ number: UInt64) { overlay.published(number, subscription: lastSubscription) }
+    package mutating func published(_ number: UInt64) { overlay.published(number, picture: pictureCount) }
 
     /// The server has taken a write over; it is shown until it comes back.
     package mutating func acknowledged(_ number: UInt64) {
         guard let topic = overlay.topic(of: number) else { return }
         touch(topic)
         // While a picture is being gathered its end decides.
-        confirmed += overlay.acknowledged(number, picture: generation == nil ? lastPicture : 0)
+        confirmed += overlay.acknowledged(number, picture: generation == nil ? pictureCount : 0)
     }
 
     /// A write was refused, or given up: what was there before shows again.

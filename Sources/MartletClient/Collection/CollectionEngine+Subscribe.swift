@@ -49,13 +49,15 @@ extension CollectionEngine {
 
     /// Makes a new subscription in place of the present one.
     private func renew() -> CollectionSubscription {
-        let subscription = CollectionSubscription(messaging, filter, settings, chance: chance())
-        let (old, isEnded) = state.withLock { state in
+        let old = state.withLock { state in
             state.collection.begin()
             state.generation += 1
-            let old = state.subscription.take()
+            return state.subscription.take()
+        }
+        let subscription = CollectionSubscription(messaging, filter, settings, chance: chance())
+        let isEnded = state.withLock { state in
             if !state.isEnded { state.subscription = subscription }
-            return (old, state.isEnded)
+            return state.isEnded
         }
         // After the new one is declared, so that the client does not unsubscribe what both want.
         old?.cancel()

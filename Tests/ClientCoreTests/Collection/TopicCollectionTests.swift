@@ -167,26 +167,6 @@ import Testing
         #expect(commit.steps.map(\.new) == [CollectionValue("1", .confirmed)])
     }
 
-    @Test(arguments: [true, false])
-    mutating func `a write that leaves behind a new subscription stays until it comes back, whatever the picture was`(
-        isTakenEarly: Bool
-    ) {
-        subscribed(("a", "1"))
-        _ = collection.commit()
-        collection.begin()
-        let (number, data) = collection.write("a", "2")
-        collection.published(number)
-        if isTakenEarly { collection.acknowledged(number) }
-        collection.received(message("a", "1"))
-        collection.ended()
-        if !isTakenEarly { collection.acknowledged(number) }
-        #expect(collection.commit().confirmed.isEmpty)
-        #expect(collection["a"] == CollectionValue("2", .pending))
-        collection.received(message("a", "2", correlation: data))
-        #expect(collection.commit().confirmed == [number])
-        #expect(collection["a"] == CollectionValue("2", .confirmed))
-    }
-
     @Test mutating func `a write of an earlier run is known by the mark of its message`() {
         collection.restore([("a", "1")])
         let number = collection.restoreWrite("a", "2", mark: Array(repeating: 7, count: 16))
@@ -194,9 +174,9 @@ import Testing
         _ = collection.commit()
         #expect(collection["a"] == CollectionValue("2", .pending))
         collection.begin()
-        collection.published(number)
         collection.received(message("a", "1"))
         collection.ended()
+        collection.published(number)
         collection.acknowledged(number)
         collection.received(message("a", "2", correlation: Array(repeating: 7, count: 16)))
         #expect(collection.commit().confirmed == [number])
