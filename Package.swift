@@ -137,7 +137,14 @@ let package = Package(
             ],
             exclude: ["openapi.json"], swiftSettings: cold),
 
-        // The shell around the core, and the command.
+        // The shell around the core: what a message passes, what starts and steers it, and the command.
+        .target(
+            name: "ServerLoops",
+            dependencies: [
+                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "Configuration", "DynamicSecurity", "EpollLoop", "Federation",
+                "MQTTCodec", "NATSClient", "Persistence", "Platform", "Security", "Transports",
+            ],
+            swiftSettings: hot),
         .target(
             name: "MartletServer",
             dependencies: [
@@ -147,7 +154,7 @@ let package = Package(
                 "EpollLoop",
                 "HTTP",
                 "HTTPServer", "Federation", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "Persistence",
-                "Platform", "Security", "Transports",
+                "Platform", "Security", "ServerLoops", "Transports",
             ],
             swiftSettings: hot),
         .target(
@@ -205,7 +212,7 @@ let package = Package(
                 "ArgumentParsing", "Bench", "BrokerCore", "BrokerModel", "Bytes", "ClientCommands", "Configuration",
                 "ControlCommands", "JSON",
                 "MQTTCodec",
-                "MartletClient", "MartletServer", "Persistence", "Platform", "Security", "Transports",
+                "MartletClient", "MartletServer", "Persistence", "Platform", "Security", "ServerLoops", "Transports",
             ],
             swiftSettings: cold,
             linkerSettings: [
@@ -358,7 +365,7 @@ let package = Package(
                 "MartletTestKit", "NATSClient",
                 "NetworkTestKit",
                 "Persistence", "Platform", "TestBasics",
-                "Security", "Transports",
+                "Security", "ServerLoops", "Transports",
             ],
             swiftSettings: rules),
     ]

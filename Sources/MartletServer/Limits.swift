@@ -159,10 +159,13 @@ enum Limits {
 
     /// How often the monitoring of the cluster's servers is asked when they sync, in milliseconds.
     static let monitorMilliseconds: UInt64 = 30_000
+
     /// How long a server may take for its answer, in milliseconds.
     static let monitorAnswerMillisecondsMax: UInt64 = 3000
+
     /// Bytes of its answer, which has two kilobytes or so.
     static let monitorAnswerBytesMax = 1 << 20
+
     /// How often the control thread asks how the cluster is, in milliseconds.
     static let clusterReportMilliseconds: UInt64 = 1000
 
@@ -216,47 +219,10 @@ enum Limits {
     /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
     static let controlGroupFileBytesMax = 256 << 10
 
-    /// Lines of the log that are kept for administrators; of those before them the oldest 31 KiB go together. Bytes: `keptLogBytesMax`.
-    static let keptLogLinesMax = 4096
-
-    /// Bytes of memory that they take; the oldest go for the next one.
-    static let keptLogBytesMax = 4 << 20
-
     /// Bytes of the file of tokens; a larger one is refused.
     static let tokenFileBytesMax = 1 << 20
 
-    // A loop's turn.
-
-    /// How often a loop reads from those who have something to say before it writes.
-    static let roundsPerTurn = 3
-
-    /// Messages sent after which a loop reads no more before it writes.
-    static let messagesPerTurn: UInt64 = 20_000
-
-    /// Messages of the size that a client sends, read from it at once while another waits.
-    static let messagesPerRead = 256
-
-    /// How long such a client waits at most, in milliseconds, however far behind the others are.
-    static let parkedMillisecondsMax: UInt64 = 20
-
-    /// Peers that have gone of which the core hears in a turn; it hears of the others in the next. Each is some 15 µs of work, with its will.
-    static let endsPerTurn = 64
-
-    /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next one, after everybody else.
-    static let handshakesPerTurn = 4
-
-    // Mail between loops.
-
-    /// Bytes of mail that wait for a loop; beyond them the other loops read nothing from any client.
-    static let mailBytesMax = 8 << 20
-
-    /// Bytes of one loop's mail on their way to another; beyond them it lets clients wait that bring much mail, for a moment.
-    static let mailBytesAheadMax = 4 << 10
-
     // Logins.
-
-    /// Answers to failed logins that are held back; beyond them they go out at once. Bytes: 64 each.
-    static let heldAnswersMax = 4096
 
     /// Passwords checked at the same time: the check of a good hash takes some 50 MiB.
     static let workersMax = 4
@@ -265,9 +231,6 @@ enum Limits {
     static let pendingLoginsMax = 1000
 
     // Log.
-
-    /// Bytes of lines that wait for a slow log; beyond them lines are dropped, and their number told.
-    static let waitingLogBytesMax = 16 << 20
 
     /// Bytes gathered before they are written to a log.
     static let logLineBytesMax = 64 << 10
@@ -315,9 +278,6 @@ enum Limits {
     /// How long a graceful end may take in all; then it ends without what still holds it up, which is a disk that does not answer. What was
     /// acknowledged is on the disk all the same.
     static let stopMillisecondsMax: UInt64 = 60_000
-
-    /// How long a peer may take to end its side after we have ended ours.
-    static let drainMilliseconds: UInt64 = 1000
 
     /// How long a refusal of the servers for want of room counts, in milliseconds, unless it comes again: longer than what is refused waits until
     /// it is tried again.

@@ -1,6 +1,7 @@
 import BrokerCore
 import BrokerModel
 import Configuration
+import ServerLoops
 import Transports
 
 /// New certificates for listeners that run. On the control thread.

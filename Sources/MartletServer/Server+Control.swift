@@ -5,6 +5,7 @@ import Configuration
 import EpollLoop
 import Glibc
 import Security
+import ServerLoops
 import Synchronization
 
 /// What signals bring about. On the control thread.

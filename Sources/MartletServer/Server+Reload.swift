@@ -6,6 +6,7 @@ import EpollLoop
 import HTTPServer
 import Platform
 import Security
+import ServerLoops
 import Transports
 
 /// Reading the configuration again while the broker runs. On the control thread.

@@ -9,6 +9,7 @@ import MQTTCodec
 import Persistence
 import Platform
 import Security
+public import ServerLoops
 import Transports
 
 /// The broker as a process runs it: listeners, one loop and one shard a core, and the thread that hears signals.

@@ -2,6 +2,7 @@ public import Configuration
 import Glibc
 public import Persistence
 public import Platform
+import ServerLoops
 public import Transports
 
 /// Why the broker cannot start.
@@ -44,7 +45,7 @@ public enum ServerError: Error, CustomStringConvertible {
         case .bridgeSecurity(let name, let failure):
             "bridge \(name): \(failure.bridgeOption.map { "\($0): " } ?? "")\(failure.explanation)"
         case .cluster(let option, let reason): "\(option): \(reason)"
-        case .logFile(let path, let reason): "Unable to open log file \(FullPath.of(path)) for writing: \(reason)."
+        case .logFile(let path, let reason): "\(LogFileError(path: path, reason: reason))"
         case .processIdentifierFile(let path, let reason): "Unable to write pid file \(FullPath.of(path)): \(reason)."
         case .unknownUser(let name):
             "Unable to drop privileges to '\(name)' because this user does not exist. Make it: useradd --system --no-create-home "

@@ -4,6 +4,7 @@ import BrokerModel
 import Configuration
 import Glibc
 import MartletServer
+import ServerLoops
 
 /// Brings the broker up as the command line says, and runs it until a signal ends it.
 struct ServerStart {

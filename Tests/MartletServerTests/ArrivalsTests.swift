@@ -1,6 +1,7 @@
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite struct ArrivalsTests {
     private final class Source {}

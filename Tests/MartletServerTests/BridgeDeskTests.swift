@@ -9,6 +9,7 @@ import Testing
 
 @testable import Federation
 @testable import MartletServer
+@testable import ServerLoops
 
 /// Which bridges there are: those of files and those that administrators add, and what is kept of them.
 @Suite struct BridgeDeskTests {

@@ -4,6 +4,7 @@ import Testing
 
 @testable import Federation
 @testable import MartletServer
+@testable import ServerLoops
 
 /// What a bridge tells of itself below `$SYS`, and how fast it is.
 @Suite struct BridgeFiguresTests {

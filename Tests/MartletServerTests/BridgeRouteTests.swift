@@ -3,6 +3,7 @@ import Testing
 import Transports
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// Both ends of a bridge's connection are looked up beside the loop.
 @Suite(.timeLimit(.minutes(5))) struct BridgeRouteTests {

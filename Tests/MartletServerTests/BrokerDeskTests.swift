@@ -8,6 +8,7 @@ import Platform
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// What the control thread asks the loops.
 struct BrokerDeskTests {

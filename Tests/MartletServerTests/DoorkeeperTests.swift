@@ -4,6 +4,7 @@ import Testing
 import Transports
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// Who is turned away before a byte of theirs is read.
 @Suite struct DoorkeeperTests {

@@ -13,6 +13,7 @@ import Transports
 @testable import BrokerCore
 @testable import BrokerModel
 @testable import MartletServer
+@testable import ServerLoops
 
 /// How loops end: together, and always.
 @Suite struct FarewellTests {

@@ -2,6 +2,7 @@ import BrokerModel
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite struct KeptLogLinesTests {
     private func line(_ number: Int) -> LogLine { LogLine(.notice, "line \(number)", seconds: number) }

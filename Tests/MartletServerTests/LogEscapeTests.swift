@@ -5,6 +5,7 @@ import Platform
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// Nothing that a peer has named makes a line of its own, or commands whoever looks at the log.
 @Suite struct LogEscapeTests {

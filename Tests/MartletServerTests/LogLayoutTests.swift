@@ -3,6 +3,7 @@ import Configuration
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite struct LogLayoutTests {
     private let line = LogLine(.notice, "Client \"a\" said\t\u{1}é\\", seconds: 1_700_000_000, nanoseconds: 12_345_678)

@@ -7,6 +7,7 @@ import Platform
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite(.timeLimit(.minutes(10))) struct LogTests {
     private func configuration(_ path: String) -> LoggingConfiguration {

@@ -8,6 +8,7 @@ import Testing
 @testable import BrokerCore
 @testable import BrokerModel
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite(.timeLimit(.minutes(10))) struct LoginDeskTests {
     private let directory: TemporaryDirectory

@@ -5,6 +5,7 @@ import Synchronization
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite struct MailBacklogTests {
     /// Two senders, 0 and 1, and a receiver.

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 @Suite struct ReadShareTests {
     private let scratch = 256 << 10

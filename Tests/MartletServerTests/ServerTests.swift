@@ -5,6 +5,7 @@ import Platform
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// The broker as a process runs it, with its threads, on a port of the loopback that the kernel chooses. What a process hears as signals the
 /// control thread is sent alone: it hears those as it hears the process's.

@@ -12,7 +12,7 @@ import Testing
     @Test func `a graceful end that is held up ends within its bound, always`() {
         var deadlines = StopDeadlines()
         #expect(deadlines.signalled(15, now: 1000) == .stop)
-        let end = 1000 + Limits.stopMillisecondsMax
+        let end = 1000 + MartletServer.Limits.stopMillisecondsMax
         #expect(deadlines.next == end)
         #expect(deadlines.due(now: end - 1) == nil)
         #expect(deadlines.due(now: end) == .stopOverdue)
@@ -23,7 +23,7 @@ import Testing
         #expect(deadlines.signalled(15, now: 1000) == .stop)
         #expect(deadlines.signalled(2, now: 1001) == nil)
         #expect(deadlines.due(now: 1001) == nil)
-        let end = 1000 + Limits.graceMilliseconds
+        let end = 1000 + MartletServer.Limits.graceMilliseconds
         #expect(deadlines.next == end)
         #expect(deadlines.due(now: end) == .stopAtOnce(signal: 2))
     }

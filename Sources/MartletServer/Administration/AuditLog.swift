@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Glibc
 import Platform
+import ServerLoops
 
 /// Where the audit goes: `martlet_audit_log`, or else the log. Belongs to the control thread.
 final class AuditLog {

@@ -3,6 +3,7 @@ import BrokerModel
 import Configuration
 import EpollLoop
 import MQTTCodec
+import ServerLoops
 
 /// Who is banned: by administrators, or by the broker itself for what they have done. Belongs to the control thread.
 ///

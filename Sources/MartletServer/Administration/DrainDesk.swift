@@ -3,6 +3,7 @@ import BrokerCore
 import BrokerModel
 import EpollLoop
 import MQTTCodec
+import ServerLoops
 
 /// Sends all clients away, so many a second, and keeps the door shut until it is told otherwise. Belongs to the control thread.
 ///

@@ -1,6 +1,7 @@
 import EpollLoop
 import Platform
 import Security
+import ServerLoops
 
 /// Hashes passwords for files, as `martlet passwd` does, away from the control thread, which it belongs to.
 final class EntryHasher {

@@ -8,6 +8,7 @@ import HTTP
 import MQTTCodec
 import Platform
 import Security
+import ServerLoops
 import Transports
 
 /// The users and rules of files: seen, changed, and asked what they say.

@@ -8,6 +8,7 @@ import HTTPServer
 import MQTTCodec
 import Platform
 import Security
+import ServerLoops
 import Transports
 
 /// The running broker as its administration sees it. Belongs to the control thread.

@@ -7,6 +7,7 @@ import Glibc
 import HTTPServer
 import Platform
 import Security
+import ServerLoops
 import Transports
 
 /// Seeing and steering the broker over HTTP. On the control thread.

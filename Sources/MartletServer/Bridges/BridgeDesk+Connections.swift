@@ -1,6 +1,7 @@
 import BrokerCore
 import Federation
 import MQTTCodec
+import ServerLoops
 
 /// What another number of connections makes of the queues that the store has kept.
 extension BridgeDesk {

@@ -3,6 +3,7 @@ import BrokerModel
 import Configuration
 import Federation
 import MQTTCodec
+import ServerLoops
 
 /// The bridges that the broker has: those of the configuration's files, and those that administrators have added while it runs.
 /// Belongs to the control thread.

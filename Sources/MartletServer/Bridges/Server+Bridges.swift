@@ -5,6 +5,8 @@ import Configuration
 import EpollLoop
 import Federation
 import MQTTCodec
+import Platform
+import ServerLoops
 
 /// Bridges to other brokers. On the control thread.
 extension Server {

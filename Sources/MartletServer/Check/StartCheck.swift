@@ -2,6 +2,7 @@ public import Configuration
 import Glibc
 import Platform
 import Security
+import ServerLoops
 import Transports
 
 /// Tries all that a start needs, and does none of it: no file is made, emptied or given away, no port is listened on, no store opened.

@@ -1,8 +1,9 @@
-import Administration
 import BrokerCore
 import Cluster
 import JSON
 import NATSClient
+import Platform
+import ServerLoops
 
 /// The bucket in which nodes share who may do what: dynamic security and bans.
 ///
@@ -208,7 +209,7 @@ final class AccessBucket {
         case .ban(let entry, let token):
             guard isWhole else { return tell(.banAnswer(token: token, "the cluster cannot be reached: \(trouble)")) }
             var expectation = JetStreamRequest.Expectation()
-            expectation.timeToLiveSeconds = entry.secondsToLive(at: Server.moment().wallMilliseconds)
+            expectation.timeToLiveSeconds = entry.secondsToLive(at: WallClock.milliseconds())
             expectation.isDeletion = entry.ban == nil
             put(entry.key, entry.payload, expectation, .ban(token: token), now)
         case .joined(let subject):

@@ -4,6 +4,7 @@ import Cluster
 import Configuration
 import EpollLoop
 import Platform
+import ServerLoops
 
 /// The control thread's part in a cluster: says how this node is, hands on what administrators ask other nodes, and what those ask here.
 final class ClusterDesk {
@@ -107,22 +108,4 @@ final class ClusterDesk {
             self?.post(.answer(number: number, NodeAnswer(status: status, body: body)))
         }
     }
-}
-
-/// What the control thread knows of this node for its summary.
-struct NodeFigures: Sendable {
-    var startedAt: UInt64 = 0
-    var clientsConnected: UInt64 = 0
-    var sessions: UInt64 = 0
-    var subscriptions: UInt64 = 0
-    var retainedMessages: UInt64 = 0
-    var storedMessages: UInt64 = 0
-    var receivedRate: UInt64 = 0
-    var sentRate: UInt64 = 0
-    var dropped: UInt64 = 0
-    var residentBytes: UInt64 = 0
-    var processorLoad: UInt64 = 0
-    var isDraining = false
-    var dashboard = ""
-    var trouble = ""
 }

@@ -1,6 +1,7 @@
-import Administration
 import Cluster
 import NATSClient
+import Platform
+import ServerLoops
 
 /// What nodes tell each other of themselves, and ask each other for administrators. Belongs to the loop that speaks to the servers.
 ///
@@ -104,7 +105,7 @@ final class ClusterMembers {
 
     private func sayHow() {
         guard summaries != nil, var own, let subject = Subject(space.summaries) else { return }
-        (own.asks, own.clock) = (asks, Server.moment().wallMilliseconds)
+        (own.asks, own.clock) = (asks, WallClock.milliseconds())
         asks = false
         // The next one comes in a moment.
         try? connection.publish(subject, payload: own.encoded)
@@ -119,7 +120,7 @@ final class ClusterMembers {
                 return true
             }
             guard summary.node != table.node else { return true }
-            clocks.heard(summary.clock, of: summary.node, at: Server.moment().wallMilliseconds)
+            clocks.heard(summary.clock, of: summary.node, at: WallClock.milliseconds())
             if table.heard(summary, now: now) { sayHow() }
             return true
         case questions:
@@ -198,15 +199,4 @@ final class ClusterMembers {
     static func isToken(_ token: UInt64) -> Bool { token >> 61 == 1 }
 
     private static let busy = NodeAnswer(status: 503, body: [])
-}
-
-/// What a node has answered; nil for nothing in time.
-struct NodeReport: Sendable {
-    var node: String
-    var answer: NodeAnswer?
-}
-
-extension ClusterMember {
-    /// What people call it.
-    var shownName: String { summary.map { $0.name.isEmpty ? node.description : $0.name } ?? node.description }
 }

@@ -1,6 +1,7 @@
 import Configuration
 import NATSClient
 import Platform
+import ServerLoops
 
 /// The cluster as its configuration wants it.
 struct ClusterPlan: Sendable {

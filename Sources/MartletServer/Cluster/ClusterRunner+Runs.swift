@@ -1,6 +1,7 @@
 import BrokerModel
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// A node whose lease has ended goes on as another one: see `NodeRuns`.
 extension ClusterRunner {

@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import EpollLoop
 import NATSClient
+import ServerLoops
 
 /// What the servers say.
 extension ClusterRunner: NATSListener {

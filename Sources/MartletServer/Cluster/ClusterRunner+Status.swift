@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import EpollLoop
 import NATSClient
+import ServerLoops
 
 /// How the cluster is, for the control thread, the other nodes and the log.
 extension ClusterRunner {

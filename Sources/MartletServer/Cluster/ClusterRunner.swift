@@ -4,6 +4,7 @@ import Cluster
 import Configuration
 import EpollLoop
 import NATSClient
+import ServerLoops
 import Transports
 
 /// One node's part in its cluster: brings together the shards, the bus lane's decisions, the leases and the connection to the servers.
@@ -12,7 +13,7 @@ import Transports
 ///     shard ◄── ClusterSink ◄── BusLane ◄── ClusterRunner ◄── NATSConnection
 ///
 /// Belongs to the thread of the first loop.
-final class ClusterRunner {
+final class ClusterRunner: ClusterParticipant {
     let plan: ClusterPlan
     unowned let loop: ShardLoop
     let runs: NodeRuns

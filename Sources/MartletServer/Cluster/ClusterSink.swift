@@ -1,6 +1,7 @@
 import BrokerCore
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// Carries out what the bus lane decides: to the servers by the connection, to clients by the shard. Belongs to the loop that speaks to the
 /// servers; never calls the lane.

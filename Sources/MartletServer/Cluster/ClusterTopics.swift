@@ -1,4 +1,5 @@
 import Cluster
+import ServerLoops
 
 /// What a node tells of its cluster below `$SYS/broker/cluster/`: each value when it has changed.
 struct ClusterTopics {

@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import EpollLoop
+import ServerLoops
 
 /// What share groups deal of the cluster's log, as one node sees it: how far this node is done with its part, and whose part it deals when another is
 /// gone, or when this one is there again: it was killed, or has lost its lease.

@@ -1,6 +1,7 @@
 import BrokerModel
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// What stands in the log.
 extension LogLane {

@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import MQTTCodec
 import NATSClient
+import ServerLoops
 
 /// What is to be in the log.
 extension LogLane {

@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import EpollLoop
 import NATSClient
+import ServerLoops
 
 /// The cluster's log as one node writes and reads it: messages of QoS 1 and 2 go into it packed into records, by partition; what stands in it
 /// is given to all shards, in its order.

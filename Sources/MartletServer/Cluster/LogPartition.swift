@@ -1,6 +1,7 @@
 import BrokerModel
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// One partition of the log: what is written to it, and how far it was read. Belongs to the loop that speaks to the servers.
 final class LogPartition: Cluster.LogSink {

@@ -3,6 +3,7 @@ import Cluster
 import EpollLoop
 import MQTTCodec
 import NATSClient
+import ServerLoops
 
 /// One node's part in the cluster's retained messages: brings together the shards, the lane's decisions and the stream.
 ///

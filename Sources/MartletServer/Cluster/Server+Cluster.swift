@@ -7,6 +7,7 @@ import DynamicSecurity
 import EpollLoop
 import Persistence
 import Platform
+import ServerLoops
 import Transports
 
 /// The cluster that the broker is a node of. On the control thread.

@@ -3,6 +3,7 @@ import JSON
 import JSONReader
 import NATSClient
 import Platform
+import ServerLoops
 import Transports
 
 /// The monitoring of a NATS server, which alone says whether the server brings every record to its disk before it acknowledges it.
@@ -82,15 +83,7 @@ struct ServerMonitor: Sendable, CustomStringConvertible {
     }
 }
 
-/// When a server brings records to its disk.
-enum SyncConduct: Sendable, Equatable {
-    /// Before it acknowledges them.
-    case always
-    /// Every so many seconds.
-    case every(seconds: Int64)
-    /// Nobody knows, for this reason.
-    case unknown(String)
-
+extension SyncConduct {
     /// Reads what the page `/varz` of a server says.
     init(varz: [UInt8]) {
         guard let page = try? JSONValue(reading: varz), let jetStream = page.object?["jetstream"]?.object?["config"]?.object else {

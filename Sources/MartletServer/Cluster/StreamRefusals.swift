@@ -1,6 +1,7 @@
 import BrokerModel
 import EpollLoop
 import NATSClient
+import ServerLoops
 
 /// The streams for whose records the servers have no room, in the servers' words.
 ///

@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Configuration
 import Platform
+import ServerLoops
 
 /// Finds out whether the cluster's servers sync what they acknowledge, and so what an acknowledgement of the cluster says. On the control
 /// thread; servers are asked on a thread of its own.

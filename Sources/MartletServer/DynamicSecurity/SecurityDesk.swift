@@ -6,6 +6,7 @@ import JSON
 import MQTTCodec
 import Platform
 import Security
+import ServerLoops
 
 /// Performs messages of commands on dynamic security, one after the other, and brings to the loops what they change.
 ///

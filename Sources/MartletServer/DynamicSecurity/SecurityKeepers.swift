@@ -6,6 +6,7 @@ import Glibc
 import MQTTCodec
 import Platform
 import Security
+import ServerLoops
 
 extension SecurityConfiguration {
     /// The file of `plugin …/mosquitto_dynamic_security.so`; nil without that.

@@ -4,6 +4,7 @@ import Configuration
 import JSON
 import JSONReader
 import MQTTCodec
+import ServerLoops
 
 /// `$CONTROL/broker/v1`: which listeners and plug-ins there are, as mosquitto says it. `enable_control_api`
 extension Server {

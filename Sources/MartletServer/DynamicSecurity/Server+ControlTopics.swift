@@ -7,6 +7,7 @@ import EpollLoop
 import MQTTCodec
 import Platform
 import Security
+import ServerLoops
 
 /// What clients ask the broker for below `$CONTROL/`. On the control thread.
 extension Server {

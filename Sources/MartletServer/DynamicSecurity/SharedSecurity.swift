@@ -5,6 +5,7 @@ import DynamicSecurity
 import Glibc
 import Platform
 import Security
+import ServerLoops
 
 /// Dynamic security that the nodes of a cluster share: what is in force here, what was proposed, and what came of it.
 ///

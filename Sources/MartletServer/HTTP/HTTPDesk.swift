@@ -9,6 +9,7 @@ import HTTPServer
 import MQTTCodec
 import Platform
 import Security
+import ServerLoops
 import Transports
 
 /// What the broker answers over HTTP: mosquitto's three routes, and files. Belongs to the control thread.

@@ -5,6 +5,7 @@ import HTTP
 import HTTPServer
 import MQTTCodec
 import Security
+import ServerLoops
 import Transports
 
 /// Logins over HTTP: by the users, passwords and throttles of the listener, as if each request were a client with the identifier

@@ -3,6 +3,7 @@ import BrokerModel
 import Configuration
 import Glibc
 import Platform
+import ServerLoops
 import Transports
 
 /// The listeners of a configuration, open: their sockets for each loop, and the layers of their connections.

@@ -1,3 +1,5 @@
+import ServerLoops
+
 /// Lines to standard output or standard error.
 final class DescriptorLog: LogSink {
     private let descriptor: Int32

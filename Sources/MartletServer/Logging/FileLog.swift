@@ -1,5 +1,6 @@
 import Glibc
 import Platform
+import ServerLoops
 
 /// Lines to the end of a file.
 final class FileLog: LogSink {
@@ -9,7 +10,7 @@ final class FileLog: LogSink {
     private var descriptor: FileDescriptor
 
     /// Opens the file, or makes it, readable for its owner and group.
-    init(path: String, layout: LogLayout) throws(ServerError) {
+    init(path: String, layout: LogLayout) throws(LogFileError) {
         self.path = path
         self.layout = layout
         descriptor = try Self.open(path)
@@ -25,7 +26,7 @@ final class FileLog: LogSink {
     func flush() { buffer.flush(to: descriptor.rawValue) }
 
     /// Goes on with the old file when the new one cannot be had.
-    func reopen() throws(ServerError) {
+    func reopen() throws(LogFileError) {
         flush()
         let opened = try Self.open(path)
         descriptor.close()
@@ -37,11 +38,11 @@ final class FileLog: LogSink {
         WrittenFile.give(descriptor, toUser: user, group: group)
     }
 
-    private static func open(_ path: String) throws(ServerError) -> FileDescriptor {
+    private static func open(_ path: String) throws(LogFileError) -> FileDescriptor {
         do throws(SystemError) {
             return try WrittenFile.openAppended(path)
         } catch {
-            throw .logFile(path: path, reason: ServerError.reason(for: error, writing: path))
+            throw LogFileError(path: path, reason: ServerError.reason(for: error, writing: path))
         }
     }
 }

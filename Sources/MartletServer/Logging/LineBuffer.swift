@@ -1,4 +1,5 @@
 import Glibc
+import ServerLoops
 
 /// Lines on their way to a descriptor: many with one write, and never half a line in it unless the line is too large for it.
 struct LineBuffer {

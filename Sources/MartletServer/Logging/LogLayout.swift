@@ -2,6 +2,7 @@ import BrokerModel
 import Configuration
 import Glibc
 import JSON
+import ServerLoops
 
 /// How a line looks: mosquitto's `1700000000: text`, with another time or none, or a JSON object.
 struct LogLayout: Sendable {

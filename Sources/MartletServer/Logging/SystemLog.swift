@@ -1,5 +1,6 @@
 import BrokerModel
 import Platform
+import ServerLoops
 
 /// Lines to the machine's log. The time is the machine log's business.
 final class SystemLog: LogSink {

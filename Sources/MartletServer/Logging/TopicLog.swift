@@ -1,4 +1,5 @@
 import BrokerModel
+import ServerLoops
 
 /// Lines as messages below `$SYS/broker/log`.
 ///

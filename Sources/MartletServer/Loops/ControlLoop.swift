@@ -1,6 +1,7 @@
 import EpollLoop
 import Glibc
 import Platform
+import ServerLoops
 import Synchronization
 
 /// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.

@@ -3,6 +3,7 @@ import BrokerModel
 import Configuration
 import Glibc
 import Platform
+import ServerLoops
 
 /// Whether the user that the broker runs as may read the files that it reads again at each reload: users, rules, keys and certificates.
 struct FileRights {

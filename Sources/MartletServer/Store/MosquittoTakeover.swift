@@ -4,6 +4,7 @@ import Configuration
 import Glibc
 import Persistence
 import Platform
+import ServerLoops
 
 /// The first start after mosquitto: what it kept is taken over, and its file stays as it is.
 ///

@@ -4,6 +4,7 @@ import Configuration
 import EpollLoop
 import Persistence
 import Platform
+import ServerLoops
 
 /// The store of a running broker: opened, given back to the shards, and closed.
 ///

@@ -9,6 +9,7 @@ import Testing
 
 @testable import MartletServer
 @testable import NATSClient
+@testable import ServerLoops
 
 /// A node's desk, with the shards and the servers played by the test, and a session that it is about.
 final class PlayedDesk {

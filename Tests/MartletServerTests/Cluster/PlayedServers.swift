@@ -7,6 +7,7 @@ import Transports
 
 @testable import MartletServer
 @testable import NATSClient
+@testable import ServerLoops
 
 /// Servers that keep one message a subject, store what is expected, and answer at once, behind a connection that was never dialled.
 final class PlayedServers: NATSListener {

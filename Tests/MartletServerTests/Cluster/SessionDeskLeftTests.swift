@@ -9,6 +9,7 @@ import Testing
 
 @testable import MartletServer
 @testable import NATSClient
+@testable import ServerLoops
 
 /// Clients that stay over the end of a lease, and sessions that nobody keeps: conversations of one node's desk.
 @Suite struct SessionDeskLeftTests {

@@ -9,6 +9,7 @@ import Testing
 
 @testable import MartletServer
 @testable import NATSClient
+@testable import ServerLoops
 
 /// Sessions that come from other nodes, and go there: conversations of one node's desk.
 @Suite struct SessionDeskMoveTests {

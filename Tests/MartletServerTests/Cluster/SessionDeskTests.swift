@@ -9,6 +9,7 @@ import Testing
 
 @testable import MartletServer
 @testable import NATSClient
+@testable import ServerLoops
 
 /// What stands in the records of a node's sessions: conversations of its desk, with shards and servers played by the test.
 @Suite struct SessionDeskTests {

@@ -4,6 +4,7 @@ import Configuration
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// Clients that begin anew while the node that has kept their session does not answer, and holds its lease.
 @Suite struct SessionDeskUnsettledTests {

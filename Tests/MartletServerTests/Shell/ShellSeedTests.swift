@@ -8,6 +8,7 @@ import TestBasics
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// Clients, faults and the word to stop at every step, by seeds: whatever happens, everything ends and nothing acknowledged is lost.
 @Suite struct ShellSeedTests {
@@ -95,7 +96,7 @@ import Testing
                 if random.oneIn(3) { act() }
                 read()
             }
-            shell.finish(within: Limits.drainMilliseconds + shell.setup.settings.lingerMilliseconds + 100)
+            shell.finish(within: ServerLoops.Limits.drainMilliseconds + shell.setup.settings.lingerMilliseconds + 100)
             read()
         }
     }

@@ -7,6 +7,7 @@ import NetworkTestKit
 import Testing
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// The loops and their connections, without a kernel.
 @Suite struct ShellTests {
@@ -231,10 +232,10 @@ import Testing
         // It goes on sending, and does not end.
         for _ in 0..<9 {
             stubborn.send(.pingreq)
-            shell.advance(milliseconds: Limits.drainMilliseconds / 10)
+            shell.advance(milliseconds: ServerLoops.Limits.drainMilliseconds / 10)
         }
         #expect(!stubborn.channel.isClosed)
-        shell.finish(within: Limits.drainMilliseconds / 10)
+        shell.finish(within: ServerLoops.Limits.drainMilliseconds / 10)
     }
 
     @Test func `a peer that reads nothing holds up the end for no longer than it may linger`() throws {
@@ -244,7 +245,7 @@ import Testing
         shell.stop()
         shell.advance(milliseconds: shell.setup.settings.lingerMilliseconds - 1)
         #expect(!deaf.channel.isClosed)
-        shell.finish(within: Limits.drainMilliseconds + 1)
+        shell.finish(within: ServerLoops.Limits.drainMilliseconds + 1)
     }
 
     // MARK: Blocking tasks
@@ -303,7 +304,7 @@ import Testing
         shell.settle()
         #expect(publisher.channel.unreadCount > 0, "it is parked")
         #expect(shell.network.now == began)
-        shell.advance(milliseconds: Limits.parkedMillisecondsMax - 1)
+        shell.advance(milliseconds: ServerLoops.Limits.parkedMillisecondsMax - 1)
         #expect(publisher.channel.unreadCount > 0, "it is parked still")
         shell.advance(milliseconds: 1)
         #expect(publisher.channel.unreadCount == 0, "the bound has come")
@@ -364,9 +365,9 @@ import Testing
             publisher.publish("t", text)
             sent += 1
             for _ in 0..<4 { shell.turn(0) }
-            shell.network.now += Limits.parkedMillisecondsMax
+            shell.network.now += ServerLoops.Limits.parkedMillisecondsMax
         }
-        #expect(sent < 1000 && sent * 60_000 >= Limits.mailBytesMax)
+        #expect(sent < 1000 && sent * 60_000 >= ServerLoops.Limits.mailBytesMax)
         let pauses = shell.pollers[0].pauses
         publisher.publish("t", text)
         for _ in 0..<10 { shell.turn(0) }

@@ -12,6 +12,7 @@ import Testing
 import Transports
 
 @testable import MartletServer
+@testable import ServerLoops
 
 /// The broker's own loops on one thread, with a simulated kernel, network, clock and store: one seed is one run.
 ///
@@ -141,7 +142,9 @@ final class SimulatedShell {
     }
 
     /// Lets the loops end; they have to within the time that a peer is given, and a moment.
-    func finish(within milliseconds: UInt64 = Limits.drainMilliseconds + 100, sourceLocation: SourceLocation = #_sourceLocation) {
+    func finish(
+        within milliseconds: UInt64 = ServerLoops.Limits.drainMilliseconds + 100, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
         advance(milliseconds: milliseconds)
         #expect(hasEnded.allSatisfy { $0 }, "seed \(seed): a loop has not ended", sourceLocation: sourceLocation)
         checkEnd(sourceLocation: sourceLocation)

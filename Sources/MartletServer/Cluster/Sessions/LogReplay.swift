@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import EpollLoop
 import NATSClient
+import ServerLoops
 
 /// Reads parts of the log once more, for sessions that came from elsewhere, and for what share groups had dealt to nodes that are gone: one scan of
 /// a partition at a time, for all that it can serve.

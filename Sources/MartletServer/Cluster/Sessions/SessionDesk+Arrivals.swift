@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// Sessions that come to this node.
 extension SessionDesk {

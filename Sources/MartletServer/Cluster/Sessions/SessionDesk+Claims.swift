@@ -1,6 +1,7 @@
 import BrokerCore
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// Clients that come for their sessions, and sessions that are over.
 extension SessionDesk {

@@ -1,6 +1,7 @@
 import BrokerCore
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// Sessions that go to other nodes, and what nodes write to each other about them.
 extension SessionDesk {

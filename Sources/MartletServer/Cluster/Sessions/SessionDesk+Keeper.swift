@@ -1,5 +1,6 @@
 import BrokerCore
 import Cluster
+import ServerLoops
 
 /// What the keeper wants done.
 extension SessionDesk: SessionKeeperSink {

@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again. `LeftSessions` decides what becomes
 /// of them.

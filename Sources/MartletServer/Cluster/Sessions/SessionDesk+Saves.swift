@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import Configuration
 import NATSClient
+import ServerLoops
 
 /// What shards give of their sessions, to be stored in the sessions' records.
 ///

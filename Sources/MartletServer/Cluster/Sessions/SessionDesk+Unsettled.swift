@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import NATSClient
+import ServerLoops
 
 /// Clients that begin anew: they need nothing of the node that has kept their session, so they wait for its answer a moment, and not until its
 /// lease has ended.

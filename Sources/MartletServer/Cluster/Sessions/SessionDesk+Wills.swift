@@ -3,6 +3,7 @@ import BrokerModel
 import Cluster
 import Configuration
 import NATSClient
+import ServerLoops
 
 /// Wills that are due: of clients of this node, and of those whose node is gone. Each stands in its session's record until it is in the log.
 ///

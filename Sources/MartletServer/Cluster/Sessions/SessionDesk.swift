@@ -1,4 +1,3 @@
-import Administration
 import BrokerCore
 import BrokerModel
 import Cluster
@@ -6,6 +5,8 @@ import Configuration
 import EpollLoop
 import MQTTCodec
 import NATSClient
+import Platform
+import ServerLoops
 
 /// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the letters of other
 /// nodes and the log.
@@ -135,7 +136,7 @@ final class SessionDesk {
 
     /// In milliseconds since 1970.
     var wallClock: UInt64 { readWallClock() }
-    var readWallClock = { Server.moment().wallMilliseconds }
+    var readWallClock = { WallClock.milliseconds() }
 
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
 

@@ -1,4 +1,5 @@
 import Cluster
+import ServerLoops
 
 /// What was on its way to the servers when a will was to be sent: what its client has published before, and changes of the retained message of
 /// its topic. The will waits for that, so that it does not come first.

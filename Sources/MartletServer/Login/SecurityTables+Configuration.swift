@@ -1,0 +1,162 @@
+import BrokerCore
+import BrokerModel
+import Configuration
+import DynamicSecurity
+import MQTTCodec
+import Platform
+import Security
+import ServerLoops
+
+extension SecurityTables {
+    /// Reads every file that the configuration names, each once; throws all that is wrong with any of them.
+    ///
+    /// - Parameter directories: dynamic security, by its file; a file that is not there is passed over.
+    init(
+        reading configuration: BrokerConfiguration, workers: WorkerPool, directories: [String: SecurityDirectory] = [:]
+    ) throws(SecurityFilesError) {
+        var reading = Reading(
+            workers: workers, spansLevels: configuration.general.compatibility == .version2_0, directories: directories)
+        var listeners: [ListenerSecurity] = []
+        for listener in configuration.listeners {
+            guard !listener.isClosed else {
+                listeners.append(ListenerSecurity())
+                continue
+            }
+            var security = reading.security(of: listener.security)
+            security.allowsAnonymous = listener.security.allowsAnonymous
+            security.isForAdministrators = listener.application == .httpAPI
+            security.takesNamesFromClients = listener.tls.userNameSource == .none
+            listeners.append(security)
+        }
+        if !reading.problems.isEmpty { throw SecurityFilesError(problems: reading.problems) }
+        self.init(listeners: listeners, warnings: reading.warnings)
+    }
+
+    /// Tells the core what it has to ask for.
+    func apply(to settings: inout BrokerSettings) {
+        for (index, security) in listeners.enumerated() {
+            settings.listeners[index].checksPasswords = security.authenticator != nil
+            settings.listeners[index].passwordBackend = security.passwordBackend
+            settings.listeners[index].accessControl = security.accessControl
+            if security.isForAdministrators { settings.listeners[index].admitAdministrators() }
+            if security.isDynamic { settings.controlEndpoints.insert(Server.securityEndpoint) }
+            for method in security.methods where !settings.authenticationMethods.contains(method.method) {
+                settings.authenticationMethods.append(method.method)
+            }
+        }
+    }
+
+    private struct Reading {
+        let workers: WorkerPool
+        /// Whether names with a `/` stand for several levels of a pattern, as in mosquitto 2.0.
+        let spansLevels: Bool
+        var problems: [SecurityFileProblem] = []
+        var warnings: [SecurityFileProblem] = []
+        private let directories: [String: SecurityDirectory]
+        private var passwords: [String: PasswordAuthenticator?] = [:]
+        private var methods: [String: ScramSHA256?] = [:]
+        private var rules: [String: AccessControlFile?] = [:]
+        private var keys: [String: PreSharedKeyFile?] = [:]
+
+        init(workers: WorkerPool, spansLevels: Bool, directories: [String: SecurityDirectory]) {
+            self.workers = workers
+            self.directories = directories
+            self.spansLevels = spansLevels
+        }
+
+        mutating func security(of configuration: SecurityConfiguration) -> ListenerSecurity {
+            var security = ListenerSecurity()
+            let users = once("password_file", configuration.passwordFile, \.passwords) {
+                [workers] path throws(SecurityFileError) in
+                var users = try PasswordFile(path: path)
+                if let user = configuration.firstUser { users = try users.adding(user) }
+                return (PasswordAuthenticator(users: users, workers: workers), users.warnings)
+            }
+            security.authenticator = users ?? firstUser(of: configuration)
+            let method = once("martlet_scram_file", configuration.scramFile, \.methods) { path throws(SecurityFileError) in
+                let users = try ScramFile(path: path)
+                return (ScramSHA256(users: users, makeNonce: SecurityTables.nonce), users.warnings)
+            }
+            security.methods = method.map { [$0] } ?? []
+            let access = once("acl_file", configuration.accessControlFile, \.rules) {
+                [spansLevels] path throws(SecurityFileError) in
+                let rules = try AccessControlFile(path: path, spansLevels: spansLevels)
+                return (rules, rules.warnings)
+            }
+            security.accessControl = access?.control
+            security.preSharedKeys = once("psk_file", configuration.preSharedKeyFile, \.keys) { path throws(SecurityFileError) in
+                let keys = try PreSharedKeyFile(path: path)
+                return (keys, keys.warnings)
+            }
+            // Dynamic security is asked first, as with mosquitto, and the files where it says nothing.
+            if let directory = configuration.dynamicSecurityFile.flatMap({ directories[$0] }) {
+                security.isDynamic = true
+                security.authenticator = DirectoryAuthenticator(
+                    directory: directory, next: security.authenticator, workers: workers)
+                security.accessControl = AccessControl(roles: directory, lists: security.accessControl)
+            }
+            return security
+        }
+
+        /// Of a listener without a file of users: the environment's user alone, made once.
+        private mutating func firstUser(of configuration: SecurityConfiguration) -> PasswordAuthenticator? {
+            guard configuration.passwordFile == nil, let user = configuration.firstUser else { return nil }
+            return once("MARTLET_USER", "", \.passwords) { [workers] _ throws(SecurityFileError) in
+                (PasswordAuthenticator(users: try PasswordFile().adding(user), workers: workers), [])
+            }
+        }
+
+        /// What is made of a file, which is read for the first listener that names it.
+        private mutating func once<Table>(
+            _ option: String, _ path: String?, _ tables: WritableKeyPath<Reading, [String: Table?]>,
+            _ read: (String) throws(SecurityFileError) -> (Table, warnings: [SecurityFileProblem])
+        ) -> Table? {
+            guard let path else { return nil }
+            if let known = self[keyPath: tables][path] { return known }
+            var table: Table?
+            do throws(SecurityFileError) {
+                let (made, remarks) = try read(path)
+                table = made
+                warnings += remarks
+            } catch {
+                problems += error.problems.map { problem in
+                    // Of a file as a whole, the option that names it says where to look.
+                    guard problem.line == nil else { return problem }
+                    var problem = problem
+                    problem.option = option
+                    return problem
+                }
+            }
+            self[keyPath: tables][path] = .some(table)
+            return table
+        }
+    }
+
+    @Sendable private static func nonce() -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: 24) { buffer, count in
+            RandomBytes.fill(UnsafeMutableRawBufferPointer(buffer))
+            count = buffer.count
+        }
+    }
+}
+
+extension ListenerPolicy {
+    /// Lets in those whom the control thread has let in already: by no name, to everything.
+    fileprivate mutating func admitAdministrators() {
+        (allowsAnonymous, checksPasswords, userNameSource, accessControl) = (true, false, .login, nil)
+        (usesUserNameAsClientIdentifier, mountPoint, maximumQoS) = (false, [], .exactlyOnce)
+        versions = [.v5]
+        // No session of a device is taken over from a page.
+        clientIdentifierPrefix = "dashboard-"
+    }
+}
+
+extension PasswordFile {
+    /// The same with the user that the environment names.
+    fileprivate func adding(_ user: FirstUser) throws(SecurityFileError) -> PasswordFile {
+        guard let users = adding(user.name, password: Array(user.password.utf8)) else {
+            throw SecurityFileError(file: "", message: "there is not memory enough to hash the password of MARTLET_USER.")
+        }
+        return users
+    }
+}

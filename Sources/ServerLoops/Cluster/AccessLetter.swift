@@ -1,0 +1,48 @@
+package import BrokerModel
+package import Cluster
+
+/// What the control thread wants of the bucket in which nodes share who may do what.
+package enum AccessOrder: Sendable {
+    /// Put dynamic security in the place of the one with the number `base`, in pieces; a verdict follows.
+    case security(base: UInt64, [[UInt8]])
+    /// Store a ban, or that it is lifted; `banAnswer` with `token` follows.
+    case ban(BanEntry, token: UInt64)
+    /// This node has brought its own of these, and goes by the cluster's from now on.
+    case joined(AccessSubject)
+}
+
+/// What is the cluster's.
+package enum AccessSubject: String, CaseIterable, Sendable {
+    case security = "dynsec"
+    case bans
+}
+
+/// What that bucket has to tell the control thread, in the order of the bucket.
+package enum AccessNews: Sendable {
+    /// All that there is was read: these bans, and perhaps dynamic security, which is told next.
+    case whole(AccessState)
+    /// A ban was made or lifted, here or on another node.
+    case ban(BanEntry)
+    /// What became of an order: why it was not carried out; nil if it was, and all that holds on account of it was told.
+    case banAnswer(token: UInt64, String?)
+    /// Dynamic security is this, in pieces.
+    case security(revision: UInt64, [[UInt8]])
+    /// What became of the change that was ordered last.
+    case verdict(DocumentVerdict)
+}
+
+/// What the bucket holds when it has been read to the end.
+package struct AccessState: Sendable {
+    package var bans: [Ban] = []
+    package var hasSecurity = false
+    /// What this node has brought its own of, at some time.
+    package var joined: Set<AccessSubject> = []
+
+    package init(
+        bans: [Ban] = [], hasSecurity: Bool = false, joined: Set<AccessSubject> = []
+    ) {
+        self.bans = bans
+        self.hasSecurity = hasSecurity
+        self.joined = joined
+    }
+}

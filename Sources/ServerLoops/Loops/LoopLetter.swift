@@ -1,0 +1,63 @@
+package import BrokerCore
+package import BrokerModel
+import EpollLoop
+package import Transports
+
+/// What reaches a shard's loop from other threads.
+package enum LoopLetter: Sendable {
+    /// A batch from another shard.
+    case mail(from: Int, MailBatch)
+    /// A connection whose client lives here; by whose files its login was decided, if it was.
+    case handOver(HandOver, any ByteChannel, ListenerSecurity?)
+    /// A page of the dashboard that watches topics, as a client.
+    case page(any ByteChannel, ConnectionInfo)
+    /// A line of the log to publish.
+    case logLine(topic: String, text: String)
+    /// A value below `$SYS`, for as long as `sys_interval` lets them be published.
+    case systemTopic(topic: String, value: String)
+    /// A login is decided.
+    case decided(LoginDesk.Decision)
+    /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing more. Before the settings
+    /// that go with them.
+    case listeners([TransportLayers], Doorkeeper, closed: [Int])
+    /// Let clients in by these too: every loop knows their settings.
+    case open([(listener: Listener, policy: Int)])
+    /// New limits and choices, and new users and rules.
+    case settings(BrokerSettings, SecurityTables, Countdown)
+    /// Who is banned from now on.
+    case bans(BanList, Countdown)
+    /// Let nobody in any more, and say why; nil: everybody again.
+    case drain(DrainNotice?)
+    /// Send so many clients away.
+    case sendAway(Int)
+    /// What the store has to tell.
+    case stored(StoreReport)
+    /// Give the store what there is.
+    case save
+    /// Log what is subscribed to.
+    case listSubscriptions
+    /// Answer an administrator.
+    case ask(ShardQuery)
+    /// Do what an administrator wants.
+    case order(ShardOrder)
+    /// Dynamic security has changed what some clients may do.
+    case rights(RightsChange)
+    /// A request of a client to the broker is answered, which had so many bytes.
+    case answered(byteCount: Int)
+    /// Tell what there is, and what was counted and measured.
+    case statistics(token: UInt64)
+    /// Tell of events from now on, or no more.
+    case watchEvents(Bool)
+    /// What was recorded for traces is written down: more may come.
+    case tracesTaken
+    /// What concerns bridges.
+    case bridge(BridgeLetter)
+    /// What concerns the cluster.
+    case cluster(ClusterLetter)
+    /// So many bytes are kept for administrators, beside the loops.
+    case remembered(byteCount: Int)
+    /// Say that the loop still turns.
+    case heartbeat(UInt64)
+    /// End gracefully: accept nothing more, say goodbye, drain.
+    case stop(Farewell)
+}
