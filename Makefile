@@ -157,7 +157,7 @@ microbench: tools-build ## Measure codec, subscription tree, fan-out, client ses
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
-lint: swift-is-here ## Check the formatting, the import arrows, the place of bounds, that what is public is documented, and that statements and options have their tests
+lint: swift-is-here ## Check the formatting, the import arrows, the place of bounds, the words of names, that what is public is documented, and that statements and options have their tests
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
 	.ci/check-limits
@@ -167,6 +167,20 @@ lint: swift-is-here ## Check the formatting, the import arrows, the place of bou
 	.ci/check-fuzzers
 	.ci/statements --quiet
 	.ci/options --quiet
+	.ci/check-words
+	.ci/test-checks
+
+.PHONY: words
+words: ## Check that no word in the sources' names has a second meaning (.ci/words has those that were given up)
+	@.ci/check-words
+
+.PHONY: house
+house: ## Print fields, functions, files and lines by type and target beside the last release's, and what is too much (ARGS="--types 40")
+	@.ci/house $(ARGS)
+
+.PHONY: limits
+limits: ## Print the bounds, each with its value, its unit and what happens beyond it (ARGS="queue bytes" for those alone)
+	@.ci/limits $(ARGS)
 
 .PHONY: statements
 statements: ## Print the standard's statements, each with its tests or the reason why it has none
