@@ -14,7 +14,8 @@ let martlet: Package.Dependency =
 
 /// A program for each article, by its folder.
 let programs = [
-    "GettingStarted", "Connecting", "RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger", "Reliability", "Testing",
+    "GettingStarted", "Connecting", "RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger",
+    "Reliability", "Testing",
 ]
 
 let package = Package(
