@@ -57,6 +57,16 @@ import Testing
         #expect(talk.events() == [.failed(.pingTimeout)])
     }
 
+    @Test func `an answer to PINGREQ is awaited no longer than the Keep Alive`() {
+        var talk = Conversation { $0.keepAliveSeconds = 2 }
+        talk.connect()
+        talk.session.advance(to: 3000)
+        #expect(talk.session.awaitsAnswer)
+        #expect(talk.session.nextDeadline == 5000)
+        talk.session.advance(to: 5000)
+        #expect(talk.events() == [.failed(.pingTimeout)])
+    }
+
     @Test func `an answered PINGREQ starts the time anew`() {
         var talk = Conversation { $0.keepAliveSeconds = 10 }
         talk.connect()

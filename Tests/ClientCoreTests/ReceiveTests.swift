@@ -224,6 +224,21 @@ import Testing
         #expect(talk.events() == [.failed(.protocolError(.packetTooLarge))])
     }
 
+    @Test func `the message that the server waits for is the first without a verdict, of QoS 1 or 2`() {
+        var talk = Conversation { $0.acknowledgesAutomatically = false }
+        talk.connect()
+        #expect(talk.session.unanswered == nil && !talk.session.awaitsAnswer)
+        for (identifier, qos) in [(UInt16(1), QoS.exactlyOnce), (2, .atLeastOnce), (3, .exactlyOnce)] {
+            talk.serverSends(.publish(PublishPacket(topic: "a", packetIdentifier: identifier, qos: qos)))
+        }
+        _ = talk.events()
+        for expected in [0, 1, 2] {
+            #expect(talk.session.unanswered?.first == talk.tokens[expected])
+            talk.session.acknowledge(talk.tokens[expected], now: talk.now)
+        }
+        #expect(talk.session.unanswered == nil)
+    }
+
     @Test func `a malformed packet ends the connection and the server is told why`() {
         var talk = Conversation()
         talk.connect()
