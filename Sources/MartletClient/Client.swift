@@ -62,7 +62,7 @@ extension Client {
 
     /// Connects and returns when the server has let us in; from then on connections that are lost are made again.
     ///
-    /// Throws when none of the servers can be reached or one refuses us: then it is offline again, and nothing more is tried. When the task is
+    /// Throws when none of the servers can be reached or lets us in, each tried once: then it is offline again, and nothing more is tried. When the task is
     /// cancelled it stops too, unless somebody else wants the connection: another call, or `start()`.
     public func connect() async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
@@ -71,8 +71,8 @@ extension Client {
         if case .failure(let error) = outcome { throw error }
     }
 
-    /// Connects in the background, and tries for ever, unless a server refuses us for good: then ``state`` says so, and calls that wait for the
-    /// connection throw it. Subscriptions wait on, for the next `connect()` or `start()`.
+    /// Connects in the background, and goes on until a server's refusal is final or there were as many attempts as the settings' `reconnect` says,
+    /// which by default has no end: then ``state`` says so, and calls that wait for the connection throw it. Subscriptions wait on, for the next `connect()` or `start()`.
     public func start() { engine.post(.start(nil)) }
 
     /// Does not wait for the next attempt: the network has come back.

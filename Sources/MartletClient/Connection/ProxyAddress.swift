@@ -15,6 +15,7 @@ public struct ProxyAddress: Hashable, Sendable {
     private var scheme = Scheme.socks5h
     /// The proxy's name or address.
     public private(set) var host = ""
+    /// The proxy's port.
     public private(set) var port: UInt16 = 0
     private var user: String?
     private var password: String?

@@ -25,6 +25,8 @@ public struct ReconnectPolicy: Sendable {
     /// The default is ``isFinalByDefault(_:)``. `connect()` throws every refusal until the server has let the client in for the first time.
     public var isFinal: @Sendable (ServerRefusal) -> Bool = { isFinalByDefault($0) }
 
+    /// Pauses that double from the one to the other, without an end.
+    ///
     /// - Parameters:
     ///   - first: the pause after the first failure.
     ///   - longest: the longest pause.
@@ -77,6 +79,10 @@ public struct ServerRefusal: Hashable, Sendable {
     /// Whether the server had let the client in: it came with DISCONNECT, not with CONNACK.
     public var wasConnected: Bool
 
+    /// - Parameters:
+    ///   - reason: why.
+    ///   - words: what the server says beside that.
+    ///   - wasConnected: whether the server had let the client in.
     public init(_ reason: ReasonCode, _ words: String? = nil, wasConnected: Bool = false) {
         (self.reason, self.words, self.wasConnected) = (reason, words, wasConnected)
     }

@@ -30,9 +30,12 @@ public struct TLSSettings: Sendable {
 
     /// A key that both sides know, and its name.
     public struct PreSharedKey: Hashable, Sendable {
+        /// The name of the key, as the server knows it.
         public var identity: String
+        /// The key's bytes.
         public var key: [UInt8]
 
+        /// A key and the name that the server knows it by.
         public init(identity: String, key: [UInt8]) { (self.identity, self.key) = (identity, key) }
     }
 
@@ -63,6 +66,7 @@ public struct TLSSettings: Sendable {
         }
     }
 
+    /// The system's CA certificates, and none of the client's own.
     public init() {}
 
     /// What the layer is made of.

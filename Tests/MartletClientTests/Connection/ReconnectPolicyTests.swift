@@ -138,6 +138,34 @@ import Testing
         unlink(place)
     }
 
+    @Test func `the look at the first server goes through its proxy, and a proxy that refuses is no way back`() async throws {
+        let second = TestServer()
+        let proxy = try RefusingProxy(to: server.path)
+        defer {
+            server.end()
+            second.end()
+            proxy.end()
+        }
+        var first: ServerAddress = "mqtt://broker.invalid"
+        first.proxy = try ProxyAddress("http://127.0.0.1:\(proxy.port)")
+        var settings = second.settings
+        settings.servers = [first, settings.servers[0]]
+        settings.firstServerCheck = .milliseconds(5)
+        let client = try Client(settings)
+        try await client.connect()
+        // The attempt of connect(), and two looks.
+        proxy.wait { $0 >= 3 }
+        #expect(client.state.isOnline)
+        #expect(second.connectCount == 1)
+        proxy.isWilling = true
+        #expect(
+            await wait(for: client) {
+                if case .online(let facts) = $0 { facts.address == "mqtt://broker.invalid:1883" } else { false }
+            } != nil)
+        try await client.publish("x", to: "t", qos: .atLeastOnce)
+        #expect(server.texts == ["x"])
+    }
+
     @Test func `a socket of the program's own is a connection, and what is none is said`() async throws {
         defer { server.end() }
         let path = server.path
@@ -170,5 +198,86 @@ private enum SocketOfItsOwn {
         }
         try #require(result == 0)
         return descriptor
+    }
+}
+
+/// A proxy of HTTP that refuses until it is willing, and leads to one Unix socket, whatever it is asked for.
+private final class RefusingProxy: @unchecked Sendable {
+    // Unchecked: everything that changes is under the monitor.
+    private let monitor = Monitor()
+    private let listener: Int32
+    private let target: String
+    let port: UInt16
+    private var askedCount = 0
+    private var willing = false
+
+    init(to target: String) throws {
+        self.target = target
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        self.listener = listener
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(listener, $0, length) | getsockname(listener, $0, &length) }
+        }
+        try #require(result == 0 && listen(listener, 5) == 0)
+        port = UInt16(bigEndian: address.sin_port)
+        _ = try NamedThread.start(name: "test proxy") { [self] in
+            while case let connection = accept(listener, nil, nil), connection >= 0 { serve(connection) }
+            close(listener)
+        }
+    }
+
+    var isWilling: Bool {
+        get { monitor.withLock { willing } }
+        set { monitor.withLock { willing = newValue } }
+    }
+
+    /// Waits until it was asked so often.
+    func wait(until condition: (Int) -> Bool) {
+        monitor.withLock { while !condition(askedCount) { monitor.wait(milliseconds: 20) } }
+    }
+
+    func end() { shutdown(listener, Int32(SHUT_RDWR)) }
+
+    private func serve(_ client: Int32) {
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        var head: [UInt8] = []
+        while !head.suffix(4).elementsEqual("\r\n\r\n".utf8) {
+            let count = read(client, &buffer, 1)
+            guard count == 1 else {
+                _ = close(client)
+                return
+            }
+            head.append(buffer[0])
+        }
+        monitor.withLock {
+            askedCount += 1
+            monitor.signal()
+        }
+        guard isWilling, let server = try? SocketOfItsOwn.connected(to: target) else {
+            send(client, "HTTP/1.1 503 Later\r\n\r\n")
+            _ = close(client)
+            return
+        }
+        send(client, "HTTP/1.1 200 OK\r\n\r\n")
+        for (source, sink) in [(client, server), (server, client)] {
+            _ = try? NamedThread.start(name: "test proxy") {
+                var buffer = [UInt8](repeating: 0, count: 4096)
+                while case let count = read(source, &buffer, buffer.count), count > 0 {
+                    _ = Glibc.send(sink, buffer, count, Self.withoutSignal)
+                }
+                shutdown(sink, Int32(SHUT_WR))
+            }
+        }
+    }
+
+    /// MSG_NOSIGNAL.
+    private static let withoutSignal: Int32 = 0x4000
+
+    private func send(_ connection: Int32, _ text: String) {
+        _ = Glibc.send(connection, text, text.utf8.count, Self.withoutSignal)
     }
 }
