@@ -17,6 +17,8 @@ public final class Client: Messaging, Sendable {
     package let engine: ClientEngine
     /// The requests that wait for answers.
     package let requests: PendingRequests
+    /// What `answerCache` gives again.
+    let answers: StoredAnswers
 
     /// A client that is not connected yet. Throws `ClientError.settings`, which says which setting cannot be.
     public convenience init(_ settings: ClientSettings) throws(ClientError) {
@@ -27,6 +29,9 @@ public final class Client: Messaging, Sendable {
     package init(_ settings: ClientSettings, loop: ClientLoop) throws(ClientError) {
         engine = try ClientEngine(settings, loop: loop)
         requests = PendingRequests { loop.random() }
+        answers = StoredAnswers(engine.records?.restoredAnswers ?? [], now: loop.wallMilliseconds) { [weak engine] changes in
+            engine?.post(.records { $0.records?.add(changes) })
+        }
     }
 
     deinit {
@@ -200,6 +205,20 @@ extension Client {
         if case .failure(let error) = await call.outcome(cancelled: {}) { throw error }
     }
 
+    /// Ends all subscriptions that have this name in their `SubscriptionSettings`, as `Messages.cancel()` does; returns when no message comes for
+    /// them any more.
+    public func endSubscriptions(named name: String) async { await endSubscriptions { $0.name == name } }
+
+    /// Ends all subscriptions of this client: messages, readings, collections, responders. Inboxes go on to keep what comes,
+    /// and requests to have answers.
+    public func endAllSubscriptions() async { await endSubscriptions { _ in true } }
+
+    private func endSubscriptions(where isMeant: @escaping @Sendable (SubscriptionSettings) -> Bool) async {
+        let call = AwaitedOutcome<Void>()
+        engine.post(.records { $0.endSubscriptions(where: isMeant, call) })
+        await Task(executorPreference: engine.loop.taskExecutor) { _ = await call.outcome(cancelled: {}) }.value
+    }
+
     /// Subscribes at once, or as soon as there is a connection; what comes waits until it is taken. Messages end when
     /// the value and its iterators are gone, which ends the subscription, or when the client ends. Without a filter
     /// they end with `ClientError.settings`.
@@ -220,6 +239,8 @@ extension Client {
 }
 
 extension Client: RequestingClient {
+    package var interceptors: [any Interceptor] { engine.settings.interceptors }
+
     /// Sends a request and returns its answer, or throws why there is none within the timeout.
     public func send<Asked: Request>(
         _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration

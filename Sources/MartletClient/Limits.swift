@@ -13,6 +13,10 @@ enum Limits {
     static let unmatchedBytesMax = 16 << 20
     /// How many such messages may wait; then the same.
     static let unmatchedMessagesMax = 65_535
+    /// Answers that a client keeps to give them again; then those that were stored longest ago go.
+    static let keptAnswersMax = 1000
+    /// Bytes of these with their requests; then the same.
+    static let keptAnswerBytesMax = 8 << 20
     /// Bytes of requests that wait for their answers; what is more is refused.
     static let requestBytesMax = 64 << 20
     /// Bytes that are read from a connection in a turn before others have theirs.

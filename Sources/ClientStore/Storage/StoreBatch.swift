@@ -34,6 +34,8 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     case kept
     /// Messages that the server has refused, until their owner has seen them: number (`RefusedRow`).
     case refusal
+    /// Answers to requests that are given again: scope, topic, hash (`AnswerRow`).
+    case answer
 
     /// The version of a store that has it first.
     var since: Int64 { rawValue <= Self.spill.rawValue ? 1 : 2 }

@@ -15,6 +15,10 @@ public protocol Interceptor: Sendable {
     /// A message has come, and nobody has it yet. On the client's own thread, where everything waits for it.
     func didReceive(_ message: inout ReceivedMessage)
 
+    /// A request has its answer, or will have none, and whoever asked is not told yet: what is to be done about it. In the task that asked, which
+    /// waits for this. Also told of what `StubClient` and other clients of requests answer.
+    func didFinish(_ request: FinishedRequest) async -> RequestAction
+
     /// The server has refused something, and whoever asked for it is told. On the client's own thread, where everything waits for it.
     func didRefuse(_ refusal: Refusal) -> RefusalAction
 
@@ -33,28 +37,49 @@ extension Interceptor {
     /// Leaves the message as it is.
     public func didReceive(_ message: inout ReceivedMessage) {}
     /// Does nothing.
+    public func didFinish(_ request: FinishedRequest) async -> RequestAction { .none }
+    /// Does nothing.
     public func didRefuse(_ refusal: Refusal) -> RefusalAction { .none }
 }
 
-/// Gives every message the same User Properties, beside its own. MQTT 5.0 only.
+/// Gives every message and request User Properties, beside its own: who uses the program, when it was asked, for which company. MQTT 5.0 only.
+///
+/// ```swift
+/// settings.interceptors = [
+///     AddUserProperties(["app": "panel"]),
+///     AddUserProperties { message in ["user": account.name, "sent": "\(Date.now.timeIntervalSince1970)"] },
+/// ]
+/// ```
 public struct AddUserProperties: Interceptor {
-    private let added: [UserProperty]
+    private let added: @Sendable (Publication) throws(ClientError) -> [UserProperty]
 
-    /// Names and values that are no UTF-8 Encoded String of MQTT are an error of every `publish`.
+    /// The same for all. Names and values that are no UTF-8 Encoded String of MQTT are an error of every `publish`.
     public init(_ properties: KeyValuePairs<String, String>) {
-        added = properties.compactMap { name, value in
-            guard let name = EncodedString(name), let value = EncodedString(value) else { return nil }
-            return UserProperty(name: name, value: value)
-        }
-        isLegal = added.count == properties.count
+        let legal = Result { () throws(ClientError) in try Self.legal(properties) }
+        added = { (_) throws(ClientError) in try legal.get() }
     }
 
-    private let isLegal: Bool
+    /// Asked for each message, when it is published: in the task that publishes, so that it must not wait. What is enqueued is asked for once.
+    ///
+    /// Names and values that are no UTF-8 Encoded String of MQTT are an error of that `publish`.
+    public init(_ properties: @escaping @Sendable (Publication) -> KeyValuePairs<String, String>) {
+        added = { (publication) throws(ClientError) in try Self.legal(properties(publication)) }
+    }
 
     /// Adds the properties. Throws `ClientError.settings` if one of them is not legal.
     public func willPublish(_ publication: inout Publication) throws(ClientError) {
-        guard isLegal else { throw .settings("a User Property is too long, or has a character that MQTT does not allow") }
-        publication.properties.userProperties += added
+        publication.properties.userProperties += try added(publication)
+    }
+
+    private static func legal(_ properties: KeyValuePairs<String, String>) throws(ClientError) -> [UserProperty] {
+        var legal: [UserProperty] = []
+        for (name, value) in properties {
+            guard let name = EncodedString(name), let value = EncodedString(value) else {
+                throw .settings("the User Property “\(name)” is too long, or has a character that MQTT does not allow")
+            }
+            legal.append(UserProperty(name: name, value: value))
+        }
+        return legal
     }
 }
 
@@ -122,13 +147,13 @@ extension Sequence<any Interceptor> {
     }
 }
 
-/// How long something takes, by any clock.
-private struct Stopwatch {
-    let read: () -> Duration
+/// The time since it was made, by any clock. A struct: a bare closure that is put back where it came from gets a wrapper more each time.
+struct Stopwatch: Sendable {
+    let read: @Sendable () -> Duration
 
     init(_ clock: any Clock<Duration>) { read = Self.reading(clock) }
 
-    private static func reading<Measuring: Clock<Duration>>(_ clock: Measuring) -> () -> Duration {
+    private static func reading<Measuring: Clock<Duration>>(_ clock: Measuring) -> @Sendable () -> Duration {
         let begin = clock.now
         return { begin.duration(to: clock.now) }
     }

@@ -89,6 +89,13 @@ extension ClientEngine {
         forget(pipe)
     }
 
+    /// In the order in which they began. Their consumers come to an end, and close them by that.
+    func endSubscriptions(where isMeant: (SubscriptionSettings) -> Bool, _ call: AwaitedOutcome<Void>) {
+        for (_, pipe) in pipes.sorted(by: { $0.key < $1.key })
+        where !pipe.settings.isForAnswers && !(pipe.sink is InboxSink) && isMeant(pipe.settings) { pipe.close() }
+        call.complete(.success(()))
+    }
+
     private func forget(_ pipe: MessagePipe) {
         guard let number = numbers.removeValue(forKey: ObjectIdentifier(pipe)) else { return }
         pipes[number] = nil

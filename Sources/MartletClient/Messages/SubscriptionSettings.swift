@@ -23,6 +23,11 @@ public struct SubscriptionSettings: Hashable, Sendable {
     /// Sent with SUBSCRIBE. MQTT 5.0 only.
     public var userProperties: [UserProperty] = []
 
+    /// What `Client.endSubscriptions(named:)` ends it by; several may have the same. Nothing of it goes to the server.
+    public var name: String?
+
+    /// Whether answers to requests come by it: they go on when all subscriptions are ended.
+    var isForAnswers = false
     /// How many of the last filters may be refused without an end of the messages.
     package var optionalFilterCount = 0
 

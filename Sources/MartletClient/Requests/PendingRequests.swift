@@ -106,7 +106,7 @@ package final class PendingRequests: Sendable {
         do throws(ClientError) {
             let responseTopic = try await responseTopic(client).get()
             guard state.withLock({ $0.table.isOpen(number) }) else { return }
-            let request = request(publication, number, timeout - stopwatch.elapsed(), answeredTo: responseTopic)
+            let request = request(publication, number, timeout - stopwatch.read(), answeredTo: responseTopic)
             published(number, .success(try await client.publish(request)))
         } catch {
             // Its expiry is the request's timeout.
@@ -150,7 +150,7 @@ extension PendingRequests {
         state.withLock { state in
             let stopwatch = state.stopwatch ?? Stopwatch(clock)
             state.stopwatch = stopwatch
-            let now = stopwatch.elapsed()
+            let now = stopwatch.read()
             // A century, so that no sum overflows.
             let deadline = now + min(timeout, .seconds(3_155_760_000))
             let number = state.table.open(call, deadline: deadline, byteCount: byteCount)
@@ -174,7 +174,7 @@ extension PendingRequests {
     /// Ends what is due. What comes due less than a millisecond later ends with the next.
     private func endDue(_ clock: any Clock<Duration>) {
         let due = state.withLock { state -> [AwaitedOutcome<ReceivedMessage>] in
-            guard let now = state.stopwatch?.elapsed() else { return [] }
+            guard let now = state.stopwatch?.read() else { return [] }
             let due = state.table.endDue(now: now)
             state.alarm?.task.cancel()
             state.alarm = state.table.nextDeadline.map { alarm(at: max($0, now + .milliseconds(1)), now, clock) }
@@ -233,6 +233,7 @@ extension PendingRequests {
     private static var settings: SubscriptionSettings {
         var settings = SubscriptionSettings(qos: .atMostOnce, backlog: .hold, acknowledging: .atOnce)
         settings.retainHandling = .doNotSend
+        settings.isForAnswers = true
         return settings
     }
 
@@ -271,19 +272,5 @@ extension PendingRequests: MessageReceiver {
             return state.responses
         }
         withExtendedLifetime(ended) { endAll(error) }
-    }
-}
-
-/// The time since it was made. A struct: a bare closure that is put back where it came from gets a wrapper more each time.
-private struct Stopwatch: Sendable {
-    let elapsed: @Sendable () -> Duration
-
-    init(_ clock: any Clock<Duration>) { elapsed = clock.reading() }
-}
-
-extension Clock<Duration> {
-    fileprivate func reading() -> @Sendable () -> Duration {
-        let start = now
-        return { start.duration(to: now) }
     }
 }

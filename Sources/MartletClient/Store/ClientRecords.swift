@@ -40,6 +40,8 @@ final class ClientRecords {
     /// How many messages the outbox had when those who wait were told their places.
     var toldCount = 0
     var session: SessionRecords
+    /// Answers to requests that an earlier run has kept.
+    let restoredAnswers: [AnswerRow]
     /// What an earlier run has left of the session.
     let restored: StoredClientSession
     /// The name that the server knew the client by; nil in a new store.
@@ -93,6 +95,7 @@ final class ClientRecords {
             }
             refused = try RefusedMessages(in: storage)
             restored = session.restored
+            restoredAnswers = try storage.rows(StoreQuery(.answer)).rows.compactMap { AnswerRow($0) }
             batch.changes = identity.changes + session.removals
         } catch {
             throw ClientError(error)

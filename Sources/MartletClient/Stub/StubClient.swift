@@ -13,6 +13,7 @@ public final class StubClient: RequestingClient {
     package let requests = PendingRequests()
     /// By which samples are late and requests time out.
     public let clock: any Clock<Duration>
+    public let interceptors: [any Interceptor]
     private let samples: StubSamples
     private let answering: Answering
 
@@ -27,10 +28,12 @@ public final class StubClient: RequestingClient {
     }
 
     /// - `clock`: by which samples are late and requests time out.
+    /// - `interceptors`: asked as a `Client` asks them.
     public init(
-        _ samples: StubSamples = .none, answering: Answering = .immediately, clock: any Clock<Duration> = ContinuousClock()
+        _ samples: StubSamples = .none, answering: Answering = .immediately, clock: any Clock<Duration> = ContinuousClock(),
+        interceptors: [any Interceptor] = []
     ) {
-        (self.samples, self.answering, self.clock) = (samples, answering, clock)
+        (self.samples, self.answering, self.clock, self.interceptors) = (samples, answering, clock, interceptors)
     }
 
     /// With the samples of a catalogue.
@@ -75,6 +78,10 @@ public final class StubClient: RequestingClient {
     /// `ClientError.notConnected` at QoS 0 by ``ClientSettings/offlineAtMostOnce``, and what an interceptor throws.
     @discardableResult
     public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
+        try await interceptors.publish(publication, clock: clock) { (publication) throws(ClientError) in try take(publication) }
+    }
+
+    private func take(_ publication: Publication) throws(ClientError) -> PublishReceipt {
         if case .failing(let reason) = answering { throw .refused(reason) }
         if server.publish(publication) || publication.qos == .atMostOnce { return PublishReceipt() }
         guard publication.properties.responseTopic != nil, let answer = try samples.answer(to: publication) else {
@@ -83,6 +90,12 @@ public final class StubClient: RequestingClient {
         whenAnswering { server in server.publish(answer) }
         return PublishReceipt()
     }
+
+    /// Ends all subscriptions that have this name in their `SubscriptionSettings`.
+    public func endSubscriptions(named name: String) async { server.endSubscriptions { $0.name == name } }
+
+    /// Ends all subscriptions. Requests go on to have answers.
+    public func endAllSubscriptions() async { server.endSubscriptions { _ in true } }
 
     /// Subscribes, and gets what is published here, what was retained, and the samples of topics that match.
     public func messages(_ wanted: [TopicFilter], _ settings: SubscriptionSettings) -> Messages {

@@ -136,6 +136,11 @@ package final class StubServer: MessageSource {
         for subscription in subscriptions { subscription.pipe.end(nil) }
     }
 
+    func endSubscriptions(where isMeant: (SubscriptionSettings) -> Bool) {
+        let pipes = state.withLock { $0.subscriptions.map(\.pipe) }
+        for pipe in pipes where !pipe.settings.isForAnswers && isMeant(pipe.settings) { pipe.close() }
+    }
+
     package func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe) {
         settled.withLock { $0.append(Settlement(token: token, reason: reason)) }
     }

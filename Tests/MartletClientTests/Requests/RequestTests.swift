@@ -302,6 +302,8 @@ final class DoubleClient: RequestingClient {
         try await exchange(request, to: topic, timeout: timeout)
     }
 
+    func endAllSubscriptions() async { await stub.endAllSubscriptions() }
+
     @discardableResult
     func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt { try await stub.publish(publication) }
 
