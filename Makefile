@@ -125,6 +125,11 @@ growth: tools-build ## Count with callgrind how the broker's work grows with wha
 	swift build --build-tests $(arrows)
 	.ci/growth
 
+.PHONY: function-order
+function-order: build ## Write down anew which functions a broker runs, which the linker puts together (before a release; the next link follows it)
+	@.ci/install growth
+	.ci/order-functions
+
 .PHONY: build-time
 build-time: tools-build ## Measure what a build costs by target, fresh and after one changed line (twenty minutes; ARGS="--only release --fresh")
 	.ci/build-time $(ARGS)

@@ -222,6 +222,12 @@ let package = Package(
                 // the command as a library. Functions of the same code become one.
                 .unsafeFlags(
                     ["-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "--icf=safe"], .when(configuration: .release)),
+                // What a broker runs stands together, so that the rest of the file is not in memory (`make function-order`).
+                .unsafeFlags(
+                    [
+                        "-Xlinker", "--symbol-ordering-file=\(Context.packageDirectory)/.ci/function-order",
+                        "-Xlinker", "--no-warn-symbol-ordering",
+                    ], .when(configuration: .release)),
             ]),
 
         // Tests, and the doubles that they share.
