@@ -32,6 +32,11 @@ import Testing
         #expect(addresses.map(\.endpoint.host) == [host])
     }
 
+    @Test(arguments: ["0.0.0.0", "0.9.10.99", "100.101.199.200", "255.255.255.255", "2001:db8::ff00:42:8329", "::ffff:10.1.2.3"])
+    func `a peer's address prints as it was written`(host: String) throws {
+        #expect(try #require(PeerAddress(host: host)).host == host)
+    }
+
     @Test(arguments: [
         ("10.1.2.3", "10.1.2.3"), ("::ffff:10.1.2.3", "10.1.2.3"), ("::1", "::"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
         ("::fffe:10.1.2.3", "::"),

@@ -93,8 +93,8 @@ public struct PeerAddress: Hashable, Sendable {
     public var host: String {
         switch family {
         case .local: ""
-        case .ipv4: Self.text(AF_INET, in_addr(s_addr: in_addr_t(truncatingIfNeeded: low)))
-        case .ipv6: Self.text(AF_INET6, (high, low))
+        case .ipv4: dottedText
+        case .ipv6: groupedText
         }
     }
 
@@ -140,10 +140,31 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
-    private static func text<Address>(_ family: Int32, _ address: Address) -> String {
-        withUnsafeBytes(of: address) { bytes in
+    /// An IPv4 address. Every connection asks for it, and the C library goes through `snprintf` for that.
+    private var dottedText: String {
+        String(unsafeUninitializedCapacity: Int(INET_ADDRSTRLEN) - 1) { text in
+            var end = 0
+            func append(_ byte: UInt8) {
+                text[end] = byte
+                end += 1
+            }
+            let address = UInt32(bigEndian: UInt32(truncatingIfNeeded: low))
+            for place in 0..<UInt32(4) {
+                if place > 0 { append(UInt8(ascii: ".")) }
+                let number = UInt8(truncatingIfNeeded: address >> (24 - 8 * place))
+                if number >= 100 { append(UInt8(ascii: "0") + number / 100) }
+                if number >= 10 { append(UInt8(ascii: "0") + number / 10 % 10) }
+                append(UInt8(ascii: "0") + number % 10)
+            }
+            return end
+        }
+    }
+
+    private var groupedText: String {
+        withUnsafeBytes(of: (high, low)) { bytes in
             withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
-                guard let start = text.baseAddress, inet_ntop(family, bytes.baseAddress, start, socklen_t(text.count)) != nil
+                guard let start = text.baseAddress,
+                    inet_ntop(AF_INET6, bytes.baseAddress, start, socklen_t(text.count)) != nil
                 else { return "" }
                 return String(cString: start)
             }
