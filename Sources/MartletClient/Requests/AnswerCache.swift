@@ -1,3 +1,4 @@
+internal import ClientCore
 internal import ClientStore
 internal import Platform
 

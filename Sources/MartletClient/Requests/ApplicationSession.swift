@@ -40,7 +40,12 @@ public final class ApplicationSession: Interceptor {
     }
 
     /// The client whose requests and subscriptions are the user's. It is not kept.
-    public func attach(to client: any RequestingClient) { state.withLock { $0.client = client } }
+    public func attach(to client: Client) { attach(client) }
+
+    /// As above, in tests and previews.
+    public func attach(to client: StubClient) { attach(client) }
+
+    package func attach(_ client: any RequestingClient) { state.withLock { $0.client = client } }
 
     /// Who is logged in; nil for nobody.
     public var user: String? { state.withLock(\.user) }
@@ -99,7 +104,7 @@ public final class ApplicationSession: Interceptor {
             return (state.user, state.client)
         }
         guard let user else { return }
-        client?.cancelAllRequests()
+        client?.requests.endAll(.cancelled)
         await client?.endAllSubscriptions()
         (client as? Client)?.answerCache(scope: user).removeAll()
         tell(.didLogOut(user: user))
