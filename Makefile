@@ -201,7 +201,7 @@ format: swift-is-here ## Format every Swift source in place
 
 # The plugin is a dependency of the package only while MARTLET_DOCS is set: who builds the broker never fetches it.
 documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform EpollLoop Transports HTTPServer SQLite Persistence Cryptography Security DynamicSecurity NATSClient \
-  Configuration Administration ServerLoops MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting SeededRandom ClientCommands ControlCommands,--target $(target))
+  Configuration Administration ServerLoops ClusterGateway MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting SeededRandom ClientCommands ControlCommands,--target $(target))
 
 .PHONY: docs
 docs: tools-build ## Build all documentation into one site, .build/docs; fails on warnings

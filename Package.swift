@@ -145,10 +145,20 @@ let package = Package(
                 "MQTTCodec", "NATSClient", "Persistence", "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
+        // A node's part in its cluster.
+        .target(
+            name: "ClusterGateway",
+            dependencies: [
+                "Administration", "BrokerCore", "BrokerModel", "Cluster", "Configuration", "Cryptography", "EpollLoop", "HTTP",
+                "JSON", "JSONReader",
+                "MQTTCodec", "NATSClient", "Platform", "ServerLoops", "Transports",
+            ],
+            swiftSettings: hot),
         .target(
             name: "MartletServer",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerModel", "Bytes", "CDashboard", "CZlib", "Cluster", "Configuration",
+                "Administration", "BrokerCore", "BrokerModel", "Bytes", "CDashboard", "CZlib", "Cluster", "ClusterGateway",
+                "Configuration",
                 "Cryptography",
                 "DynamicSecurity",
                 "EpollLoop",
@@ -366,7 +376,8 @@ let package = Package(
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "Configuration", "EpollLoop", "HTTP", "HTTPServer", "MQTTCodec",
+                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "ClusterGateway", "Configuration", "EpollLoop", "HTTP",
+                "HTTPServer", "MQTTCodec",
                 "MartletServer",
                 "MartletTestKit", "NATSClient",
                 "NetworkTestKit",

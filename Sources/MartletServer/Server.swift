@@ -1,6 +1,7 @@
 import Administration
 import BrokerCore
 import BrokerModel
+import ClusterGateway
 public import Configuration
 internal import EpollLoop
 import Glibc

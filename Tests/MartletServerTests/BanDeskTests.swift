@@ -9,6 +9,7 @@ import NetworkTestKit
 import Testing
 import Transports
 
+@testable import ClusterGateway
 @testable import MartletServer
 @testable import ServerLoops
 
@@ -220,12 +221,12 @@ import Transports
         for until in [nil, 2000] as [UInt64?] {
             let entry = BanEntry(Ban(target, by: "ann", reason: "\"noise\"", at: 7, until: until))
             #expect(BanEntry(reading: entry.payload, isLifted: false) == entry)
-            #expect(entry.secondsToLive(at: 500) == until.map { _ in 2 + MartletServer.Limits.banGraceSeconds })
+            #expect(entry.secondsToLive(at: 500) == until.map { _ in 2 + ClusterGateway.Limits.banGraceSeconds })
         }
         let lifted = BanEntry(lifted: target, by: "ann")
         #expect(
             BanEntry(reading: lifted.payload, isLifted: true) == lifted
-                && lifted.secondsToLive(at: 0) == MartletServer.Limits.liftedBanSeconds)
+                && lifted.secondsToLive(at: 0) == ClusterGateway.Limits.liftedBanSeconds)
         #expect(lifted.key == BanEntry(Ban(target, by: "", reason: "", at: 0, until: nil)).key)
         for text in ["", "{}", #"{"as":"clientid","who":"","by":"a","at":1}"#, #"{"as":"clientid","who":"x","by":"a","at":-1}"#] {
             #expect(BanEntry(reading: Array(text.utf8), isLifted: false) == nil)

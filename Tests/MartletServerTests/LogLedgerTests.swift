@@ -1,6 +1,7 @@
 import Cluster
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 
 @Suite struct LogLedgerTests {

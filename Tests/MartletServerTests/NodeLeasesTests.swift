@@ -2,6 +2,7 @@ import Cluster
 import Configuration
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 @testable import NATSClient
 
@@ -98,7 +99,7 @@ import Testing
             + "\"state\":{\"last_seq\":7,\"subjects\":{\"$KV.martlet_c_nodes.00000000000000AB\":1,\"$KV.martlet_c_nodes.00000000000000CD\":1}}}"
         #expect(
             leases.answered(try answer(list), now: 1003, info: info) == .nodes([NodeID(0xAB), NodeID(0xCD)], through: 2 << 32 | 7))
-        #expect(leases.dueAt == 1001 + MartletServer.Limits.leaseRenewalMilliseconds)
+        #expect(leases.dueAt == 1001 + ClusterGateway.Limits.leaseRenewalMilliseconds)
         #expect(text(leases.next(now: 5000, info: info)) == "$KV.martlet_c_nodes.00000000000000AB")
         #expect(text(leases.farewell) == "$JS.API.STREAM.PURGE.KV_martlet_c_nodes")
     }
@@ -151,7 +152,7 @@ import Testing
             return leases.answered(try list(through: sequence), now: now, info: info) != .goesOn
         }
         #expect(try !listed(6) && listed(7) && listed(8))
-        for _ in 0..<MartletServer.Limits.olderListsMax { #expect(try !listed(5)) }
+        for _ in 0..<ClusterGateway.Limits.olderListsMax { #expect(try !listed(5)) }
         #expect(try listed(5) && listed(6) && !listed(4))
     }
 

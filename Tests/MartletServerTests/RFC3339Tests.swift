@@ -1,5 +1,6 @@
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 
 @Suite struct RFC3339Tests {

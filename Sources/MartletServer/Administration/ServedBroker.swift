@@ -1,6 +1,7 @@
 import Administration
 import BrokerCore
 import BrokerModel
+import ClusterGateway
 import Configuration
 import EpollLoop
 import Glibc

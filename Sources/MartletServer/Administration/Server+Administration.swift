@@ -1,5 +1,6 @@
 import Administration
 import BrokerModel
+import ClusterGateway
 import Configuration
 import Cryptography
 import EpollLoop

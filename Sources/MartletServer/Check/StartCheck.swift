@@ -1,3 +1,4 @@
+import ClusterGateway
 public import Configuration
 import Glibc
 import Platform

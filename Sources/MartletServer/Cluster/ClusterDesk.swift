@@ -1,6 +1,7 @@
 import Administration
 import BrokerModel
 import Cluster
+import ClusterGateway
 import Configuration
 import EpollLoop
 import Platform
@@ -73,7 +74,7 @@ final class ClusterDesk {
 
     /// Asks all other nodes.
     func ask(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
-        guard waiting.count < Limits.nodeQuestionsMax else {
+        guard waiting.count < ClusterLimits.nodeQuestionsMax else {
             return done(
                 server.clusterStatus.members.filter { !$0.isSelf && $0.state == .up }.map {
                     NodeResponse(node: $0.shownName, status: nil, body: [])

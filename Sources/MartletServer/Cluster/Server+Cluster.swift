@@ -2,6 +2,7 @@ import Administration
 import BrokerCore
 import BrokerModel
 import Cluster
+import ClusterGateway
 import Configuration
 import DynamicSecurity
 import EpollLoop

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 
 /// What a node waits for, told when it takes long.

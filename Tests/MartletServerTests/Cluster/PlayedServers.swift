@@ -5,6 +5,7 @@ import NetworkTestKit
 import Platform
 import Transports
 
+@testable import ClusterGateway
 @testable import MartletServer
 @testable import NATSClient
 @testable import ServerLoops

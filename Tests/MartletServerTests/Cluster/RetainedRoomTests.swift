@@ -6,6 +6,7 @@ import NetworkTestKit
 import Testing
 
 @testable import BrokerCore
+@testable import ClusterGateway
 @testable import MartletServer
 
 /// Retained messages for which the cluster's servers have no room, until it shows that they have some.

@@ -2,6 +2,7 @@ import BrokerModel
 import Cluster
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 
 /// A node that goes on as another one.

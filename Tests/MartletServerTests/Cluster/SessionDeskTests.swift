@@ -7,6 +7,7 @@ import MQTTCodec
 import NetworkTestKit
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 @testable import NATSClient
 @testable import ServerLoops

@@ -3,6 +3,7 @@ import Cluster
 import Configuration
 import Testing
 
+@testable import ClusterGateway
 @testable import MartletServer
 @testable import ServerLoops
 

@@ -131,7 +131,7 @@ final class ClusterMembers {
                 illegible += 1
                 return true
             }
-            guard asked.count < Limits.nodeQuestionsMax else {
+            guard asked.count < ClusterLimits.nodeQuestionsMax else {
                 try? connection.publish(reply, payload: Self.busy.encoded)
                 return true
             }
@@ -160,7 +160,7 @@ final class ClusterMembers {
     func ask(_ token: UInt64, _ question: NodeQuestion) -> [NodeReport]? {
         let others = table.others
         var gathering = Gathering(answers: others.map { NodeReport(node: $0.shownName, answer: nil) }, missing: 0)
-        guard gatherings.count < Limits.nodeQuestionsMax else { return gathering.answers }
+        guard gatherings.count < ClusterLimits.nodeQuestionsMax else { return gathering.answers }
         let payload = question.encoded
         for (place, other) in others.enumerated() {
             guard let subject = Subject(space.questions(to: other.node)) else { continue }

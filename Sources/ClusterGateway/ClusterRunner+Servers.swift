@@ -2,12 +2,12 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import EpollLoop
-import NATSClient
+package import NATSClient
 import ServerLoops
 
 /// What the servers say.
 extension ClusterRunner: NATSListener {
-    func received(_ message: MessageView) {
+    package func received(_ message: MessageView) {
         // What clients publish changes nothing that anybody here waits for.
         guard !space.isTopics(message.subject) else { return passOn(message, isNobodyThere: false) }
         if log?.received(message) ?? false { return settle() }
@@ -29,7 +29,7 @@ extension ClusterRunner: NATSListener {
             subject: message.subject, reply: message.reply, isNobodyThere: isNobodyThere, payload: message.payload, now: now, sink)
     }
 
-    func becameReady(_ info: ServerInfo) {
+    package func becameReady(_ info: ServerInfo) {
         awayReason = nil
         log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
         loop.control?.post(.clusterReached)
@@ -44,7 +44,7 @@ extension ClusterRunner: NATSListener {
         settle()
     }
 
-    func wentAway(_ reason: String) {
+    package func wentAway(_ reason: String) {
         if awayReason == nil { losses += 1 }
         (awayReason, refusal) = (reason, nil)
         tell(reason)
@@ -59,7 +59,7 @@ extension ClusterRunner: NATSListener {
         settle()
     }
 
-    func complained(_ words: String) {
+    package func complained(_ words: String) {
         // A node asks for nothing that it does not need.
         let isRefusal = words.hasPrefix("Permissions Violation")
         let words = isRefusal ? "the servers refuse a permission that this node needs: \(words)" : words
@@ -67,7 +67,7 @@ extension ClusterRunner: NATSListener {
         tell(words)
     }
 
-    func found(_ stream: String, replicas: Int, wanted: Int) {
+    package func found(_ stream: String, replicas: Int, wanted: Int) {
         // Where nothing is asked for, those who run the servers may have chosen more.
         guard plan.replicas != nil || replicas < wanted, toldReplicas.insert(stream).inserted else { return }
         let wish =
@@ -79,7 +79,7 @@ extension ClusterRunner: NATSListener {
                 + "is once it is made: nats stream edit \(stream) --replicas \(wanted) changes it.")
     }
 
-    func answered(_ token: UInt64, _ answer: NATSAnswer) {
+    package func answered(_ token: UInt64, _ answer: NATSAnswer) {
         guard !ClusterMembers.isToken(token) else {
             if let (token, reports) = members.answered(token, answer) {
                 loop.control?.post(.clusterAnswered(token: token, reports))
@@ -135,7 +135,7 @@ extension ClusterRunner: NATSListener {
     }
 
     /// What has been said leaves only while the lease lasts, so that nothing of this run comes into the log behind what others have read of it.
-    var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
+    package var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
 
     /// Takes the next step of the leases, if it is time for one.
     func renew() {

@@ -1,11 +1,11 @@
-import Cluster
+package import Cluster
 import Platform
 
 /// What this process is called in its cluster: one run after the other, for a node whose lease has ended goes on as another one. Whoever has seen that
 /// end acts for the run that it was.
 ///
 /// Belongs to the loop that speaks to the servers.
-final class NodeRuns {
+package final class NodeRuns {
     private(set) var current: NodeID
     private var earlier: Set<NodeID> = []
 
@@ -23,7 +23,7 @@ final class NodeRuns {
     /// The first run of a process.
     ///
     /// - Parameter storeSeed: tells the store from all others; nil without one.
-    static func first(storeSeed: UInt64?) -> NodeID {
+    package static func first(storeSeed: UInt64?) -> NodeID {
         let seed = storeSeed ?? RandomBytes.seed()
         return run(ofStore: UInt32(truncatingIfNeeded: seed ^ seed >> 32))
     }

@@ -1,10 +1,10 @@
-import BrokerCore
+package import BrokerCore
 import BrokerModel
-import Cluster
+package import Cluster
 import Configuration
 import EpollLoop
 import NATSClient
-import ServerLoops
+package import ServerLoops
 import Transports
 
 /// One node's part in its cluster: brings together the shards, the bus lane's decisions, the leases and the connection to the servers.
@@ -13,7 +13,7 @@ import Transports
 ///     shard ◄── ClusterSink ◄── BusLane ◄── ClusterRunner ◄── NATSConnection
 ///
 /// Belongs to the thread of the first loop.
-final class ClusterRunner: ClusterParticipant {
+package final class ClusterRunner: ClusterParticipant {
     let plan: ClusterPlan
     unowned let loop: ShardLoop
     let runs: NodeRuns
@@ -76,7 +76,7 @@ final class ClusterRunner: ClusterParticipant {
     /// Up to which ticket it was looked which nodes may forget sessions that are here.
     var dropsLookedAt: UInt64 = 0
 
-    init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
+    package init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
         (self.plan, runs, self.loop) = (plan, NodeRuns(node), loop)
         space = SubjectSpace(cluster: plan.name)
         lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
@@ -115,13 +115,13 @@ final class ClusterRunner: ClusterParticipant {
 
     // MARK: The loop
 
-    func start() {
+    package func start() {
         loop.log.write(.notice, plan.line)
         connection.start()
     }
 
     /// Says goodbye to the other nodes, and sends what is to be sent.
-    func stop() {
+    package func stop() {
         members.sayGoodbye()
         // The lease of a node with sessions ends by itself: until then others wait for it to be back with them.
         if sessions == nil, let request = leases.farewell {
@@ -130,14 +130,14 @@ final class ClusterRunner: ClusterParticipant {
         connection.stop()
     }
 
-    var nextDeadline: UInt64? {
+    package var nextDeadline: UInt64? {
         [
             connection.nextDeadline, lane.wakesAt, leases.dueAt, leases.endsAt, log?.nextDeadline, access.nextDeadline,
             retained.nextDeadline, sessions?.nextDeadline,
         ].compactMap { $0 }.min()
     }
 
-    func advance(now: UInt64) {
+    package func advance(now: UInt64) {
         guard let nextDeadline, nextDeadline <= now else { return }
         if leases.hasEnded(now: now) || log?.isOver == true { endRun() }
         connection.advance(now: now)
@@ -151,7 +151,7 @@ final class ClusterRunner: ClusterParticipant {
     }
 
     /// Sends what the turn has brought.
-    func endTurn() {
+    package func endTurn() {
         connection.flush()
         guard let (byteCount, bytesMax) = sink.tooLarge else { return }
         sink.tooLarge = nil
@@ -163,7 +163,7 @@ final class ClusterRunner: ClusterParticipant {
         )
     }
 
-    func received(_ letter: ClusterLetter) {
+    package func received(_ letter: ClusterLetter) {
         switch letter {
         case .nats(let letter): connection.received(letter)
         case .note(let shard, let note): received(note, from: shard)
@@ -202,7 +202,7 @@ final class ClusterRunner: ClusterParticipant {
 
     // MARK: The shards
 
-    func received(_ note: ClusterNote, from shard: Int) {
+    package func received(_ note: ClusterNote, from shard: Int) {
         switch note {
         case .interest(let filter, true):
             if let ticket = lane.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }

@@ -54,7 +54,7 @@ extension ClusterRunner {
     /// This node is like this: adds what is known here, and says so.
     func note(_ figures: NodeFigures) {
         var summary = NodeSummary(node: runs.current)
-        (summary.name, summary.version, summary.address) = (plan.nodeName, ProductVersion.text, plan.address ?? "")
+        (summary.name, summary.version, summary.address) = (plan.nodeName, plan.settings.programVersion, plan.address ?? "")
         (summary.startedAt, summary.clientsConnected, summary.sessions) = (
             figures.startedAt, figures.clientsConnected, figures.sessions
         )

@@ -1,12 +1,12 @@
 import BrokerCore
 import BrokerModel
-import Configuration
+package import Configuration
 import Platform
-import ServerLoops
+package import ServerLoops
 
 /// Finds out whether the cluster's servers sync what they acknowledge, and so what an acknowledgement of the cluster says. On the control
 /// thread; servers are asked on a thread of its own.
-final class SyncWatch {
+package final class SyncWatch {
     private let plan: ClusterPlan
     private let log: Log
     private let post: @Sendable ([SyncConduct]) -> Void
@@ -15,28 +15,28 @@ final class SyncWatch {
     /// Whether what is being asked has to be asked once more: a server may have come meanwhile.
     private var asksAgain = false
     /// What was found out last, in the order of the plan's monitors; empty before that.
-    private(set) var conducts: [SyncConduct] = []
+    package private(set) var conducts: [SyncConduct] = []
 
     /// - Parameters:
     ///   - plan: the cluster.
     ///   - log: where changes are told.
     ///   - post: brings the answers to `received`, from any thread.
     ///   - tell: is told why the cluster does not do what the configuration asks for; nil when it does.
-    init(
+    package init(
         _ plan: ClusterPlan, log: Log, post: @escaping @Sendable ([SyncConduct]) -> Void, tell: @escaping (String?) -> Void
     ) {
         (self.plan, self.log, self.post, self.tell) = (plan, log, post, tell)
     }
 
     /// What an acknowledgement says; nil if nobody knows.
-    var mode: ClusterMode? {
+    package var mode: ClusterMode? {
         guard !conducts.isEmpty else { return nil }
         if conducts.contains(where: { if case .every = $0 { true } else { false } }) { return .replicated }
         return conducts.allSatisfy { $0 == .always } ? .synced : nil
     }
 
     /// Asks all servers, when the last answers have come.
-    func ask() {
+    package func ask() {
         guard !plan.monitors.isEmpty else { return }
         guard !isAsking else {
             asksAgain = true
@@ -52,7 +52,7 @@ final class SyncWatch {
         }
     }
 
-    func received(_ answers: [SyncConduct]) {
+    package func received(_ answers: [SyncConduct]) {
         isAsking = false
         defer {
             if asksAgain {

@@ -1,13 +1,13 @@
 import HTTP
 import JSON
 import JSONReader
-import NATSClient
+package import NATSClient
 import Platform
 import ServerLoops
 import Transports
 
 /// The monitoring of a NATS server, which alone says whether the server brings every record to its disk before it acknowledges it.
-struct ServerMonitor: Sendable, CustomStringConvertible {
+package struct ServerMonitor: Sendable, CustomStringConvertible {
     private let host: String
     private let port: UInt16
 
@@ -15,7 +15,7 @@ struct ServerMonitor: Sendable, CustomStringConvertible {
     private static let usualPort: UInt16 = 8222
 
     /// Reads `http://HOST:PORT`. Throws what is wrong with it, and what would be right.
-    init(reading text: String) throws(ServerAddressError) {
+    package init(reading text: String) throws(ServerAddressError) {
         let scheme = "http://"
         guard text.hasPrefix(scheme) else { throw ServerAddressError("\(text) does not begin with \(scheme)") }
         let address = try ServerAddress(reading: String(text.dropFirst(scheme.count)))
@@ -24,7 +24,7 @@ struct ServerMonitor: Sendable, CustomStringConvertible {
         port = address.port == ServerAddress.usualPort ? Self.usualPort : address.port
     }
 
-    var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
     /// Asks, and waits for the answer.
     func ask() -> SyncConduct {
