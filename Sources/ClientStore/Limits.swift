@@ -15,6 +15,20 @@ enum Limits {
     /// Damaged rows that the answer to one reading names; those beyond are skipped like them and not named.
     static let damagesListedMax = 100
 
+    /// Ranges of one's own and of removed messages between a conversation's unread ones. Who answers once more is taken to have read what is before the
+    /// first of them.
+    static let passedRangesMax = 100
+
+    /// One's own messages that an inbox expects back from a server before MQTT 5.0, which does not say whose they are; of more the oldest are taken for
+    /// another's when they come.
+    static let echoesMax = 1000
+
+    /// How long it does so after a message was sent, in milliseconds: a day. Then a message like it is another's.
+    static let echoPatienceMilliseconds: UInt64 = 86_400_000
+
+    /// Messages of an inbox that are read at once so as to remove some; then the next so many.
+    static let removalRowsMax = 200
+
     /// Messages of a queue that are in memory at its front; those beyond are read when the front gets short.
     static let queueWindowMax = 1000
 

@@ -1,66 +1,73 @@
 public import ClientCore
 
-/// What an inbox knows without looking into the store, and what it writes there: messages by conversation, in the order in which they came,
-/// each once.
+/// What an inbox knows without looking into the store, and what it writes there: messages by conversation, in the order in which they came or were
+/// sent, each once.
 ///
 /// A value without store or thread. Its changes are to be committed in the order in which it gives them, and before the server is told that a
-/// message was taken.
+/// message was taken. `totals` goes with each commit.
 public struct InboxBook: Sendable {
     public let name: String
-    public private(set) var unread = UnreadCount()
-    private var conversations: [String: ConversationRow] = [:]
+    public internal(set) var unread = UnreadCount()
+    /// How many messages it has, and their bytes in the store.
+    public internal(set) var (count, byteCount) = (0, 0)
+    /// What an older version, or damage, has left undone: to be written before all else.
+    public private(set) var repairs: [StoreChange] = []
+    /// Conversations of which the message is to be looked for that stands for them among the recent ones, in no order.
+    public internal(set) var unshown: Set<String> = []
+    var conversations: [String: ConversationRow] = [:]
+    var echoes: OwnEchoes
     private var repeats: Repeats
-    private var lastArrival: UInt64 = 0
-    private let prefix: StoreKey
+    private(set) var lastArrival: UInt64 = 0
+    let prefix: StoreKey
+    /// Of conversations whose newest message is not handed to the store: the recency that it still has there.
+    var storedRecency: [String: UInt64] = [:]
 
     /// An inbox as it is in a store.
     ///
     /// - `capacity`: how many messages are known again when they repeat.
     public init(_ name: String, in storage: any ClientStorage, capacity: Int = 10_000) throws(StoreError) {
         (self.name, prefix, repeats) = (name, StoreKey(name), Repeats(capacity: capacity))
+        echoes = OwnEchoes(prefix)
         try readConversations(storage)
         try readArrivals(storage)
+        try readTotals(storage)
     }
 
     /// Takes a message in.
     ///
     /// - `conversation`: what it belongs to; the byte 0 is left out.
     /// - `now`: milliseconds since 1970.
-    /// - Returns: the message in its place, and what is to be written; nil for a repeat.
+    /// - Returns: the message in its place, nil for one's own that has come back; and what is to be written. Nil for a repeat.
     public mutating func arrived(
         _ message: ReceivedMessage, in conversation: String, now: UInt64
-    ) -> (message: InboxMessage, changes: [StoreChange])? {
+    ) -> (message: InboxMessage?, changes: [StoreChange])? {
         let mark = Repeats.Mark(message)
         if repeats.contains(mark, duplicate: message.duplicate) { return nil }
-        repeats.insert(mark)
-        lastArrival += 1
-        let conversation = conversation.utf8.contains(0) ? conversation.filter { $0 != "\0" } : conversation
+        if mark.identifier == nil, !echoes.isEmpty, let taken = echoes.take(mark.contents, now: now) {
+            // Remembered all the same: it may come once more.
+            return (nil, taken + remember(mark))
+        }
+        var changes = remember(mark)
+        let conversation = Self.key(conversation)
         var row = conversations[conversation] ?? ConversationRow()
-        let before = row
+        changes += displace(row.recency, conversation)
+        storedRecency[conversation] = nil
         row.last += 1
         row.recency = lastArrival
-        conversations[conversation] = row
-        unread[conversation] = row.unread
+        row.shown = row.last
+        set(row, conversation)
         var publication = Publication(message.topic, message.payload, qos: message.qos, retain: message.retain)
         if message.hasProperties { publication.properties = message.properties }
         let stored = InboxMessage(conversation, row.last, arrivedAt: now, publication)
-        let key = prefix.text(conversation)
-        var changes: [StoreChange] = [
-            .put(.inbox, key.number(row.last), stored.body), .put(.conversation, key, row.body),
-            .put(.recent, prefix.number(row.recency), RecentRow.body(stored)),
-            .put(.arrival, prefix.number(lastArrival % UInt64(repeats.capacity)), ArrivalRow(lastArrival, mark).body),
-        ]
-        if before.recency > 0 { changes.append(.remove(.recent, prefix.number(before.recency))) }
-        return (stored, changes)
+        return (stored, changes + keep(stored) + [put(row, conversation), .put(.recent, prefix.number(row.recency), RecentRow.body(stored))])
     }
 
     /// Somebody has read a conversation up to a message. What was read stays read.
     public mutating func markRead(_ conversation: String, through number: UInt64) -> [StoreChange] {
-        guard var row = conversations[conversation], number > row.readThrough else { return [] }
-        row.readThrough = min(number, row.last)
-        conversations[conversation] = row
-        unread[conversation] = row.unread
-        return [.put(.conversation, prefix.text(conversation), row.body)]
+        guard var row = conversations[conversation], number > row.readThrough, row.readThrough < row.last else { return [] }
+        row.read(through: number)
+        set(row, conversation)
+        return [put(row, conversation)]
     }
 
     /// The server has forgotten the session.
@@ -68,7 +75,15 @@ public struct InboxBook: Sendable {
         repeats.sessionLost()
         var writer = RowWriter()
         writer.write(lastArrival)
-        return [.put(.arrival, Self.boundary(prefix), writer.bytes)]
+        return [.put(.arrival, Self.boundary(prefix), writer.bytes)] + echoes.sessionLost()
+    }
+
+    /// How many messages there are, and their bytes.
+    public var totals: StoreChange {
+        var writer = RowWriter(capacity: 16)
+        writer.write(UInt64(clamping: count))
+        writer.write(UInt64(clamping: byteCount))
+        return .put(.kept, Self.boundary(prefix), writer.bytes)
     }
 
     /// The conversations with the latest messages first.
@@ -84,6 +99,57 @@ public struct InboxBook: Sendable {
         return StoreQuery(.inbox, from: key, to: number.map { key.number($0) } ?? key.end, limit: limit, isDescending: true)
     }
 
+    /// A conversation's name as it is stored.
+    static func key(_ conversation: String) -> String {
+        conversation.utf8.contains(0) ? conversation.filter { $0 != "\0" } : conversation
+    }
+
+    // MARK: - What all that comes and goes has in common
+
+    mutating func set(_ row: ConversationRow, _ conversation: String) {
+        conversations[conversation] = row
+        unread[conversation] = row.unread
+    }
+
+    func put(_ row: ConversationRow, _ conversation: String) -> StoreChange { .put(.conversation, prefix.text(conversation), row.body) }
+
+    /// Counts one more arrival.
+    mutating func nextArrival() -> UInt64 {
+        lastArrival += 1
+        return lastArrival
+    }
+
+    /// A message counts among those that are there.
+    mutating func keep(_ message: InboxMessage) -> [StoreChange] {
+        let (key, body) = (prefix.text(message.conversation).number(message.number), message.body)
+        let size = key.bytes.count + body.count
+        count += 1
+        byteCount += size
+        return [.put(.inbox, key, body), Self.kept(prefix, message, size)]
+    }
+
+    /// A conversation is not where it was any more among the recent ones.
+    func displace(_ recency: UInt64, _ conversation: String) -> [StoreChange] {
+        [recency, storedRecency[conversation] ?? 0].filter { $0 > 0 }.map { .remove(.recent, prefix.number($0)) }
+    }
+
+    /// A message is a repeat from now on.
+    mutating func remember(_ mark: Repeats.Mark) -> [StoreChange] {
+        repeats.insert(mark)
+        lastArrival += 1
+        return [.put(.arrival, prefix.number(lastArrival % UInt64(repeats.capacity)), ArrivalRow(lastArrival, mark).body)]
+    }
+
+    static func kept(_ prefix: StoreKey, _ message: InboxMessage, _ byteCount: Int) -> StoreChange {
+        var writer = RowWriter(capacity: 8)
+        writer.write(UInt64(byteCount))
+        return .put(.kept, KeptRow.key(prefix, message.arrivedAt, message.conversation, message.number), writer.bytes)
+    }
+}
+
+// MARK: - From the store
+
+extension InboxBook {
     private mutating func readConversations(_ storage: any ClientStorage) throws(StoreError) {
         let found = try storage.rows(StoreQuery(.conversation, under: prefix))
         var damaged = found.damages.map(\.key)
@@ -106,8 +172,8 @@ public struct InboxBook: Sendable {
     private mutating func take(_ row: ConversationRow, _ key: StoreKey) {
         guard let name = key.text(behind: prefix) else { return }
         let conversation = String(decoding: name, as: UTF8.self)
-        conversations[conversation] = row
-        unread[conversation] = row.unread
+        set(row, conversation)
+        if row.shown == 0 { unshown.insert(conversation) }
         lastArrival = max(lastArrival, row.recency)
     }
 
@@ -119,10 +185,11 @@ public struct InboxBook: Sendable {
             var reader = RowReader(row.body)
             lastBefore = reader.number(UInt64.self) ?? 0
         }
-        let arrivals = found.rows.filter { $0.key != boundary }.compactMap { ArrivalRow($0.body) }.sorted {
-            $0.arrival < $1.arrival
+        var arrivals: [ArrivalRow] = []
+        for row in found.rows where row.key != boundary && !echoes.restore(row) {
+            if let arrival = ArrivalRow(row.body) { arrivals.append(arrival) }
         }
-        for arrival in arrivals {
+        for arrival in arrivals.sorted(by: { $0.arrival < $1.arrival }) {
             var mark = arrival.mark
             if arrival.arrival <= lastBefore { mark.packetIdentifier = nil }
             repeats.insert(mark)
@@ -130,11 +197,35 @@ public struct InboxBook: Sendable {
         }
     }
 
-    /// Where the last arrival stands that came before the server forgot the session.
-    private static func boundary(_ prefix: StoreKey) -> StoreKey { prefix.number(.max) }
-}
+    private mutating func readTotals(_ storage: any ClientStorage) throws(StoreError) {
+        for row in try storage.rows(StoreQuery(.kept, at: Self.boundary(prefix))).rows {
+            var reader = RowReader(row.body)
+            guard let count = reader.number(UInt64.self), let bytes = reader.number(UInt64.self) else { continue }
+            (self.count, byteCount) = (Int(clamping: count), Int(clamping: bytes))
+            return
+        }
+        // A store of version 1 does not know how old what is.
+        repairs = [.removeAll(.kept, under: prefix)]
+        var from = prefix
+        while true {
+            let found = try storage.rows(
+                StoreQuery(.inbox, from: from, to: prefix.end, limit: Limits.sweepRowsMax))
+            for row in found.rows {
+                guard let message = InboxMessage(row, of: name) else { continue }
+                let size = row.key.bytes.count + row.body.count
+                count += 1
+                byteCount += size
+                repairs.append(Self.kept(prefix, message, size))
+            }
+            guard found.rows.count + found.damages.count == Limits.sweepRowsMax,
+                let last = (found.rows.map(\.key) + found.damages.map(\.key)).max()
+            else { break }
+            from = StoreKey(bytes: last.bytes + [0])
+        }
+        if count == 0 { repairs = [] }
+        repairs.append(totals)
+    }
 
-extension ConversationRow {
-    /// Messages are never removed: numbers have no gaps.
-    fileprivate var unread: Int { Int(clamping: last - min(readThrough, last)) }
+    /// Where the last arrival stands that came before the server forgot the session; and, in another table, the totals.
+    private static func boundary(_ prefix: StoreKey) -> StoreKey { prefix.number(.max) }
 }

@@ -21,6 +21,8 @@ public struct InboxMessage: Hashable, Sendable {
     public var topic: TopicName { publication.topic }
     public var payload: Payload { publication.payload }
     public var properties: Properties { publication.properties }
+    /// When it was sent, by its publisher's clock, in milliseconds since 1970; nil where that does not say.
+    public var sentAt: UInt64? { publication.hasProperties ? publication.properties.sentAt : nil }
 
     /// A row of the table `inbox`; nil if it is none of that inbox.
     public init?(_ row: StoreRow, of inbox: String) {
@@ -44,13 +46,20 @@ public struct InboxMessage: Hashable, Sendable {
 
 /// What an inbox knows of a conversation.
 ///
-///     key: inbox, conversation      body: last 8 | read through 8 | recency 8
+///     key: inbox, conversation      body: last 8 | read through 8 | recency 8 | shown 8 | ranges of passed numbers: first 8, last 8
+///
+/// Stores of version 1 have the first three.
 struct ConversationRow: Hashable {
-    /// The number of its last message.
+    /// The number of its last message, also if that was removed.
     var last: UInt64 = 0
     var readThrough: UInt64 = 0
-    /// The inbox's count of arrivals when that came.
+    /// The inbox's count of arrivals when the last one came.
     var recency: UInt64 = 0
+    /// The message that stands for it among the recent ones; 0 while it is to be looked for.
+    var shown: UInt64 = 0
+    /// Numbers beyond those that were read that are not unread, as they are one's own messages or were removed: they rise, and have numbers between
+    /// them.
+    private(set) var passed: [ClosedRange<UInt64>] = []
 
     init() {}
 
@@ -60,12 +69,144 @@ struct ConversationRow: Hashable {
             let recency = reader.number(UInt64.self)
         else { return nil }
         (self.last, self.readThrough, self.recency) = (last, readThrough, recency)
+        shown = reader.number(UInt64.self) ?? last
+        while let first = reader.number(UInt64.self), let last = reader.number(UInt64.self), first <= last {
+            passed.append(first...last)
+        }
     }
 
     var body: [UInt8] {
-        var writer = RowWriter(capacity: 24)
-        for number in [last, readThrough, recency] { writer.write(number) }
+        var writer = RowWriter(capacity: 32 + 16 * passed.count)
+        for number in [last, readThrough, recency, shown] { writer.write(number) }
+        for range in passed {
+            writer.write(range.lowerBound)
+            writer.write(range.upperBound)
+        }
         return writer.bytes
+    }
+
+    /// How many messages nobody has read.
+    var unread: Int { Int(clamping: last - min(readThrough, last)) - passed.reduce(0) { $0 + Int(clamping: $1.count) } }
+
+    /// Somebody has read up to a message.
+    mutating func read(through number: UInt64) {
+        readThrough = max(readThrough, min(number, last))
+        passed = passed.compactMap { $0.upperBound <= readThrough ? nil : max($0.lowerBound, readThrough + 1)...$0.upperBound }
+        if let first = passed.first, first.lowerBound == readThrough + 1 {
+            readThrough = first.upperBound
+            passed.removeFirst()
+        }
+    }
+
+    /// Messages are none that somebody has to read.
+    mutating func pass(_ numbers: ClosedRange<UInt64>) {
+        guard numbers.upperBound > readThrough else { return }
+        var new = max(numbers.lowerBound, readThrough + 1)...numbers.upperBound
+        var ranges: [ClosedRange<UInt64>] = []
+        for range in passed {
+            if range.upperBound + 1 < new.lowerBound || new.upperBound + 1 < range.lowerBound {
+                ranges.append(range)
+            } else {
+                new = min(range.lowerBound, new.lowerBound)...max(range.upperBound, new.upperBound)
+            }
+        }
+        ranges.append(new)
+        passed = ranges.sorted { $0.lowerBound < $1.lowerBound }
+        // Who has answered so often between unread messages is taken to have read the first of them.
+        if passed.count > Limits.passedRangesMax { readThrough = passed[0].lowerBound - 1 }
+        read(through: readThrough)
+    }
+}
+
+/// What became of one's own message in an inbox.
+///
+///     key: inbox, conversation, number      body: state 1 | reason 1 | number in the outbox 8 | bytes there 8 | words
+public struct OwnMessageRow: Hashable, Sendable {
+    public enum State: Hashable, Sendable {
+        /// It waits or is on its way: its number in the outbox, and its bytes there.
+        case open(UInt64, byteCount: Int)
+        case acknowledged
+        case expired
+        /// The server refused it: why, and in its own words where it has any.
+        case refused(ReasonCode, String?)
+        case queueFull
+        case cancelled
+        /// It could not be sent: why.
+        case failed(String)
+    }
+
+    public var state: State
+
+    public init(_ state: State) { self.state = state }
+
+    /// A row of the table `own`; nil if it is none.
+    public init?(_ row: StoreRow) {
+        var reader = RowReader(row.body)
+        guard let kind = reader.number(UInt8.self), let reason = reader.number(UInt8.self), let number = reader.number(UInt64.self),
+            let byteCount = reader.number(UInt64.self)
+        else { return nil }
+        let words = String(decoding: reader.rest(), as: UTF8.self)
+        switch kind {
+        case 0: state = .open(number, byteCount: Int(clamping: byteCount))
+        case 1: state = .acknowledged
+        case 2: state = .expired
+        case 3: state = .refused(ReasonCode(rawValue: reason), words.isEmpty ? nil : words)
+        case 4: state = .queueFull
+        case 5: state = .cancelled
+        default: state = .failed(words)
+        }
+    }
+
+    public func put(_ inbox: String, _ conversation: String, _ number: UInt64) -> StoreChange {
+        var (kind, reason, place, byteCount, words) = (0 as UInt8, 0 as UInt8, 0 as UInt64, 0 as UInt64, "")
+        switch state {
+        case .open(let number, let bytes): (place, byteCount) = (number, UInt64(clamping: bytes))
+        case .acknowledged: kind = 1
+        case .expired: kind = 2
+        case .refused(let code, let text): (kind, reason, words) = (3, code.rawValue, text ?? "")
+        case .queueFull: kind = 4
+        case .cancelled: kind = 5
+        case .failed(let text): (kind, words) = (6, text)
+        }
+        var writer = RowWriter()
+        writer.write(kind)
+        writer.write(reason)
+        writer.write(place)
+        writer.write(byteCount)
+        writer.write(rest: words.utf8)
+        return .put(.own, StoreKey(inbox).text(conversation).number(number), writer.bytes)
+    }
+
+    /// Those of a conversation's messages with these numbers.
+    public static func query(_ inbox: String, _ conversation: String, _ numbers: ClosedRange<UInt64>) -> StoreQuery {
+        let key = StoreKey(inbox).text(conversation)
+        return StoreQuery(
+            .own, from: key.number(numbers.lowerBound), to: numbers.upperBound == .max ? key.end : key.number(numbers.upperBound + 1))
+    }
+}
+
+/// A message of an inbox by its age: the oldest are removed first when there are too many.
+///
+///     key: inbox, arrived at 8, conversation, number      body: bytes in the table `inbox` 8
+///     key: inbox, the greatest number                     body: messages 8 | bytes 8, of all
+struct KeptRow {
+    let arrivedAt: UInt64
+    let conversation: String
+    let number: UInt64
+    let byteCount: Int
+
+    init?(_ row: StoreRow, of inbox: String) {
+        let prefix = StoreKey(inbox).bytes.count
+        var reader = RowReader(Array(row.key.bytes.dropFirst(prefix)))
+        guard let arrivedAt = reader.number(UInt64.self), arrivedAt < .max, let number = row.key.lastNumber else { return nil }
+        let rest = Array(reader.rest())
+        guard rest.count >= 9 else { return nil }
+        conversation = String(decoding: rest.dropLast(9), as: UTF8.self)
+        (self.arrivedAt, self.number, byteCount) = (arrivedAt, number, Int(clamping: StoreMeasure.head(row.body)))
+    }
+
+    static func key(_ inbox: StoreKey, _ arrivedAt: UInt64, _ conversation: String, _ number: UInt64) -> StoreKey {
+        inbox.number(arrivedAt).text(conversation).number(number)
     }
 }
 
@@ -126,9 +267,20 @@ struct ArrivalRow {
 extension Repeats.Mark {
     init(_ message: ReceivedMessage) {
         let identifier = message.hasProperties ? message.properties.messageIdentifier : nil
-        let topic = message.topic.bytes.withUnsafeBytes { xxhash_checksum($0.baseAddress, $0.count, 0) }
-        let contents = message.payload.withUnsafeBytes { xxhash_checksum($0.baseAddress, $0.count, topic) }
         self.init(
-            identifier: identifier.map { Array($0.utf8) }, packetIdentifier: message.token?.packetIdentifier, contents: contents)
+            identifier: identifier.map { Array($0.utf8) }, packetIdentifier: message.token?.packetIdentifier,
+            contents: Self.contents(message.topic, message.payload))
+    }
+
+    /// Of a message that is about to leave, as it will be known when it comes.
+    init(_ publication: Publication) {
+        self.init(
+            identifier: publication.properties.messageIdentifier.map { Array($0.utf8) }, packetIdentifier: nil,
+            contents: Self.contents(publication.topic, publication.payload))
+    }
+
+    private static func contents(_ topic: TopicName, _ payload: Payload) -> UInt64 {
+        let topic = topic.bytes.withUnsafeBytes { xxhash_checksum($0.baseAddress, $0.count, 0) }
+        return payload.withUnsafeBytes { xxhash_checksum($0.baseAddress, $0.count, topic) }
     }
 }

@@ -39,6 +39,20 @@ public struct OutboxMessage: Hashable, Sendable {
 }
 
 extension Properties {
+    /// The name of the User Property that says when an inbox sent a message, in milliseconds since 1970.
+    public static let sentAtName: EncodedString = "sent-at"
+
+    /// When a message was sent, by its publisher's clock, in milliseconds since 1970; nil where it does not say.
+    public var sentAt: UInt64? {
+        get { userProperties.first { $0.name == Self.sentAtName }.flatMap { UInt64($0.value.description) } }
+        set {
+            userProperties.removeAll { $0.name == Self.sentAtName }
+            if let value = newValue.flatMap({ EncodedString("\($0)") }) {
+                userProperties.append(UserProperty(name: Self.sentAtName, value: value))
+            }
+        }
+    }
+
     /// The name of the User Property that all messages from an outbox have: their publisher's own identifier for the message.
     public static let messageIdentifierName: EncodedString = "message-id"
 

@@ -116,7 +116,7 @@ extension CollectionEngine {
         change { state in
             let number = show(&publication, content, decision, &state)
             state.writes.store(number, byteCount: byteCount)
-            let call = EnqueueCall(publication, of: .collection("\(filter)"), observer(of: number, decision))
+            let call = EnqueueCall(publication, for: .collection("\(filter)", observer(of: number, decision)))
             made = (call, number)
             // Within the lock, so that the outbox gets writes in the order in which they lie over one another here.
             keeper.engine.post(.records { $0.enqueue(call) })

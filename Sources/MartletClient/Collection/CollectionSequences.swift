@@ -67,6 +67,50 @@ extension LiveCollection {
     }
 }
 
+extension LiveCollection {
+    /// The first entries of a collection in an order after each commit: an asynchronous sequence, which ends with the client.
+    public struct OrderedSnapshots: AsyncSequence, Sendable {
+        public typealias Element = [Entry<Value, repeat each Part>]
+        public typealias Failure = Never
+
+        let snapshots: Snapshots
+        let limit: Int
+        let isBefore: @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+
+        public func makeAsyncIterator() -> Iterator { Iterator(snapshots.makeAsyncIterator(), limit, isBefore) }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            private var all: Snapshots.Iterator
+            private let limit: Int
+            private let isBefore: @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+
+            init(
+                _ all: Snapshots.Iterator, _ limit: Int,
+                _ isBefore: @escaping @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+            ) {
+                (self.all, self.limit, self.isBefore) = (all, limit, isBefore)
+            }
+
+            /// The next picture; nil when the collection has ended or the task was cancelled.
+            public mutating func next() async -> Element? { await next(isolation: #isolation) }
+
+            public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
+                await all.next(isolation: isolation)?.first(limit, by: isBefore)
+            }
+        }
+    }
+}
+
+extension Array {
+    /// The first elements in an order; those that come before none of one another stay in theirs.
+    func first(_ limit: Int, by isBefore: (Element, Element) -> Bool) -> [Element] {
+        let sorted = enumerated().sorted {
+            isBefore($0.element, $1.element) || (!isBefore($1.element, $0.element) && $0.offset < $1.offset)
+        }
+        return sorted.prefix(Swift.max(0, limit)).map(\.element)
+    }
+}
+
 /// Entries by topic, as changes make them: only what has changed is read again.
 struct CollectionPicture<Value: Sendable, each Part: Sendable> {
     private var entriesByTopic: [TopicName: Entry<Value, repeat each Part>] = [:]

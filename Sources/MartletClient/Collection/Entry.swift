@@ -35,6 +35,19 @@ extension Entry: Identifiable {
     public var id: TopicName { topic }
 }
 
+/// Among the changed entries of a change: which fields are others.
+extension Entry {
+    /// Whether a field is another than it was: `entry.hasChanged(\.title)`. False for an entry that was not there before.
+    public func hasChanged<Field: Equatable>(_ field: KeyPath<Value, Field>) -> Bool {
+        old.map { $0[keyPath: field] != value[keyPath: field] } ?? false
+    }
+
+    /// Whether a field had a value and has none now. False for an entry that was not there before.
+    public func hasCleared<Field>(_ field: KeyPath<Value, Field?>) -> Bool {
+        old.map { $0[keyPath: field] != nil && value[keyPath: field] == nil } ?? false
+    }
+}
+
 /// What one commit of a collection has changed. Entries of which only the state is another are among the changed ones.
 public struct Change<Value: Sendable, each Part: Sendable>: Sendable {
     /// Entries at topics where there was none.

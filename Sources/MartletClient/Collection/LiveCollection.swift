@@ -73,6 +73,25 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     /// when nothing is known to be there.
     public var snapshots: Snapshots { Snapshots(collection: self) }
 
+    /// The first of all entries in an order of one's own, so many of them: `entries(limit: 60) { $0.value.at > $1.value.at }`. Of entries that come
+    /// before none of one another, the topics decide.
+    ///
+    /// - Parameters:
+    ///   - limit: how many at most.
+    ///   - isBefore: whether the first comes before the second.
+    public func entries(
+        limit: Int, by isBefore: (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+    ) -> [Entry<Value, repeat each Part>] {
+        entries.first(limit, by: isBefore)
+    }
+
+    /// As above after each commit, as `snapshots` are.
+    public func snapshots(
+        limit: Int, by isBefore: @escaping @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+    ) -> OrderedSnapshots {
+        OrderedSnapshots(snapshots: snapshots, limit: limit, isBefore: isBefore)
+    }
+
     /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `Write.confirmed()`.
     ///
     /// With a store it returns when the write is on the disk: the ``Outbox`` sends it, in this run or a later one, where it is pending again until the

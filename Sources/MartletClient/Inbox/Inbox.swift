@@ -8,8 +8,9 @@ internal import Platform
 /// ```
 ///   server ──► store ──► PUBACK or PUBREC, arrivals, unread counts
 /// ```
-/// It has its subscription for as long as the client lives, and its messages for as long as the store does. Values are decoded when they are
-/// read: what cannot be is left out, and counted.
+/// It has its subscription for as long as the client lives, and its messages for as long as the store does, within its ``InboxLimits``. Values are
+/// decoded when they are read: what cannot be is left out, and counted. What is sent by ``send(_:to:)`` stands in its conversation beside what has
+/// come, at once and with its delivery; it is not unread, and stands there once, also when the server sends it back.
 public struct Inbox<Value: Sendable>: Sendable {
     let core: InboxCore
     let decode: @Sendable (ReceivedMessage) throws(ClientError) -> Value
@@ -37,10 +38,11 @@ public struct Inbox<Value: Sendable>: Sendable {
 
     /// The conversations with the latest messages first.
     public func conversations(limit: Int) async throws(ClientError) -> [Conversation<Value>] {
-        let rows = try await core.read(InboxBook.recent(name, limit: limit))
+        let messages = try await core.read(InboxBook.recent(name, limit: limit)).compactMap { RecentRow($0)?.last }
+        let deliveries = try await core.deliveries(of: messages)
         let counts = core.unread.value
-        return rows.compactMap { RecentRow($0)?.last }.compactMap { last in
-            item(last).map { Conversation(key: last.conversation, last: $0, unread: counts[last.conversation]) }
+        return zip(messages, deliveries).compactMap { last, delivery in
+            item(last, delivery).map { Conversation(key: last.conversation, last: $0, unread: counts[last.conversation]) }
         }
     }
 
@@ -52,7 +54,8 @@ public struct Inbox<Value: Sendable>: Sendable {
         in conversation: String, before number: UInt64? = nil, limit: Int
     ) async throws(ClientError) -> [InboxItem<Value>] {
         let rows = try await core.read(InboxBook.messages(name, in: conversation, before: number, limit: limit))
-        return rows.compactMap { InboxMessage($0, of: name) }.compactMap { item($0) }
+        let messages = rows.compactMap { InboxMessage($0, of: name) }
+        return zip(messages, try await core.deliveries(of: messages)).compactMap { item($0, $1) }
     }
 
     /// Somebody has read a conversation up to a message. Returns when that is stored.
@@ -62,10 +65,22 @@ public struct Inbox<Value: Sendable>: Sendable {
         try await call.outcome(cancelled: {}).get()
     }
 
+    /// Removes messages of a conversation, for good and also for what they count as unread. Returns when they are gone from the disk. One's own that
+    /// wait or are on their way are sent all the same, unless they are withdrawn from the ``Outbox``.
+    ///
+    /// Throws `ClientError.store`, and `ClientError.ended`; messages that are not there are none.
+    ///
+    /// - `numbers`: of the first and the last of them; a conversation without any is no more.
+    public func remove(_ conversation: String, _ numbers: ClosedRange<UInt64> = 0...UInt64.max) async throws(ClientError) {
+        let call = AwaitedOutcome<Void>()
+        core.engine.post(.records { [core] in $0.remove(core, conversation, numbers, call) })
+        try await call.outcome(cancelled: {}).get()
+    }
+
     /// Ends the subscription. What is stored stays.
     public func end() { core.pipe.close() }
 
-    func item(_ message: InboxMessage) -> InboxItem<Value>? {
+    func item(_ message: InboxMessage, _ delivery: Delivery? = nil) -> InboxItem<Value>? {
         var received = ReceivedMessage(
             topic: message.topic, payload: message.payload, qos: message.publication.qos, retain: message.publication.retain,
             duplicate: false, token: nil)
@@ -76,7 +91,9 @@ public struct Inbox<Value: Sendable>: Sendable {
         }
         return InboxItem(
             conversation: message.conversation, number: message.number, topic: message.topic, payload: value,
-            arrivedAt: .milliseconds(message.arrivedAt), properties: message.properties)
+            arrivedAt: .milliseconds(message.arrivedAt),
+            sentAt: (delivery == nil ? message.sentAt : message.arrivedAt).map { .milliseconds($0) },
+            properties: message.properties, delivery: delivery)
     }
 
     /// Batches of messages that have come.
@@ -116,8 +133,10 @@ public struct Inbox<Value: Sendable>: Sendable {
     }
 }
 
-/// A message in an inbox.
-public struct InboxItem<Value: Sendable>: Sendable {
+/// A message in an inbox, another's or one's own.
+public struct InboxItem<Value: Sendable>: Sendable, Identifiable {
+    /// Where it stands in the inbox.
+    public var id: InboxPlace { InboxPlace(conversation: conversation, number: number) }
     /// The conversation that it belongs to.
     public let conversation: String
     /// Its place in the conversation: 1 for the first.
@@ -126,10 +145,46 @@ public struct InboxItem<Value: Sendable>: Sendable {
     public let topic: TopicName
     /// The message's value.
     public let payload: Value
-    /// When it was stored here: the time since 1970-01-01 00:00 UTC, in whole milliseconds.
+    /// When it came and was stored here, or was given to `send`: the time since 1970-01-01 00:00 UTC, in whole milliseconds.
     public let arrivedAt: Duration
+    /// When it was sent, by the clock there: the time since 1970-01-01 00:00 UTC; nil where its publisher does not say. Inboxes say it by the User
+    /// Property `sent-at`, in MQTT 5.0.
+    public let sentAt: Duration?
     /// The message's properties; none before MQTT 5.0.
     public let properties: Properties
+    /// How far one's own message has come, in this run and any later one; nil of another's.
+    public let delivery: Delivery?
+
+    /// Whether it was sent from here.
+    public var isOwn: Bool { delivery != nil }
+}
+
+/// Where a message stands in an inbox.
+public struct InboxPlace: Hashable, Sendable {
+    /// The conversation that it belongs to.
+    public let conversation: String
+    /// Its place in the conversation.
+    public let number: UInt64
+}
+
+/// How much an inbox keeps. What is beyond goes, the oldest first, whether it was read or not.
+public struct InboxLimits: Hashable, Sendable {
+    /// Messages of all conversations.
+    public var messages = 1_000_000
+    /// Their bytes in the store.
+    public var bytes = 1 << 30
+    /// How long a message is kept after it came or was sent; nil for ever. To the millisecond, while the client lives.
+    public var age: Duration?
+
+    /// - Parameters:
+    ///   - messages: of all conversations; what is beyond goes, the oldest first.
+    ///   - bytes: of these in the store; the same.
+    ///   - age: how long a message is kept; nil for ever.
+    public init(messages: Int = 1_000_000, bytes: Int = 1 << 30, age: Duration? = nil) {
+        (self.messages, self.bytes, self.age) = (messages, bytes, age)
+    }
+
+    var bounds: InboxBounds { InboxBounds(messages: max(0, messages), bytes: max(0, bytes), milliseconds: age.map { $0.milliseconds }) }
 }
 
 /// A conversation of an inbox.
@@ -148,25 +203,28 @@ extension Client {
     /// Throws `ClientError.settings` without a store, or if the inbox is open, and `ClientError.store`.
     ///
     /// - `name`: the same in every run.
+    /// - `limits`: how much is kept.
     /// - `conversation`: to what a message belongs; runs on the client's thread, and takes no time.
     public func inbox(
         _ name: String, of filter: TopicFilter, _ settings: SubscriptionSettings = SubscriptionSettings(),
+        keeping limits: InboxLimits = InboxLimits(),
         by conversation: @escaping @Sendable (ReceivedMessage) -> String = { $0.topic.description }
     ) throws(ClientError) -> Inbox<Payload> {
-        let core = try engine.inbox(name, filter, settings, by: conversation)
+        let core = try engine.inbox(name, filter, settings, limits.bounds, by: conversation)
         return Inbox(core: core) { message throws(ClientError) in message.payload }
     }
 
     /// Opens an inbox of all that comes to an endpoint's topics.
     ///
+    /// - `limits`: how much is kept.
     /// - `conversation`: to what a message belongs: `\.0` for the first of several parameters of its topic, `\.self` for the only one.
     public func inbox<Value, each Part, Key>(
-        _ name: String, of endpoint: Endpoint<Value, repeat each Part>,
+        _ name: String, of endpoint: Endpoint<Value, repeat each Part>, keeping limits: InboxLimits = InboxLimits(),
         by conversation: any KeyPath<(repeat each Part), Key> & Sendable
     ) throws(ClientError) -> Inbox<Value> {
         let filter = try endpoint.pattern.filter(repeat Optional<each Part>.none)
         let reader = ConversationReader(endpoint: endpoint, conversation: conversation)
-        let core = try engine.inbox(name, filter, SubscriptionSettings(qos: endpoint.qos)) { reader.key(of: $0.topic) }
+        let core = try engine.inbox(name, filter, SubscriptionSettings(qos: endpoint.qos), limits.bounds) { reader.key(of: $0.topic) }
         return Inbox(core: core) { message throws(ClientError) in try endpoint.coding.decode(message) }
     }
 }

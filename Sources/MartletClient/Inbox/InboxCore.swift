@@ -9,6 +9,8 @@ final class InboxCore: Sendable {
     let pipe: MessagePipe
     let unread: LatestValue<UnreadCount>
     let undecodable = Locked(0)
+    /// To what a message belongs.
+    let key: @Sendable (ReceivedMessage) -> String?
     private let state = Locked(State())
 
     private struct State {
@@ -50,8 +52,11 @@ final class InboxCore: Sendable {
         }
     }
 
-    init(_ name: String, _ pipe: MessagePipe, _ unread: UnreadCount, _ engine: ClientEngine) {
-        (self.name, self.pipe, self.engine) = (name, pipe, engine)
+    init(
+        _ name: String, _ pipe: MessagePipe, _ unread: UnreadCount, _ engine: ClientEngine,
+        key: @escaping @Sendable (ReceivedMessage) -> String?
+    ) {
+        (self.name, self.pipe, self.engine, self.key) = (name, pipe, engine, key)
         self.unread = LatestValue(unread)
     }
 
@@ -133,6 +138,48 @@ final class InboxCore: Sendable {
         case .success(let rows): return rows.rows
         case .failure(let error): throw error == .closed ? .ended : ClientError(error)
         }
+    }
+
+    /// How far messages have come that are one's own; nil for others.
+    func deliveries(of messages: [InboxMessage]) async throws(ClientError) -> [Delivery?] {
+        var states = try await ownStates(of: messages)
+        let open = states.compactMap { if case .open(let number, let byteCount)? = $0 { (number, byteCount) } else { nil } }
+        var trackings: [UInt64: DeliveryTracking] = [:]
+        if !open.isEmpty {
+            let call = AwaitedOutcome<[UInt64: DeliveryTracking]>()
+            engine.post(.records { $0.follow(open, call) })
+            trackings = try await call.outcome(cancelled: {}).get()
+            // Of those that were over meanwhile it is stored by now.
+            if trackings.count < open.count { states = try await ownStates(of: messages) }
+        }
+        return zip(messages, states).map { message, state in
+            guard let state else { return nil }
+            let identifier = message.properties.messageIdentifier ?? ""
+            if case .open(let number, _) = state, let tracking = trackings[number] {
+                return Delivery(id: identifier, topic: message.topic, tracking: tracking)
+            }
+            // Its row in the outbox was damaged.
+            let status = DeliveryStatus(state) ?? .failed(.store("the message in the outbox is lost"))
+            return Delivery(id: identifier, topic: message.topic, tracking: DeliveryTracking(over: status))
+        }
+    }
+
+    private func ownStates(of messages: [InboxMessage]) async throws(ClientError) -> [OwnMessageRow.State?] {
+        guard let first = messages.first, try await !read(InboxBook.anyOwn(name)).isEmpty else {
+            return messages.map { _ in nil }
+        }
+        var found: [StoreKey: OwnMessageRow.State] = [:]
+        if messages.allSatisfy({ $0.conversation == first.conversation }) {
+            let numbers = messages.map(\.number)
+            let query = OwnMessageRow.query(name, first.conversation, (numbers.min() ?? 0)...(numbers.max() ?? 0))
+            for row in try await read(query) { found[row.key] = OwnMessageRow(row)?.state }
+        } else {
+            for message in messages {
+                let query = OwnMessageRow.query(name, message.conversation, message.number...message.number)
+                for row in try await read(query) { found[row.key] = OwnMessageRow(row)?.state }
+            }
+        }
+        return messages.map { found[StoreKey(name).text($0.conversation).number($0.number)] }
     }
 
     private func wake() {

@@ -6,11 +6,17 @@ final class InboxSink: MessageSink {
     var book: InboxBook
     let core: InboxCore
     private let key: @Sendable (ReceivedMessage) -> String?
+    let bounds: InboxBounds
     /// In this turn.
     private var arrived: [InboxMessage] = []
+    /// What is to be removed or looked for, one after another.
+    var jobs: [InboxJob] = []
+    var isWorking = false
+    /// When the oldest message is too old, in milliseconds since 1970; nil for never.
+    var nextExpiry: UInt64?
 
-    init(_ book: InboxBook, _ core: InboxCore, key: @escaping @Sendable (ReceivedMessage) -> String?) {
-        (self.book, self.core, self.key) = (book, core, key)
+    init(_ book: InboxBook, _ core: InboxCore, _ bounds: InboxBounds, key: @escaping @Sendable (ReceivedMessage) -> String?) {
+        (self.book, self.core, self.bounds, self.key) = (book, core, bounds, key)
     }
 
     func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
@@ -22,8 +28,10 @@ final class InboxSink: MessageSink {
         }
         if let (item, changes) = book.arrived(message, in: conversation, now: engine.wallNow) {
             records.add(changes, holdsOutput: true)
-            if arrived.isEmpty { records.beforeCommit { [self] in turnEnded($0) } }
-            arrived.append(item)
+            if let item {
+                if arrived.isEmpty { records.beforeCommit { [self] in turnEnded($0) } }
+                arrived.append(item)
+            }
         }
         // A repeat is acknowledged too, and not before what it repeats is on the disk: output leaves in order.
         if let token = message.token { engine.acknowledge(token, .success) }
@@ -34,6 +42,8 @@ final class InboxSink: MessageSink {
     private func turnEnded(_ records: ClientRecords) {
         let (messages, count) = (arrived, book.unread)
         arrived = []
+        records.add([book.totals])
+        trimSoon(records)
         records.afterCommit { [core] _, error in
             if error == nil { core.arrived(messages, count) }
         }
@@ -47,13 +57,14 @@ final class InboxSink: MessageSink {
         engine.records?.inboxes[core.name] = nil
         engine.storeNames.release("inbox\u{1}\(core.name)")
         core.ended()
+        fail(.ended)
     }
 }
 
 extension ClientEngine {
     /// Any thread.
     func inbox(
-        _ name: String, _ filter: TopicFilter, _ settings: SubscriptionSettings,
+        _ name: String, _ filter: TopicFilter, _ settings: SubscriptionSettings, _ bounds: InboxBounds,
         by key: @escaping @Sendable (ReceivedMessage) -> String?
     ) throws(ClientError) -> InboxCore {
         guard let records else { throw .settings("an inbox needs a store: set settings.store") }
@@ -62,11 +73,12 @@ extension ClientEngine {
         do throws(StoreError) {
             let book = try InboxBook(name, in: records.storage)
             let pipe = MessagePipe(filters: [filter], settings: settings, backlog: .hold(.max, bytes: .max), source: self)
-            let core = InboxCore(name, pipe, book.unread, self)
-            let sink = LoopOwned(InboxSink(book, core, key: key))
+            let core = InboxCore(name, pipe, book.unread, self, key: key)
+            let sink = LoopOwned(InboxSink(book, core, bounds, key: key))
             post(
                 .records { engine in
                     engine.records?.inboxes[name] = sink.value
+                    sink.value.begin(engine)
                     pipe.sink = sink.value
                     engine.subscribe(pipe)
                 })

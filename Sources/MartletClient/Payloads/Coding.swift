@@ -8,18 +8,30 @@ public struct Coding<Value: Sendable>: Sendable {
     public let others: [any PayloadCoding<Value>]
     /// Whether messages carry the Content Type of their payload. MQTT 5.0 only.
     public let statesContentType: Bool
+    /// What stands for a payload that cannot be read; nil if that is an error.
+    private let fallback: Value?
 
     /// One coding that writes and reads. Messages carry its Content Type unless `statesContentType` is false.
     public init(_ main: any PayloadCoding<Value>, statesContentType: Bool = true) {
-        (self.main, others, self.statesContentType) = (main, [], statesContentType)
+        (self.main, others, self.statesContentType, fallback) = (main, [], statesContentType, nil)
     }
 
-    private init(_ main: any PayloadCoding<Value>, _ others: [any PayloadCoding<Value>]) {
-        (self.main, self.others, statesContentType) = (main, others, true)
+    private init(
+        _ main: any PayloadCoding<Value>, _ others: [any PayloadCoding<Value>], statesContentType: Bool, fallback: Value?
+    ) {
+        (self.main, self.others, self.statesContentType, self.fallback) = (main, others, statesContentType, fallback)
     }
 
     /// Writes as this one does, and reads also what has the Content Type of the other.
-    public func or(_ other: Coding) -> Coding { Coding(main, others + [other.main] + other.others) }
+    public func or(_ other: Coding) -> Coding {
+        Coding(main, others + [other.main] + other.others, statesContentType: true, fallback: fallback ?? other.fallback)
+    }
+
+    /// Writes and reads as this one does; for a payload that cannot be read, an empty one too, the value stands. So a value always comes: nothing is
+    /// skipped, refused or counted as undecodable. An empty payload of an endpoint that retains still removes.
+    public func defaulting(to value: Value) -> Coding {
+        Coding(main, others, statesContentType: statesContentType, fallback: value)
+    }
 
     /// The bytes of a value. Throws `ClientError.unencodable`.
     public func encode(_ value: Value) throws(ClientError) -> Payload {
@@ -29,9 +41,13 @@ public struct Coding<Value: Sendable>: Sendable {
     /// The value of bytes that came with this Content Type. Throws `ClientError.undecodable`.
     public func decode(_ payload: Payload, contentType: EncodedString? = nil) throws(ClientError) -> Value {
         guard let coding = coding(for: contentType) else {
+            if let fallback { return fallback }
             throw .undecodable("no coding reads “\(contentType ?? EncodedString())”")
         }
-        do { return try coding.decode(payload) } catch { throw ClientError.undecodable("\(error)") }
+        do { return try coding.decode(payload) } catch {
+            if let fallback { return fallback }
+            throw ClientError.undecodable("\(error)")
+        }
     }
 
     /// The value of a message. Throws `ClientError.undecodable`.

@@ -65,7 +65,14 @@ final class DeliveryTracking: Sendable {
     let number: UInt64
     let byteCount: Int
     let latest: LatestValue<DeliveryStatus>
-    private let board: DeliveryBoard
+    private let board: DeliveryBoard?
+
+    /// Of a message that is over.
+    init(over status: DeliveryStatus) {
+        (number, byteCount, board) = (0, 0, nil)
+        latest = LatestValue(status)
+        latest.finish()
+    }
 
     init(_ number: UInt64, byteCount: Int, _ status: DeliveryStatus, _ board: DeliveryBoard) {
         (self.number, self.byteCount, self.board) = (number, byteCount, board)
@@ -73,7 +80,7 @@ final class DeliveryTracking: Sendable {
         if status.isFinal { latest.finish() }
     }
 
-    deinit { board.forget(number) }
+    deinit { board?.forget(number) }
 
     /// Goes forward.
     func set(_ status: DeliveryStatus) {

@@ -1,4 +1,5 @@
 internal import ClientStore
+internal import Platform
 
 /// The messages that a client has stored and the server has not acknowledged.
 public struct Outbox: Sendable {
@@ -104,13 +105,26 @@ extension Client {
 /// A message that is to be stored, and the task that waits for it.
 final class EnqueueCall: Sendable {
     let publication: Publication
-    /// What it belongs to beside the outbox.
-    let owner: OutboxOwner?
-    /// Hears how far it has come, from when it is stored; on the loop's thread.
-    let observer: OutboxOwners.Observer?
+    let destination: Destination
+    /// A message of an inbox in its place.
+    let item = Locked<InboxMessage?>(nil)
     let call = AwaitedOutcome<Delivery>()
 
-    init(_ publication: Publication, of owner: OutboxOwner? = nil, _ observer: OutboxOwners.Observer? = nil) {
-        (self.publication, self.owner, self.observer) = (publication, owner, observer)
+    /// What a message belongs to beside the outbox.
+    enum Destination {
+        case none
+        /// The collection of a filter; and who hears how far it has come, from when it is stored, on the loop's thread.
+        case collection(String, OutboxOwners.Observer)
+        /// An inbox, and a conversation there.
+        case inbox(String, conversation: String)
     }
+
+    init(_ publication: Publication, for destination: Destination = .none) {
+        (self.publication, self.destination) = (publication, destination)
+    }
+}
+
+extension EnqueueCall {
+    /// Who hears how far it has come.
+    var observer: OutboxOwners.Observer? { if case .collection(_, let observer) = destination { observer } else { nil } }
 }

@@ -1,5 +1,6 @@
 internal import ClientCore
 internal import ClientStore
+internal import Platform
 
 /// What the loop does with the client's store.
 extension ClientEngine {
@@ -16,6 +17,7 @@ extension ClientEngine {
     func endRecordsTurn(now: UInt64) {
         guard let records else { return }
         sendOutbox(records, now: now)
+        for sink in records.inboxes.values where sink.nextExpiry != nil { sink.trimIfDue(records, now: wallNow) }
         if records.collect(session.takeChanges()) {
             for sink in records.inboxesInOrder { records.add(sink.book.sessionLost()) }
         }
@@ -32,7 +34,10 @@ extension ClientEngine {
         guard let records else { return nil }
         // A store that has failed is read no more.
         let sweep = records.failure == nil ? records.outbox.nextSweep : nil
-        let expiry = min(records.outbox.nextExpiry ?? .max, sweep ?? .max)
+        var expiry = min(records.outbox.nextExpiry ?? .max, sweep ?? .max)
+        if records.failure == nil {
+            for case let next? in records.inboxes.values.map(\.nextExpiry) { expiry = min(expiry, next) }
+        }
         if expiry == .max { return nil }
         let wall = wallNow
         return loop.now + (expiry > wall ? expiry - wall : 0)
@@ -154,18 +159,34 @@ extension ClientEngine {
     }
 
     private func add(_ call: EnqueueCall, _ records: ClientRecords) {
-        let (message, change) = records.outbox.add(call.publication, now: wallNow)
-        var byteCount = 0
-        if case .put(_, _, let body) = change { byteCount = body.count }
-        var addition = ClientRecords.Addition(call: call, message: message, changes: [change], byteCount: byteCount)
-        if let owner = call.owner { addition.changes.append(owner.put(message.number)) }
+        var publication = call.publication
+        if case .inbox(let name, _) = call.destination {
+            guard records.inboxes[name] != nil else {
+                call.call.complete(.failure(.ended))
+                return
+            }
+            publication.properties.sentAt = wallNow
+        }
+        let (message, change) = records.outbox.add(publication, now: wallNow)
+        var addition = ClientRecords.Addition(call: call, message: message, changes: [change], byteCount: change.byteCount)
+        switch call.destination {
+        case .none: break
+        case .collection(let name, _): addition.owner = .collection(name)
+        case .inbox(let name, let conversation):
+            if let own = records.inboxes[name]?.book.sent(message.publication, in: conversation, now: wallNow) {
+                addition.own = own
+                addition.owner = .inbox(name, conversation: own.message.conversation, number: own.message.number)
+            }
+        }
+        if let owner = addition.owner { addition.changes.append(owner.put(message.number)) }
         records.additions.append(addition)
     }
 
     private func commitAdditions(_ records: ClientRecords) {
         guard !records.additions.isEmpty else { return }
-        let additions = records.additions
+        var additions = records.additions
         records.additions = []
+        for (place, addition) in additions.enumerated() { additions[place].changes += records.ownChanges(addition) }
         if let error = records.failure {
             for addition in additions { addition.call.call.complete(.failure(error)) }
             return
@@ -179,8 +200,11 @@ extension ClientEngine {
     private func added(_ additions: [ClientRecords.Addition], _ error: StoreError?) {
         guard let records else { return }
         if let error {
-            for addition in additions {
+            for addition in additions.reversed() {
                 records.outbox.notStored(addition.message.number, byteCount: addition.byteCount)
+                records.ownNotStored(addition)
+            }
+            for addition in additions {
                 addition.call.call.complete(.failure(error == .closed ? .ended : ClientError(error)))
             }
             if case .noRoom = error { return releaseBlockedEnqueues(records) }
@@ -189,7 +213,8 @@ extension ClientEngine {
         if let last = additions.last { records.outbox.stored(through: last.message.number) }
         for addition in additions {
             let message = addition.message
-            if let owner = addition.call.owner { records.owners.add(owner, of: message.number, addition.call.observer) }
+            if let owner = addition.owner { records.owners.add(owner, of: message.number, addition.call.observer) }
+            if let own = addition.own { addition.call.item.withLock { $0 = own.message } }
             let tracking = records.board.tracking(
                 message.number, byteCount: addition.byteCount, .queued(ahead: records.outbox.countAhead(of: message.number)))
             addition.call.call.complete(
@@ -214,6 +239,7 @@ extension ClientEngine {
     }
 
     private func send(_ message: OutboxMessage, _ records: ClientRecords, now: UInt64) {
+        records.leaves(message, isUnnamed: session.options.version != .v5, now: wallNow)
         do throws(RequestRefusal) {
             let ticket = try session.publish(message.publication(at: wallNow), now: now)
             guard message.publication.qos > .atMostOnce else { return over(message.number, .acknowledged, records) }

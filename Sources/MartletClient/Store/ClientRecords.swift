@@ -71,6 +71,8 @@ final class ClientRecords {
         let message: OutboxMessage
         var changes: [StoreChange]
         let byteCount: Int
+        var owner: OutboxOwner?
+        var own: InboxBook.Own?
     }
 
     /// Reads what an earlier run has left. Any thread, before the loop has it.
@@ -114,6 +116,10 @@ final class ClientRecords {
     /// A message of the outbox has come so far: whoever follows it hears of it, and what it belongs to.
     func tell(_ number: UInt64, _ status: DeliveryStatus) {
         board.set(number, status)
+        if status.isFinal, case .inbox(let name, let conversation, let place)? = owners[number] {
+            add([OwnMessageRow(status.stored).put(name, conversation, place)])
+            if let sink = inboxes[name] { add(sink.book.settled(number, isTaken: status == .acknowledged)) }
+        }
         add(owners.tell(number, status))
     }
 

@@ -37,6 +37,13 @@ struct OutboxOwners {
         return [OutboxOwner.remove(number)]
     }
 
+    /// What messages belong to is gone; they are sent all the same. Returns what is to be written.
+    mutating func release(_ gone: Set<OutboxOwner>) -> [StoreChange] {
+        let numbers = owners.filter { gone.contains($0.value) }.keys.sorted()
+        for number in numbers { owners[number] = nil }
+        return numbers.map { OutboxOwner.remove($0) }
+    }
+
     /// The client has ended.
     mutating func end() {
         let all = observers.sorted { $0.key < $1.key }.flatMap(\.value)

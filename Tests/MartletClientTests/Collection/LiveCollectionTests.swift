@@ -228,6 +228,33 @@ import Testing
         #expect(await snapshots.next()?.map(\.value) == ["2", "1"])
     }
 
+    @Test func `the first entries in an order are kept up by changes`() async throws {
+        let rooms = try await collection()
+        for (topic, value) in [("home/a", "3"), ("home/b", "1"), ("home/c", "2"), ("home/d", "1")] as [(TopicName, Payload)] {
+            server.publishOther(value, topic)
+        }
+        let newest = rooms.snapshots(limit: 3) { "\($0.value)" < "\($1.value)" }
+        var pictures = newest.makeAsyncIterator()
+        #expect(await pictures.next()?.map(\.key) == ["home/b", "home/d", "home/c"])
+        server.publishOther("0", "home/a")
+        #expect(await pictures.next()?.map(\.key) == ["home/a", "home/b", "home/d"])
+        #expect(rooms.entries(limit: 1) { "\($0.value)" > "\($1.value)" }.map(\.key) == ["home/c"])
+        #expect(rooms.entries(limit: 0) { _, _ in true }.isEmpty)
+    }
+
+    @Test func `a change says which fields are others`() async throws {
+        let threads = try server.collection(of: Thread.endpoint)
+        server.publishOther(#"{"title":"old","pinned":1}"#, "threads/1")
+        server.connect()
+        try await threads.ready()
+        var changes = threads.changes.makeAsyncIterator()
+        let first = try #require(await changes.next()?.added.first)
+        #expect(!first.hasChanged(\.title) && !first.hasCleared(\.pinned))
+        server.publishOther(#"{"title":"old"}"#, "threads/1")
+        let second = try #require(await changes.next()?.changed.first)
+        #expect(!second.hasChanged(\.title) && second.hasChanged(\.pinned) && second.hasCleared(\.pinned))
+    }
+
     @Test func `a slow consumer gets many commits as one`() async throws {
         let rooms = try await collection()
         var changes = rooms.changes.makeAsyncIterator()
@@ -281,4 +308,11 @@ enum Tank {
     static let level = Endpoint(Level.self, coding: .json.or(.text), retain: true) {
         "tank"; Parameter("number", Int.self); "level"
     }
+}
+
+private struct Thread: Codable, Hashable, Sendable {
+    static let endpoint = Endpoint(Thread.self, qos: .atLeastOnce, retain: true) { "threads"; Parameter("number", Int.self) }
+
+    var title: String
+    var pinned: Int?
 }

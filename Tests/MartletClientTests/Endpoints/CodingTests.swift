@@ -19,6 +19,16 @@ import Testing
         #expect(throws: ClientError.undecodable("“wind” is no Alarm")) { try Coding<Alarm>.text.decode("wind") }
     }
 
+    @Test func `what cannot be read is the default value, where there is one`() throws {
+        let coding = Coding<Double>.text.defaulting(to: 0)
+        #expect(try coding.decode("21.5") == 21.5)
+        #expect(try coding.decode("warm") == 0 && coding.decode("") == 0)
+        #expect(try coding.encode(3) == "3.0")
+        let both = Coding<Double>.json.or(.text).defaulting(to: -1)
+        #expect(try both.decode("x", contentType: "image/png") == -1)
+        #expect(try both.decode("2", contentType: "text/plain") == 2)
+    }
+
     @Test func `bytes are what they are`() throws {
         #expect(try Coding<[UInt8]>.bytes.encode([1, 0, 255]) == [1, 0, 255])
         #expect(try Coding<[UInt8]>.bytes.decode([1, 0, 255]) == [1, 0, 255])

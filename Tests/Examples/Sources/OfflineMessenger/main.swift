@@ -58,5 +58,14 @@ let page = try await inbox.messages(in: "lobby", limit: 50)
 try await inbox.markRead("lobby", through: page[0].number)
 print("unread: \(inbox.unread)")
 
+let reply = try await inbox.send(Chat(from: "ben", text: "here I am"), to: Rooms.message("lobby"))
+print("“\(reply.payload.text)” is sent from here: \(reply.isOwn), unread: \(inbox.unread)")
+try await reply.delivery?.arrival()
+let latest = try await inbox.messages(in: "lobby", limit: 1)[0]
+print("the last message: \(latest.delivery.map { "\($0.status)" } ?? "another's")")
+
+try await inbox.remove("lobby", 1...2)
+print("left: \(try await inbox.messages(in: "lobby", limit: 50).count)")
+
 await ben.disconnect()
 await anna.disconnect()
