@@ -54,9 +54,11 @@ import Testing
             #expect(box.unread == 1)
             world.crash(second)
 
-            let third = try inbox(try client(world, broker, version))
+            let last = try client(world, broker, version)
+            let third = try inbox(last)
             #expect(try await third.messages(in: "rooms/lobby", limit: 9).map { $0.delivery?.status } == [nil, .acknowledged])
             #expect(third.unread == 1)
+            withExtendedLifetime(last) {}
             #expect(broker.published.filter { $0.topic == "rooms/lobby" }.count == 2)
         }
     }
@@ -91,8 +93,10 @@ import Testing
             }
             await first.disconnect()
             world.crash(first)
-            let again = try client(world, broker, .v5).inbox("chat", of: "$SYS/chat/+")
+            let second = try client(world, broker, .v5)
+            let again = try second.inbox("chat", of: "$SYS/chat/+")
             #expect(try await again.messages(in: "$SYS/chat/1", limit: 9).map { $0.delivery?.status } == [item.delivery?.status])
+            withExtendedLifetime(second) {}
         }
     }
 
@@ -113,7 +117,9 @@ import Testing
             #expect(try await box.messages(in: "rooms/a", limit: 9).map(\.payload) == ["2"])
             await world.advance(by: .seconds(1000))
             #expect(try await box.conversations(limit: 9).isEmpty)
-            for table in ["inbox", "own", "recent", "conversation"] { #expect(world.stored(in: table, on: "anna").isEmpty, "\(table)") }
+            for table in ["inbox", "own", "recent", "conversation"] {
+                #expect(world.stored(in: table, on: "anna").isEmpty, "\(table)")
+            }
         }
     }
 
@@ -176,9 +182,13 @@ import Testing
                 for item in items where item.isOwn && item.delivery?.status != .acknowledged {
                     Issue.record("\(Seeds.replay(world.seed)): \(item.payload) is \(String(describing: item.delivery?.status))")
                 }
-                if room.unread > items.filter({ !$0.isOwn }).count { Issue.record("\(Seeds.replay(world.seed)): \(room.unread) unread") }
+                if room.unread > items.filter({ !$0.isOwn }).count {
+                    Issue.record("\(Seeds.replay(world.seed)): \(room.unread) unread")
+                }
             }
-            if Set(texts).count != texts.count { Issue.record("\(Seeds.replay(world.seed)): \(name) has some twice: \(texts.sorted())") }
+            if Set(texts).count != texts.count {
+                Issue.record("\(Seeds.replay(world.seed)): \(name) has some twice: \(texts.sorted())")
+            }
             let missing = sent.all.subtracting(texts)
             if !missing.isEmpty { Issue.record("\(Seeds.replay(world.seed)): \(name) has not \(missing.sorted())") }
             let others = texts.filter { !$0.hasPrefix(name) }.count

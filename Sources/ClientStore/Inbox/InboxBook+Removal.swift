@@ -48,7 +48,8 @@ extension InboxBook {
     public func messages(of conversation: String, _ numbers: ClosedRange<UInt64>) -> StoreQuery {
         let key = prefix.text(Self.key(conversation))
         return StoreQuery(
-            .inbox, from: key.number(numbers.lowerBound), to: numbers.upperBound == .max ? key.end : key.number(numbers.upperBound + 1),
+            .inbox, from: key.number(numbers.lowerBound),
+            to: numbers.upperBound == .max ? key.end : key.number(numbers.upperBound + 1),
             limit: Limits.removalRowsMax)
     }
 
@@ -73,7 +74,8 @@ extension InboxBook {
         return (removed, changes, last.map { $0 + 1 })
     }
 
-    private mutating func remove(_ conversation: String, _ number: UInt64, arrivedAt: UInt64, byteCount size: Int) -> [StoreChange] {
+    private mutating func remove(_ conversation: String, _ number: UInt64, arrivedAt: UInt64, byteCount size: Int) -> [StoreChange]
+    {
         count = max(0, count - 1)
         byteCount = max(0, byteCount - size)
         let key = prefix.text(conversation).number(number)

@@ -59,7 +59,10 @@ public struct InboxBook: Sendable {
         var publication = Publication(message.topic, message.payload, qos: message.qos, retain: message.retain)
         if message.hasProperties { publication.properties = message.properties }
         let stored = InboxMessage(conversation, row.last, arrivedAt: now, publication)
-        return (stored, changes + keep(stored) + [put(row, conversation), .put(.recent, prefix.number(row.recency), RecentRow.body(stored))])
+        return (
+            stored,
+            changes + keep(stored) + [put(row, conversation), .put(.recent, prefix.number(row.recency), RecentRow.body(stored))]
+        )
     }
 
     /// Somebody has read a conversation up to a message. What was read stays read.
@@ -111,7 +114,9 @@ public struct InboxBook: Sendable {
         unread[conversation] = row.unread
     }
 
-    func put(_ row: ConversationRow, _ conversation: String) -> StoreChange { .put(.conversation, prefix.text(conversation), row.body) }
+    func put(_ row: ConversationRow, _ conversation: String) -> StoreChange {
+        .put(.conversation, prefix.text(conversation), row.body)
+    }
 
     /// Counts one more arrival.
     mutating func nextArrival() -> UInt64 {

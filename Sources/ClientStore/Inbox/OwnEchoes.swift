@@ -25,7 +25,8 @@ struct OwnEchoes {
     mutating func restore(_ row: StoreRow) -> Bool {
         guard let place = row.key.lastNumber, place >= Self.base, place < Self.base << 1 else { return false }
         var reader = RowReader(row.body)
-        if let number = reader.number(UInt64.self), let contents = reader.number(UInt64.self), let sentAt = reader.number(UInt64.self),
+        if let number = reader.number(UInt64.self), let contents = reader.number(UInt64.self),
+            let sentAt = reader.number(UInt64.self),
             let isAcknowledged = reader.number(UInt8.self)
         {
             echoes.append(Echo(number: number, contents: contents, sentAt: sentAt, isAcknowledged: isAcknowledged == 1))

@@ -181,7 +181,8 @@ public struct OwnMessageRow: Hashable, Sendable {
     public static func query(_ inbox: String, _ conversation: String, _ numbers: ClosedRange<UInt64>) -> StoreQuery {
         let key = StoreKey(inbox).text(conversation)
         return StoreQuery(
-            .own, from: key.number(numbers.lowerBound), to: numbers.upperBound == .max ? key.end : key.number(numbers.upperBound + 1))
+            .own, from: key.number(numbers.lowerBound),
+            to: numbers.upperBound == .max ? key.end : key.number(numbers.upperBound + 1))
     }
 }
 

@@ -1,7 +1,7 @@
 internal import ClientCore
 internal import ClientStore
-internal import Platform
 public import MQTTCodec
+internal import Platform
 
 /// Sending from an inbox.
 extension Inbox {

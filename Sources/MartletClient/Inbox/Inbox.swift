@@ -184,7 +184,9 @@ public struct InboxLimits: Hashable, Sendable {
         (self.messages, self.bytes, self.age) = (messages, bytes, age)
     }
 
-    var bounds: InboxBounds { InboxBounds(messages: max(0, messages), bytes: max(0, bytes), milliseconds: age.map { $0.milliseconds }) }
+    var bounds: InboxBounds {
+        InboxBounds(messages: max(0, messages), bytes: max(0, bytes), milliseconds: age.map { $0.milliseconds })
+    }
 }
 
 /// A conversation of an inbox.
@@ -224,7 +226,9 @@ extension Client {
     ) throws(ClientError) -> Inbox<Value> {
         let filter = try endpoint.pattern.filter(repeat Optional<each Part>.none)
         let reader = ConversationReader(endpoint: endpoint, conversation: conversation)
-        let core = try engine.inbox(name, filter, SubscriptionSettings(qos: endpoint.qos), limits.bounds) { reader.key(of: $0.topic) }
+        let core = try engine.inbox(name, filter, SubscriptionSettings(qos: endpoint.qos), limits.bounds) {
+            reader.key(of: $0.topic)
+        }
         return Inbox(core: core) { message throws(ClientError) in try endpoint.coding.decode(message) }
     }
 }
