@@ -229,10 +229,10 @@ import Testing
     }
 
     @Test func `the first entries in an order are kept up by changes`() async throws {
-        let rooms = try await collection()
         for (topic, value) in [("home/a", "3"), ("home/b", "1"), ("home/c", "2"), ("home/d", "1")] as [(TopicName, Payload)] {
             server.publishOther(value, topic)
         }
+        let rooms = try await collection()
         let newest = rooms.snapshots(limit: 3) { "\($0.value)" < "\($1.value)" }
         var pictures = newest.makeAsyncIterator()
         #expect(await pictures.next()?.map(\.key) == ["home/b", "home/d", "home/c"])
