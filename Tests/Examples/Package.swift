@@ -15,7 +15,7 @@ let martlet: Package.Dependency =
 /// A program for each article, by its folder.
 let programs = [
     "GettingStarted", "Connecting", "RequestLayer", "Endpoints", "Streams", "CallsAndCollections", "OfflineMessenger",
-    "Reliability", "Testing",
+    "Reliability", "Testing", "SharingWork", "Errors",
 ]
 
 let package = Package(

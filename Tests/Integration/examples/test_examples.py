@@ -12,6 +12,7 @@ from harness.broker import REPOSITORY
 ARTICLES = {
     "GettingStarted": "GettingStarted", "Connecting": "Connecting", "RequestLayer": "RequestLayer", "DeclaredEndpoints": "Endpoints",
     "MessageStreams": "Streams", "CallsAndCollections": "CallsAndCollections", "OfflineMessenger": "OfflineMessenger", "Reliability": "Reliability", "Testing": "Testing",
+    "SharingWork": "SharingWork", "Errors": "Errors",
 }  # fmt: skip
 LIBRARIES = {"MartletClient": "", "MartletClientJSON": "", "MartletTesting": "", "MartletClientServices": "Logging ServiceLifecycle Tracing"}
 CATALOG = REPOSITORY / "Sources/MartletClient/MartletClient.docc"
