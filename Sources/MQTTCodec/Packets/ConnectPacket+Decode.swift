@@ -37,20 +37,15 @@ extension ConnectPacket {
     /// The payload's fields in the standard's order. [MQTT-3.1.3-1 v5]
     private mutating func readPayload(_ reader: inout PacketReader, _ flags: ConnectFlags) throws(WireError) {
         clientIdentifier = try reader.readString()  // [MQTT-3.1.3-3 v5] [MQTT-3.1.3-4 v5]
-        let version = version
-        if flags.hasWill { will = try Self.readWill(&reader, flags, version) }
+        if flags.hasWill { will = try readWill(&reader, flags) }
         // MQTT 3.1: the remaining length takes precedence over these flags, for clients older still.
-        if flags.hasUserName && !Self.isMissing(reader, version) { userName = try reader.readString() }  // [MQTT-3.1.3-12 v5]
-        if flags.hasPassword && !Self.isMissing(reader, version) { password = try reader.readBinaryData() }
+        if flags.hasUserName && !isMissing(reader) { userName = try reader.readString() }  // [MQTT-3.1.3-12 v5]
+        if flags.hasPassword && !isMissing(reader) { password = try reader.readBinaryData() }
     }
 
-    // These two take the version alone: a call with the packet itself copies all of it.
+    private func isMissing(_ reader: PacketReader) -> Bool { version == .v31 && reader.isAtEnd }
 
-    private static func isMissing(_ reader: PacketReader, _ version: ProtocolVersion) -> Bool { version == .v31 && reader.isAtEnd }
-
-    private static func readWill(
-        _ reader: inout PacketReader, _ flags: ConnectFlags, _ version: ProtocolVersion
-    ) throws(WireError) -> Will {
+    private func readWill(_ reader: inout PacketReader, _ flags: ConnectFlags) throws(WireError) -> Will {
         let properties = version == .v5 ? try Properties.decode(&reader, in: .will, from: .client) : Properties()
         let topic = try reader.readTopicName()  // [MQTT-3.1.3-11 v5]
         let payload = try reader.readBinaryData()
