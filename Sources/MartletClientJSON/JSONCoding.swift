@@ -28,9 +28,9 @@ public struct JSONCoding<Value: Codable & Sendable>: PayloadCoding {
     }
 }
 
-extension Coding where Value: Codable {
+extension MessageCoding where Value: Codable {
     /// JSON, as `JSONCoding` writes it. Messages carry their Content Type.
-    public static var json: Coding { Coding(JSONCoding()) }
+    public static var json: MessageCoding { MessageCoding(JSONCoding()) }
 }
 
 extension Payload {

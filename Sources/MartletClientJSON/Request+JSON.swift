@@ -4,17 +4,17 @@ public import MartletClient
 
 extension Request where Self: Codable {
     /// Requests as JSON.
-    public static var coding: Coding<Self> { .json }
+    public static var coding: MessageCoding<Self> { .json }
 }
 
 extension Request where Response: Codable {
     /// Responses as JSON.
-    public static var responseCoding: Coding<Response> { .json }
+    public static var responseCoding: MessageCoding<Response> { .json }
 }
 
 extension Request where Failure: Codable {
     /// Failures as JSON.
-    public static var failureCoding: Coding<Failure> { .json }
+    public static var failureCoding: MessageCoding<Failure> { .json }
 }
 
 extension Endpoint where Value: Codable {

@@ -24,9 +24,9 @@ func topic(_ name: some StringProtocol) throws(ClientError) -> TopicName {
     return topic
 }
 
-func name(_ entry: Entry<Payload, TopicName>) -> String { String("\(entry.topic)".dropFirst(5)) }
+func name(_ entry: LiveCollection<Payload, TopicName>.Entry) -> String { String("\(entry.topic)".dropFirst(5)) }
 
-func told(_ entry: Entry<Payload, TopicName>) -> String { "\(name(entry))=\(entry.value):\(entry.state)" }
+func told(_ entry: LiveCollection<Payload, TopicName>.Entry) -> String { "\(name(entry))=\(entry.value):\(entry.state)" }
 
 func keep(_ port: String, _ store: String, _ options: Set<String>) async throws {
     var settings = ClientSettings(server: try ServerAddress("mqtt://127.0.0.1:\(port)"), clientIdentifier: "keeper")
@@ -67,7 +67,7 @@ func keep(_ port: String, _ store: String, _ options: Set<String>) async throws 
 }
 
 /// Says what becomes of a write when that is decided.
-func answer(_ line: String, _ write: Write) {
+func answer(_ line: String, _ write: CollectionWrite) {
     Task.detached {
         do throws(ClientError) {
             try await write.confirmed()

@@ -34,8 +34,8 @@ func connected(_ settings: ClientSettings) async throws -> Client {
 /// Doubles a number.
 struct Doubling: Request, LosslessStringConvertible {
     static let topic: TopicName = "services/doubling"
-    static var coding: Coding<Doubling> { .text }
-    static var responseCoding: Coding<Int> { .text }
+    static var coding: MessageCoding<Doubling> { .text }
+    static var responseCoding: MessageCoding<Int> { .text }
     typealias Response = Int
     var number: Int
 
@@ -52,8 +52,8 @@ struct Doubling: Request, LosslessStringConvertible {
 /// Doubles it by asking the other.
 struct Passing: Request, LosslessStringConvertible {
     static let topic: TopicName = "services/passing"
-    static var coding: Coding<Passing> { .text }
-    static var responseCoding: Coding<Int> { .text }
+    static var coding: MessageCoding<Passing> { .text }
+    static var responseCoding: MessageCoding<Int> { .text }
     typealias Response = Int
     var number: Int
 

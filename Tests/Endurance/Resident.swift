@@ -19,8 +19,8 @@ final class Resident: Sendable {
 
     struct Ask: Request {
         static var topic: TopicName { "soak/ask" }
-        static var coding: Coding<Ask> { Coding(AskCoding()) }
-        static var responseCoding: Coding<String> { .text }
+        static var coding: MessageCoding<Ask> { MessageCoding(AskCoding()) }
+        static var responseCoding: MessageCoding<String> { .text }
         typealias Response = String
         var text: String
     }

@@ -6,8 +6,8 @@ import Testing
 @Suite(.serialized) struct ConsumerSimulationTests {
     struct Doubling: Request, LosslessStringConvertible {
         static let topic: TopicName = "requests/doubling"
-        static var coding: Coding<Doubling> { .text }
-        static var responseCoding: Coding<Int> { .text }
+        static var coding: MessageCoding<Doubling> { .text }
+        static var responseCoding: MessageCoding<Int> { .text }
         typealias Response = Int
         var number: Int
 
@@ -160,8 +160,8 @@ import Testing
     @Test func `a responder that asks another service is answered, however many requests wait`() async throws {
         struct Asking: Request, LosslessStringConvertible {
             static let topic: TopicName = "requests/asking"
-            static var coding: Coding<Asking> { .text }
-            static var responseCoding: Coding<Int> { .text }
+            static var coding: MessageCoding<Asking> { .text }
+            static var responseCoding: MessageCoding<Int> { .text }
             typealias Response = Int
             var description: String { "" }
 

@@ -99,7 +99,7 @@ struct LiveCollectionSimulationTests {
     @Test func `a client that ends before it has sent a write says so, and the write is still to be sent`() async throws {
         try await Simulation.run(seed: 5) { world in
             let broker = world.broker()
-            func write() async throws -> Write {
+            func write() async throws -> CollectionWrite {
                 let panel = try world.client("panel", of: broker) { $0.store = world.disk("panel") }
                 return try await panel.collection(of: "t/+").set("1", at: "t/1")
             }

@@ -69,7 +69,7 @@ struct CollectionWrites {
 extension CollectionEngine {
     /// Shows a value at once, and publishes it; an empty payload removes. With a store it returns when the client's outbox has it. Throws
     /// `ClientError.queueFull` when too many writes wait.
-    func write(_ publication: Publication) async throws(ClientError) -> Write {
+    func write(_ publication: Publication) async throws(ClientError) -> CollectionWrite {
         var publication = publication
         publication.retain = true
         publication.qos = max(publication.qos, .atLeastOnce)
@@ -88,7 +88,7 @@ extension CollectionEngine {
             state.writes.queues[publication.topic, default: []].append((number, publication))
         }
         if isFirst { Task(executorPreference: executor) { [self] in await publishWrites(to: publication.topic) } }
-        return Write(decision)
+        return CollectionWrite(decision)
     }
 
     /// Shows a write, and marks its message as it. Returns its number.
@@ -104,7 +104,7 @@ extension CollectionEngine {
     /// Shows a write, and has it sent by the outbox, in this run or a later one.
     private func store(
         _ publication: Publication, _ content: EntryContent, _ byteCount: Int, _ decision: Decision, _ keeper: Client
-    ) async throws(ClientError) -> Write {
+    ) async throws(ClientError) -> CollectionWrite {
         var publication = publication
         do throws(ClientError) {
             for interceptor in keeper.settings.interceptors { try interceptor.willPublish(&publication) }
@@ -128,7 +128,7 @@ extension CollectionEngine {
             heard(number, .failed(error))
             throw error
         }
-        return Write(decision)
+        return CollectionWrite(decision)
     }
 
     /// Takes up the writes that an earlier run has left in the outbox.
@@ -247,7 +247,7 @@ extension CollectionEngine {
 }
 
 /// A local write to a collection.
-public struct Write: Sendable {
+public struct CollectionWrite: Sendable {
     private let decision: Decision
 
     init(_ decision: Decision) { self.decision = decision }

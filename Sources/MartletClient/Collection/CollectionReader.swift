@@ -27,10 +27,12 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
     }
 
     /// What is stored now and fulfils the condition, by topic. Throws `ClientError.store`, and what the condition throws.
-    public func entries(where isWanted: (Entry<Value, repeat each Part>) throws -> Bool = { _ in true }) throws -> [Entry<
-        Value, repeat each Part
-    >] {
-        try store.read().compactMap { Entry($0.topic, CollectionValue($0.content, .stored), shape) }.filter(isWanted)
+    public func entries(where isWanted: (LiveCollection<Value, repeat each Part>.Entry) throws -> Bool = { _ in true }) throws
+        -> [LiveCollection<Value, repeat each Part>.Entry]
+    {
+        try store.read().compactMap {
+            LiveCollection<Value, repeat each Part>.Entry($0.topic, CollectionValue($0.content, .stored), shape)
+        }.filter(isWanted)
     }
 
     /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are no entries.
@@ -46,7 +48,7 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
     /// The changes of a store, which end with the cancellation of the task alone: an asynchronous sequence.
     public struct Changes: AsyncSequence, Sendable {
         /// What comes, one at a time.
-        public typealias Element = Change<Value, repeat each Part>
+        public typealias Element = LiveCollection<Value, repeat each Part>.Change
         /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
@@ -77,7 +79,7 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
                     }
                     // Read before the rows: what is committed between is looked at once more.
                     self.version = version
-                    let change = Change(steps(to: rows), shape)
+                    let change = LiveCollection<Value, repeat each Part>.Change(steps(to: rows), shape)
                     if !change.isEmpty { return change }
                 }
                 return nil

@@ -4,7 +4,7 @@ extension LiveCollection {
     /// What each commit of a collection changes: an asynchronous sequence, which ends with the client.
     public struct Changes: AsyncSequence, Sendable {
         /// What comes, one at a time.
-        public typealias Element = Change<Value, repeat each Part>
+        public typealias Element = Change
         /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
@@ -37,7 +37,7 @@ extension LiveCollection {
     /// All entries of a collection after each commit, the newest alone for who is slow: an asynchronous sequence, which ends with the client.
     public struct Snapshots: AsyncSequence, Sendable {
         /// What comes, one at a time.
-        public typealias Element = [Entry<Value, repeat each Part>]
+        public typealias Element = [Entry]
         /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
@@ -70,23 +70,27 @@ extension LiveCollection {
 extension LiveCollection {
     /// The first entries of a collection in an order after each commit: an asynchronous sequence, which ends with the client.
     public struct OrderedSnapshots: AsyncSequence, Sendable {
-        public typealias Element = [Entry<Value, repeat each Part>]
+        /// What comes, one at a time.
+        public typealias Element = [Entry]
+        /// Waiting throws nothing: it ends with the cancellation of the task as well.
         public typealias Failure = Never
 
         let snapshots: Snapshots
         let limit: Int
-        let isBefore: @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+        let isBefore: @Sendable (Entry, Entry) -> Bool
 
+        /// For `for await`: an iterator of its own for each who asks.
         public func makeAsyncIterator() -> Iterator { Iterator(snapshots.makeAsyncIterator(), limit, isBefore) }
 
+        /// Takes what comes, for one task at a time.
         public struct Iterator: AsyncIteratorProtocol {
             private var all: Snapshots.Iterator
             private let limit: Int
-            private let isBefore: @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+            private let isBefore: @Sendable (Entry, Entry) -> Bool
 
             init(
                 _ all: Snapshots.Iterator, _ limit: Int,
-                _ isBefore: @escaping @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+                _ isBefore: @escaping @Sendable (Entry, Entry) -> Bool
             ) {
                 (self.all, self.limit, self.isBefore) = (all, limit, isBefore)
             }
@@ -94,6 +98,7 @@ extension LiveCollection {
             /// The next picture; nil when the collection has ended or the task was cancelled.
             public mutating func next() async -> Element? { await next(isolation: #isolation) }
 
+            /// As above, in the isolation of its caller.
             public mutating func next(isolation: isolated (any Actor)?) async -> Element? {
                 await all.next(isolation: isolation)?.first(limit, by: isBefore)
             }
@@ -113,14 +118,14 @@ extension Array {
 
 /// Entries by topic, as changes make them: only what has changed is read again.
 struct CollectionPicture<Value: Sendable, each Part: Sendable> {
-    private var entriesByTopic: [TopicName: Entry<Value, repeat each Part>] = [:]
+    private var entriesByTopic: [TopicName: LiveCollection<Value, repeat each Part>.Entry] = [:]
     private var topics: [TopicName] = []
 
     mutating func apply(_ steps: [CollectionStep], _ shape: CollectionShape<Value, repeat each Part>) {
         let before = entriesByTopic.count
         var isSorted = true
         for step in steps {
-            let entry = step.new.flatMap { Entry(step.topic, $0, shape) }
+            let entry = step.new.flatMap { LiveCollection<Value, repeat each Part>.Entry(step.topic, $0, shape) }
             let isKnown = entriesByTopic[step.topic] != nil
             if isKnown != (entry != nil) { isSorted = false }
             entriesByTopic[step.topic] = entry
@@ -129,5 +134,5 @@ struct CollectionPicture<Value: Sendable, each Part: Sendable> {
         topics = entriesByTopic.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
     }
 
-    var entries: [Entry<Value, repeat each Part>] { topics.compactMap { entriesByTopic[$0] } }
+    var entries: [LiveCollection<Value, repeat each Part>.Entry] { topics.compactMap { entriesByTopic[$0] } }
 }

@@ -1,42 +1,45 @@
 public import ClientCore
 
-/// What a collection has at a topic.
-public struct Entry<Value: Sendable, each Part: Sendable>: Sendable {
-    /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint, the topic.
-    public let key: (repeat each Part)
-    /// The topic at which the server retains it.
-    public let topic: TopicName
-    /// In `Change.removed`, what was there last.
-    public let value: Value
-    /// In `Change.changed`, what was there before.
-    public let old: Value?
-    /// Whether the server has told it, or it is a local write or of an earlier run.
-    public let state: State
+extension LiveCollection {
+    /// What a collection has at a topic.
+    public struct Entry: Sendable {
+        /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint, the topic.
+        public let key: (repeat each Part)
+        /// The topic at which the server retains it.
+        public let topic: TopicName
+        /// In `LiveCollection.Change.removed`, what was there last.
+        public let value: Value
+        /// In `LiveCollection.Change.changed`, what was there before.
+        public let old: Value?
+        /// Whether the server has told it, or it is a local write or of an earlier run.
+        public let state: State
 
-    /// Where an entry comes from.
-    public typealias State = EntryState
+        /// Where an entry comes from.
+        public typealias State = EntryState
 
-    /// Nil if the topic or the payload is not what the collection is made of.
-    init?(
-        _ topic: TopicName, _ new: CollectionValue, old: CollectionValue? = nil, _ shape: CollectionShape<Value, repeat each Part>
-    ) {
-        guard let value = try? shape.decode(new.content) else { return nil }
-        self.topic = topic
-        self.value = value
-        self.old = old.flatMap { try? shape.decode($0.content) }
-        state = new.state
-        // Last: the compiler fails on what would have to end these when a later line throws.
-        do { key = try shape.key(topic) } catch { return nil }
+        /// Nil if the topic or the payload is not what the collection is made of.
+        init?(
+            _ topic: TopicName, _ new: CollectionValue, old: CollectionValue? = nil,
+            _ shape: CollectionShape<Value, repeat each Part>
+        ) {
+            guard let value = try? shape.decode(new.content) else { return nil }
+            self.topic = topic
+            self.value = value
+            self.old = old.flatMap { try? shape.decode($0.content) }
+            state = new.state
+            // Last: the compiler fails on what would have to end these when a later line throws.
+            do { key = try shape.key(topic) } catch { return nil }
+        }
     }
 }
 
-extension Entry: Identifiable {
+extension LiveCollection.Entry: Identifiable {
     /// The topic: there is one entry for each.
     public var id: TopicName { topic }
 }
 
 /// Among the changed entries of a change: which fields are others.
-extension Entry {
+extension LiveCollection.Entry {
     /// Whether a field is another than it was: `entry.hasChanged(\.title)`. False for an entry that was not there before.
     public func hasChanged<Field: Equatable>(_ field: KeyPath<Value, Field>) -> Bool {
         old.map { $0[keyPath: field] != value[keyPath: field] } ?? false
@@ -48,30 +51,32 @@ extension Entry {
     }
 }
 
-/// What one commit of a collection has changed. Entries of which only the state is another are among the changed ones.
-public struct Change<Value: Sendable, each Part: Sendable>: Sendable {
-    /// Entries at topics where there was none.
-    public private(set) var added: [Entry<Value, repeat each Part>] = []
-    /// Entries of another value or state than before.
-    public private(set) var changed: [Entry<Value, repeat each Part>] = []
-    /// Entries that are gone, with what was there last.
-    public private(set) var removed: [Entry<Value, repeat each Part>] = []
+extension LiveCollection {
+    /// What one commit of a collection has changed. Entries of which only the state is another are among the changed ones.
+    public struct Change: Sendable {
+        /// Entries at topics where there was none.
+        public private(set) var added: [Entry] = []
+        /// Entries of another value or state than before.
+        public private(set) var changed: [Entry] = []
+        /// Entries that are gone, with what was there last.
+        public private(set) var removed: [Entry] = []
 
-    init(_ steps: [CollectionStep], _ shape: CollectionShape<Value, repeat each Part>) {
-        for step in steps {
-            let new = step.new.flatMap { Entry(step.topic, $0, old: step.old, shape) }
-            if let new, new.old != nil {
-                changed.append(new)
-            } else if let new {
-                added.append(new)
-            } else if let old = step.old.flatMap({ Entry(step.topic, $0, shape) }) {
-                removed.append(old)
+        init(_ steps: [CollectionStep], _ shape: CollectionShape<Value, repeat each Part>) {
+            for step in steps {
+                let new = step.new.flatMap { Entry(step.topic, $0, old: step.old, shape) }
+                if let new, new.old != nil {
+                    changed.append(new)
+                } else if let new {
+                    added.append(new)
+                } else if let old = step.old.flatMap({ Entry(step.topic, $0, shape) }) {
+                    removed.append(old)
+                }
             }
         }
-    }
 
-    /// Whether nothing has changed.
-    public var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
+        /// Whether nothing has changed.
+        public var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
+    }
 }
 
 /// What a collection's topics and payloads stand for.

@@ -47,12 +47,12 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     public var isReady: Bool { engine.ready.isMade }
 
     /// What is there now, by topic. Values are read anew at each call.
-    public var entries: [Entry<Value, repeat each Part>] {
+    public var entries: [Entry] {
         engine.shown.compactMap { Entry($0.topic, $0.value, shape) }
     }
 
     /// The entry with these parameters, if there is one.
-    public subscript(parameters: repeat each Part) -> Entry<Value, repeat each Part>? {
+    public subscript(parameters: repeat each Part) -> Entry? {
         guard let topic = try? shape.topic(repeat each parameters) else { return nil }
         return engine.shown(topic).flatMap { Entry(topic, $0, shape) }
     }
@@ -80,19 +80,19 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     ///   - limit: how many at most.
     ///   - isBefore: whether the first comes before the second.
     public func entries(
-        limit: Int, by isBefore: (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
-    ) -> [Entry<Value, repeat each Part>] {
+        limit: Int, by isBefore: (Entry, Entry) -> Bool
+    ) -> [Entry] {
         entries.first(limit, by: isBefore)
     }
 
     /// As above after each commit, as `snapshots` are.
     public func snapshots(
-        limit: Int, by isBefore: @escaping @Sendable (Entry<Value, repeat each Part>, Entry<Value, repeat each Part>) -> Bool
+        limit: Int, by isBefore: @escaping @Sendable (Entry, Entry) -> Bool
     ) -> OrderedSnapshots {
         OrderedSnapshots(snapshots: snapshots, limit: limit, isBefore: isBefore)
     }
 
-    /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `Write.confirmed()`.
+    /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `CollectionWrite.confirmed()`.
     ///
     /// With a store it returns when the write is on the disk: the ``Outbox`` sends it, in this run or a later one, where it is pending again until the
     /// server has it. Without one, a write that the server does not have is gone with the process.
@@ -100,7 +100,7 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     /// Throws `ClientError.topic` and `ClientError.unencodable`, and `ClientError.queueFull` where ten thousand writes, or 64 MiB of them, wait to be
     /// published; with a store also what `Client.enqueue` throws: the old value is back then. An empty payload is a removal.
     @discardableResult
-    public func set(_ value: Value, at parameters: repeat each Part) async throws(ClientError) -> Write {
+    public func set(_ value: Value, at parameters: repeat each Part) async throws(ClientError) -> CollectionWrite {
         let topic = try shape.topic(repeat each parameters)
         return try await engine.write(try shape.encode(value, topic))
     }
@@ -108,7 +108,7 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     /// Removes an entry at once, and publishes that; with a store it survives the process, as above. Throws `ClientError.topic`,
     /// `ClientError.queueFull` and what `Client.enqueue` throws, as above.
     @discardableResult
-    public func remove(at parameters: repeat each Part) async throws(ClientError) -> Write {
+    public func remove(at parameters: repeat each Part) async throws(ClientError) -> CollectionWrite {
         try await engine.write(Publication(try shape.topic(repeat each parameters)))
     }
 }
@@ -136,7 +136,7 @@ extension Messaging {
 
     /// As above, of the topics with some parameters: `Home.temperature.matching(.kitchen, nil)`.
     public func collection<Value, each Part>(
-        of selection: Selection<Value, repeat each Part>, _ settings: CollectionSettings = CollectionSettings()
+        of selection: Endpoint<Value, repeat each Part>.Selection, _ settings: CollectionSettings = CollectionSettings()
     ) throws(ClientError) -> LiveCollection<Value, repeat each Part> {
         var settings = settings
         settings.qos = max(settings.qos, selection.endpoint.qos)

@@ -13,7 +13,7 @@
 /// Wrong count or type of parameters or payload does not compile.
 public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
     /// How values become payloads, and back.
-    public let coding: Coding<Value>
+    public let coding: MessageCoding<Value>
     /// At which QoS values are published, and at most come to subscribers.
     public let qos: QoS
     /// Whether the server keeps the last value of each topic. An empty payload there removes it, and is no value.
@@ -24,7 +24,7 @@ public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
     /// - `sample`: an example for stubs and checks; without one, that of the `Sampled` value.
     /// - `topic`: the levels of the topics.
     public init(
-        _ type: Value.Type = Value.self, coding: Coding<Value>, qos: QoS = .atMostOnce, retain: Bool = false,
+        _ type: Value.Type = Value.self, coding: MessageCoding<Value>, qos: QoS = .atMostOnce, retain: Bool = false,
         sample: @autoclosure @escaping @Sendable () -> Value? = nil,
         @TopicBuilder topic: () -> TopicPattern<repeat each Part>
     ) {
@@ -40,7 +40,7 @@ public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
 
     /// All topics with these parameters, where nil stands for any value. A value that makes no legal level is an error where the
     /// selection is used.
-    public func matching(_ parameters: repeat (each Part)?) -> Selection<Value, repeat each Part> {
+    public func matching(_ parameters: repeat (each Part)?) -> Selection {
         Selection(
             endpoint: self, result: Result { () throws(ClientError) in try pattern.filter(repeat each parameters) })
     }
@@ -55,7 +55,7 @@ public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
 /// One topic of an endpoint.
 public struct EndpointTopic<Value: Sendable>: Sendable {
     let result: Result<TopicName, ClientError>
-    let coding: Coding<Value>
+    let coding: MessageCoding<Value>
     let qos: QoS
     let retain: Bool
 
@@ -70,12 +70,14 @@ public struct EndpointTopic<Value: Sendable>: Sendable {
     }
 }
 
-/// Topics of an endpoint, some of whose parameters may be any.
-public struct Selection<Value: Sendable, each Part: TopicParameter>: Sendable {
-    /// The endpoint whose topics these are.
-    public let endpoint: Endpoint<Value, repeat each Part>
-    let result: Result<TopicFilter, ClientError>
+extension Endpoint {
+    /// Topics of an endpoint, some of whose parameters may be any.
+    public struct Selection: Sendable {
+        /// The endpoint whose topics these are.
+        public let endpoint: Endpoint<Value, repeat each Part>
+        let result: Result<TopicFilter, ClientError>
 
-    /// Throws `ClientError.topic` where a parameter makes no legal level.
-    public var filter: TopicFilter { get throws(ClientError) { try result.get() } }
+        /// Throws `ClientError.topic` where a parameter makes no legal level.
+        public var filter: TopicFilter { get throws(ClientError) { try result.get() } }
+    }
 }

@@ -42,11 +42,11 @@ public struct CatalogueFaults: Error, Hashable, Sendable, CustomStringConvertibl
 /// An endpoint or a call, whatever its types.
 public protocol EndpointDeclaration: Sendable {
     /// What it says of itself.
-    var declaration: Declaration { get }
+    var declaration: EndpointDescription { get }
 }
 
 /// What an endpoint or a call says of itself.
-public struct Declaration: Sendable {
+public struct EndpointDescription: Sendable {
     /// The topic, with the names of parameters in braces: home/{room}/temperature.
     public var topic: String { template.description }
     /// The name of the type of its values, or of its requests.
@@ -79,8 +79,8 @@ public struct Declaration: Sendable {
 
 extension Endpoint: EndpointDeclaration {
     /// What it says of itself.
-    public var declaration: Declaration {
-        Declaration(
+    public var declaration: EndpointDescription {
+        EndpointDescription(
             type: "\(Value.self)", kind: .endpoint(qos: qos, retain: retain),
             contentType: coding.statesContentType ? coding.main.contentType : nil, template: pattern.template
         ) { (topic) throws(ClientError) in
@@ -94,8 +94,10 @@ extension Endpoint: EndpointDeclaration {
 
 extension Call: EndpointDeclaration {
     /// What it says of itself.
-    public var declaration: Declaration {
-        Declaration(type: "\(Asked.self)", kind: .call, contentType: Asked.coding.main.contentType, template: pattern.template) {
+    public var declaration: EndpointDescription {
+        EndpointDescription(
+            type: "\(Asked.self)", kind: .call, contentType: Asked.coding.main.contentType, template: pattern.template
+        ) {
             (topic) throws(ClientError) in
             guard let sample else { return nil }
             var publication = Publication(topic, Payload(), qos: .atLeastOnce, retain: false)
@@ -108,7 +110,7 @@ extension Call: EndpointDeclaration {
 }
 
 /// Whether a value is the same after it was written and read: equal, or of equal bytes where it cannot be compared.
-private func check<Value>(_ value: Value, _ coding: Coding<Value>) throws {
+private func check<Value>(_ value: Value, _ coding: MessageCoding<Value>) throws {
     let payload = try coding.encode(value)
     let again = try coding.decode(payload, contentType: coding.main.contentType)
     let isSame = areEqual(value, again)

@@ -15,7 +15,7 @@ extension Messaging {
     /// - `settings`: how they are asked for, wait and are acknowledged, and who shares them.
     /// - `undecodable`: what happens to messages that are none of the endpoint's.
     public func messages<Value, each Part>(
-        _ selection: Selection<Value, repeat each Part>, _ settings: SubscriptionSettings = SubscriptionSettings(),
+        _ selection: Endpoint<Value, repeat each Part>.Selection, _ settings: SubscriptionSettings = SubscriptionSettings(),
         undecodable: Undecodable = .skip
     ) -> Readings<Value, repeat each Part> {
         var settings = settings
@@ -31,7 +31,7 @@ extension Messaging {
     /// Lends the values of a selection for as long as the body runs: then the subscription ends, also when the body throws or its task
     /// is cancelled.
     public func withMessages<Value, each Part, Answer, Failure>(
-        _ selection: Selection<Value, repeat each Part>, _ settings: SubscriptionSettings = SubscriptionSettings(),
+        _ selection: Endpoint<Value, repeat each Part>.Selection, _ settings: SubscriptionSettings = SubscriptionSettings(),
         undecodable: Undecodable = .skip, isolation: isolated (any Actor)? = #isolation,
         _ body: (Readings<Value, repeat each Part>) async throws(Failure) -> Answer
     ) async throws(Failure) -> Answer {

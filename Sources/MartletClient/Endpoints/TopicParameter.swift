@@ -14,8 +14,12 @@ public protocol TopicParameter: Hashable, Sendable {
 /// The rest of a topic, as the last parameter of an endpoint: any number of levels, also none. All of them are the filter's `#`.
 ///
 /// ```swift
-/// static let file = Endpoint([UInt8].self, coding: .bytes) { "files"; Parameter("owner", String.self); Parameter("path", TopicTail.self) }
-/// try await client.publish(bytes, to: Share.file("anna", "photos/2026/1.jpg"))
+/// enum Share {
+///     static let file = Endpoint(Payload.self, coding: .bytes) {
+///         "files"; Parameter("owner", String.self); Parameter("path", TopicTail.self)
+///     }
+/// }
+/// try await client.publish([1, 2, 3], to: Share.file("anna", "photos/2026/1.jpg"))
 /// for try await file in client.messages(Share.file.matching("anna", nil)) { print(file.parameters.1.levels) }
 /// ```
 /// Elsewhere than last it makes no topic.
@@ -23,8 +27,10 @@ public struct TopicTail: TopicParameter, ExpressibleByStringLiteral, CustomStrin
     /// The levels, the first first; `[]` where the topic ends before.
     public var levels: [String]
 
+    /// A tail of these levels, the first first.
     public init(_ levels: [String] = []) { self.levels = levels }
 
+    /// A text that is taken apart at its slashes: `"photos/2026"`.
     public init(stringLiteral text: String) { self.init(text) }
 
     /// Takes a text apart at its slashes; the empty one has no levels.
@@ -35,10 +41,13 @@ public struct TopicTail: TopicParameter, ExpressibleByStringLiteral, CustomStrin
         levels = parts.map { String(decoding: $0, as: UTF8.self) }
     }
 
+    /// The value that the text of the topic stands for; nil if there is none.
     public init?(topicLevel: String) { self.init(topicLevel) }
 
+    /// The levels with slashes between them.
     public var topicLevel: String { levels.joined(separator: "/") }
 
+    /// The levels with slashes between them.
     public var description: String { topicLevel }
 }
 

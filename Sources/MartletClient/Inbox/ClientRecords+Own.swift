@@ -35,7 +35,7 @@ extension DeliveryStatus {
         case .queued, .sent, .received: .failed("\(self)")
         case .acknowledged: .acknowledged
         case .expired: .expired
-        case .failed(.refused(let reason, let words)): .refused(reason, words)
+        case .failed(.refused(let reason, let words, _)): .refused(reason, words)
         case .failed(.queueFull): .queueFull
         case .failed(.cancelled): .cancelled
         case .failed(let error): .failed("\(error)")

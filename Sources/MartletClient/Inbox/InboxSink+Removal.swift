@@ -125,6 +125,6 @@ extension InboxSink {
             records.owners.release(
                 Set(removed.map { .inbox(book.name, conversation: $0.conversation, number: $0.number) })))
         let count = book.unread
-        records.afterCommit { [core] _, error in if error == nil { _ = core.arrived([], count) } }
+        records.afterCommit { [core] _, error in if error == nil { core.arrived([], count) } }
     }
 }

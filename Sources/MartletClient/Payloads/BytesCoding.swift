@@ -18,12 +18,12 @@ package struct SamePayload: PayloadCoding {
     package func decode(_ payload: Payload) -> Payload { payload }
 }
 
-extension Coding where Value: RangeReplaceableCollection<UInt8> {
+extension MessageCoding where Value: RangeReplaceableCollection<UInt8> {
     /// The bytes as they are. Messages carry no Content Type, unless there is a choice.
-    public static var bytes: Coding { Coding(BytesCoding(), statesContentType: false) }
+    public static var bytes: MessageCoding { MessageCoding(BytesCoding(), statesContentType: false) }
 }
 
-extension Coding where Value == Payload {
+extension MessageCoding where Value == Payload {
     /// The payload as it is. Messages carry no Content Type, unless there is a choice.
-    public static var bytes: Coding { Coding(SamePayload(), statesContentType: false) }
+    public static var bytes: MessageCoding { MessageCoding(SamePayload(), statesContentType: false) }
 }

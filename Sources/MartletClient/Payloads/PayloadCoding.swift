@@ -7,7 +7,7 @@
 ///     func encode(_ value: Climate) throws -> Payload { … }
 ///     func decode(_ payload: Payload) throws -> Climate { … }
 /// }
-/// let endpoint = Endpoint(Climate.self, coding: Coding(CBORCoding())) { "home"; "climate" }
+/// let endpoint = Endpoint(Climate.self, coding: MessageCoding(CBORCoding())) { "home"; "climate" }
 /// ```
 public protocol PayloadCoding<Value>: Sendable {
     /// What is written and read.

@@ -31,12 +31,12 @@ where Value.RawValue: LosslessStringConvertible & Sendable {
     }
 }
 
-extension Coding where Value: LosslessStringConvertible {
+extension MessageCoding where Value: LosslessStringConvertible {
     /// Text as the value describes itself. Messages carry no Content Type, unless there is a choice.
-    public static var text: Coding { Coding(TextCoding(), statesContentType: false) }
+    public static var text: MessageCoding { MessageCoding(TextCoding(), statesContentType: false) }
 }
 
-extension Coding where Value: RawRepresentable, Value.RawValue: LosslessStringConvertible & Sendable {
+extension MessageCoding where Value: RawRepresentable, Value.RawValue: LosslessStringConvertible & Sendable {
     /// The text of the raw value. Messages carry no Content Type, unless there is a choice.
-    public static var text: Coding { Coding(RawTextCoding(), statesContentType: false) }
+    public static var text: MessageCoding { MessageCoding(RawTextCoding(), statesContentType: false) }
 }

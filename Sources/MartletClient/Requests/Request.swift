@@ -20,11 +20,11 @@ public protocol Request: Sendable {
     static var topic: TopicName { get }
 
     /// How requests become payloads, and back.
-    static var coding: Coding<Self> { get }
+    static var coding: MessageCoding<Self> { get }
     /// How responses become payloads, and back.
-    static var responseCoding: Coding<Response> { get }
+    static var responseCoding: MessageCoding<Response> { get }
     /// How failures become payloads, and back; nothing has to be said where `Failure` is `Never`.
-    static var failureCoding: Coding<Failure> { get }
+    static var failureCoding: MessageCoding<Failure> { get }
 }
 
 extension Request {
@@ -34,7 +34,7 @@ extension Request {
 
 extension Request where Failure == Never {
     /// Of no values: there are no failures.
-    public static var failureCoding: Coding<Never> { Coding(NoPayload()) }
+    public static var failureCoding: MessageCoding<Never> { MessageCoding(NoPayload()) }
 }
 
 /// Of a type that has no values.

@@ -38,7 +38,7 @@ private protocol StubSource: Sendable {
 }
 
 private struct DeclaredSamples: StubSource {
-    let declarations: [Declaration]
+    let declarations: [EndpointDescription]
 
     func messages(for filter: TopicFilter) throws(ClientError) -> [Publication] {
         var samples: [Publication] = []

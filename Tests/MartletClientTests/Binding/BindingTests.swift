@@ -6,13 +6,13 @@ import Testing
 @MainActor @Observable final class Panel {
     var degrees = 0.0
     var isOnline = false
-    var rooms: [Entry<Double, Room, Int>] = []
+    var rooms: [LiveCollection<Double, Room, Int>.Entry] = []
     var text: Message?
-    @ObservationIgnored var bindings: [Binding] = []
+    @ObservationIgnored var bindings: [PropertyBinding] = []
 }
 
 @MainActor
-func show(_ client: Client, _ temperatures: LiveCollection<Double, Room, Int>, on panel: Panel) -> [Binding] {
+func show(_ client: Client, _ temperatures: LiveCollection<Double, Room, Int>, on panel: Panel) -> [PropertyBinding] {
     [
         client.messages(Home.temperature.matching("kitchen", 1)).map(\.payload)
             .bind(to: panel, \.degrees),

@@ -144,7 +144,7 @@ import Testing
 
     @Test func `writes to a topic are published one after another, and all are confirmed`() async throws {
         let rooms = try await collection()
-        var writes: [Write] = []
+        var writes: [CollectionWrite] = []
         for number in 1...20 { writes.append(try await rooms.set(Payload("\(number)"), at: "home/a")) }
         #expect(rooms["home/a"]?.value == "20")
         for write in writes { try await write.confirmed() }
@@ -258,7 +258,7 @@ import Testing
     @Test func `a slow consumer gets many commits as one`() async throws {
         let rooms = try await collection()
         var changes = rooms.changes.makeAsyncIterator()
-        var writes: [Write] = []
+        var writes: [CollectionWrite] = []
         for number in 1...200 { writes.append(try await rooms.set("x", at: TopicName("home/\(number)") ?? "home/0")) }
         for write in writes { try await write.confirmed() }
         var folded: Set<TopicName> = []
@@ -311,7 +311,9 @@ enum Tank {
 }
 
 private struct Thread: Codable, Hashable, Sendable {
-    static let endpoint = Endpoint(Thread.self, qos: .atLeastOnce, retain: true) { "threads"; Parameter("number", Int.self) }
+    static let endpoint = Endpoint(Thread.self, qos: .atLeastOnce, retain: true) {
+        "threads"; Parameter("number", Int.self)
+    }
 
     var title: String
     var pinned: Int?

@@ -5,35 +5,37 @@ import Testing
 
 @Suite struct CodingTests {
     @Test func `text is what the value describes itself with`() throws {
-        #expect(try Coding<Double>.text.encode(21.5) == "21.5")
-        #expect(try Coding<Double>.text.decode("-3") == -3)
-        #expect(try Coding<String>.text.decode("é") == "é")
-        #expect(try Coding<Bool>.text.encode(true) == "true")
-        #expect(throws: ClientError.undecodable("“warm” is no Double")) { try Coding<Double>.text.decode("warm") }
-        #expect(throws: ClientError.undecodable("2 bytes that are not UTF-8")) { try Coding<String>.text.decode([0xC3, 0x28]) }
+        #expect(try MessageCoding<Double>.text.encode(21.5) == "21.5")
+        #expect(try MessageCoding<Double>.text.decode("-3") == -3)
+        #expect(try MessageCoding<String>.text.decode("é") == "é")
+        #expect(try MessageCoding<Bool>.text.encode(true) == "true")
+        #expect(throws: ClientError.undecodable("“warm” is no Double")) { try MessageCoding<Double>.text.decode("warm") }
+        #expect(throws: ClientError.undecodable("2 bytes that are not UTF-8")) {
+            try MessageCoding<String>.text.decode([0xC3, 0x28])
+        }
     }
 
     @Test func `text of an enumeration is its raw value`() throws {
-        #expect(try Coding<Alarm>.text.encode(.smoke) == "smoke")
-        #expect(try Coding<Alarm>.text.decode("water") == .water)
-        #expect(throws: ClientError.undecodable("“wind” is no Alarm")) { try Coding<Alarm>.text.decode("wind") }
+        #expect(try MessageCoding<Alarm>.text.encode(.smoke) == "smoke")
+        #expect(try MessageCoding<Alarm>.text.decode("water") == .water)
+        #expect(throws: ClientError.undecodable("“wind” is no Alarm")) { try MessageCoding<Alarm>.text.decode("wind") }
     }
 
     @Test func `what cannot be read is the default value, where there is one`() throws {
-        let coding = Coding<Double>.text.defaulting(to: 0)
+        let coding = MessageCoding<Double>.text.defaulting(to: 0)
         #expect(try coding.decode("21.5") == 21.5)
         #expect(try coding.decode("warm") == 0 && coding.decode("") == 0)
         #expect(try coding.encode(3) == "3.0")
-        let both = Coding<Double>.json.or(.text).defaulting(to: -1)
+        let both = MessageCoding<Double>.json.or(.text).defaulting(to: -1)
         #expect(try both.decode("x", contentType: "image/png") == -1)
         #expect(try both.decode("2", contentType: "text/plain") == 2)
     }
 
     @Test func `bytes are what they are`() throws {
-        #expect(try Coding<[UInt8]>.bytes.encode([1, 0, 255]) == [1, 0, 255])
-        #expect(try Coding<[UInt8]>.bytes.decode([1, 0, 255]) == [1, 0, 255])
-        #expect(try Coding<Payload>.bytes.decode("x") == "x")
-        #expect(try Coding<Data>.bytes.decode([7]) == Data([7]))
+        #expect(try MessageCoding<[UInt8]>.bytes.encode([1, 0, 255]) == [1, 0, 255])
+        #expect(try MessageCoding<[UInt8]>.bytes.decode([1, 0, 255]) == [1, 0, 255])
+        #expect(try MessageCoding<Payload>.bytes.decode("x") == "x")
+        #expect(try MessageCoding<Data>.bytes.decode([7]) == Data([7]))
     }
 
     @Test func `JSON has its keys in order, no escaped slashes, and dates in ISO 8601`() throws {
@@ -42,11 +44,11 @@ import Testing
             var at: Date
         }
         let reading = Reading(unit: "m/s", at: Date(timeIntervalSince1970: 1_769_860_800))
-        let payload = try Coding<Reading>.json.encode(reading)
+        let payload = try MessageCoding<Reading>.json.encode(reading)
         #expect(payload == #"{"at":"2026-01-31T12:00:00Z","unit":"m/s"}"#)
-        #expect(try Coding<Reading>.json.decode(payload) == reading)
-        #expect(throws: ClientError.self) { try Coding<Reading>.json.decode("{}") }
-        #expect(try Coding<Int>.json.encode(3) == "3")
+        #expect(try MessageCoding<Reading>.json.decode(payload) == reading)
+        #expect(throws: ClientError.self) { try MessageCoding<Reading>.json.decode("{}") }
+        #expect(try MessageCoding<Int>.json.encode(3) == "3")
     }
 
     @Test func `with a choice, the Content Type of a message decides who reads it`() throws {
@@ -56,7 +58,7 @@ import Testing
             func encode(_ value: String) -> Payload { Payload(mark + value) }
             func decode(_ payload: Payload) throws -> String { "\(mark) reads \(payload)" }
         }
-        let coding = Coding(Marked(mark: "a")).or(Coding(Marked(mark: "b")).or(Coding(Marked(mark: "c"))))
+        let coding = MessageCoding(Marked(mark: "a")).or(MessageCoding(Marked(mark: "b")).or(MessageCoding(Marked(mark: "c"))))
         #expect(try coding.decode("x", contentType: "text/b") == "b reads x")
         #expect(try coding.decode("x", contentType: "Text/C; charset=utf-8") == "c reads x")
         #expect(try coding.decode("x", contentType: "text/a") == "a reads x")
@@ -64,7 +66,7 @@ import Testing
         #expect(throws: ClientError.undecodable("no coding reads “text/unknown”")) {
             try coding.decode("x", contentType: "text/unknown")
         }
-        #expect(try Coding(Marked(mark: "a")).decode("x", contentType: "text/unknown") == "a reads x")
+        #expect(try MessageCoding(Marked(mark: "a")).decode("x", contentType: "text/unknown") == "a reads x")
         #expect(try coding.encode("x") == "ax")
     }
 
@@ -77,6 +79,6 @@ import Testing
     }
 
     @Test func `a value that cannot be written is an error`() {
-        #expect(throws: ClientError.self) { try Coding<Double>.json.encode(.infinity) }
+        #expect(throws: ClientError.self) { try MessageCoding<Double>.json.encode(.infinity) }
     }
 }

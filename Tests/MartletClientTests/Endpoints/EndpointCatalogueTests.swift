@@ -53,8 +53,8 @@ import Testing
             func decode(_ payload: Payload) throws -> Double { try TextCoding().decode(payload) }
         }
         enum Rounded: EndpointCatalogue {
-            static let degrees = Endpoint(Double.self, coding: Coding(Lossy()), sample: 21.5) { "a" }
-            static let whole = Endpoint(Double.self, coding: Coding(Lossy()), sample: 21) { "b" }
+            static let degrees = Endpoint(Double.self, coding: MessageCoding(Lossy()), sample: 21.5) { "a" }
+            static let whole = Endpoint(Double.self, coding: MessageCoding(Lossy()), sample: 21) { "b" }
             static var all: [any EndpointDeclaration] { [degrees, whole] }
         }
         #expect(throws: CatalogueFaults(faults: ["the sample of “a”: 21.5 is read back as 21.0"])) { try Rounded.check() }

@@ -9,7 +9,7 @@ import Testing
     /// A request as its own message, so that it can come twice.
     private func request(_ number: UInt8, celsius: Double = 20, answerTo topic: TopicName? = "answers") throws -> Publication {
         var request = Publication(
-            "home/kitchen/target", try Coding<SetTarget>.json.encode(SetTarget(celsius: celsius)), qos: .exactlyOnce)
+            "home/kitchen/target", try MessageCoding<SetTarget>.json.encode(SetTarget(celsius: celsius)), qos: .exactlyOnce)
         request.properties.responseTopic = topic?.text
         request.properties.correlationData = [number]
         return request

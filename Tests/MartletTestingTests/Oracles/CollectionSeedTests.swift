@@ -142,7 +142,9 @@ private final class Written: @unchecked Sendable {
         }
     }
 
-    func missing(in entries: [Entry<Payload, TopicName>]) -> [String] { wrong(in: entries.map { ($0.topic, "\($0.value)") }) }
+    func missing(in entries: [LiveCollection<Payload, TopicName>.Entry]) -> [String] {
+        wrong(in: entries.map { ($0.topic, "\($0.value)") })
+    }
 }
 
 /// The sum of a collection's changes.
@@ -152,7 +154,7 @@ private final class Folded: @unchecked Sendable {
 
     var all: [String] { entries.map { "\($0.key) \($0.value)" }.sorted() }
 
-    func add(_ change: Change<Payload, TopicName>) {
+    func add(_ change: LiveCollection<Payload, TopicName>.Change) {
         for entry in change.added + change.changed { entries["\(entry.topic)"] = "\(entry.value)" }
         for entry in change.removed { entries["\(entry.topic)"] = nil }
     }

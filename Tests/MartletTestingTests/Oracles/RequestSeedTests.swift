@@ -8,8 +8,8 @@ import Testing
 @Suite(.serialized) struct RequestSeedTests {
     struct Doubling: Request, LosslessStringConvertible {
         static let topic: TopicName = "requests/doubling"
-        static var coding: Coding<Doubling> { .text }
-        static var responseCoding: Coding<Int> { .text }
+        static var coding: MessageCoding<Doubling> { .text }
+        static var responseCoding: MessageCoding<Int> { .text }
         typealias Response = Int
         var number: Int
 

@@ -162,8 +162,8 @@ enum Main {
 /// Is answered with what it says.
 struct Echo: Request {
     static let topic: TopicName = "bench/echo"
-    static var coding: Coding<Echo> { Coding(EchoCoding(), statesContentType: false) }
-    static var responseCoding: Coding<Payload> { .bytes }
+    static var coding: MessageCoding<Echo> { MessageCoding(EchoCoding(), statesContentType: false) }
+    static var responseCoding: MessageCoding<Payload> { .bytes }
     var text: Payload
 }
 

@@ -46,7 +46,7 @@ try await panel.connect()
 try await temperatures.ready()
 print("ready: \(temperatures.entries.count) rooms")
 
-func show(_ change: Change<Double, Room>?) {
+func show(_ change: LiveCollection<Double, Room>.Change?) {
     for entry in change?.added ?? [] { print("added: \(entry.key) \(entry.value) \(entry.state)") }
     for entry in change?.changed ?? [] { print("changed: \(entry.key) \(entry.value) \(entry.state)") }
     for entry in change?.removed ?? [] { print("removed: \(entry.key)") }

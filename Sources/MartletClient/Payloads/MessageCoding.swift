@@ -1,7 +1,7 @@
 /// The codings of an endpoint's payloads: one that writes, and others that only read, chosen by the Content Type of a message.
 ///
-/// `.text`, `.bytes`, with MartletClientJSON `.json`, or `Coding(MyCoding())`; `.json.or(.text)` writes JSON and reads both.
-public struct Coding<Value: Sendable>: Sendable {
+/// `.text`, `.bytes`, with MartletClientJSON `.json`, or `MessageCoding(MyCoding())`; `.json.or(.text)` writes JSON and reads both.
+public struct MessageCoding<Value: Sendable>: Sendable {
     /// Writes, and reads what has no Content Type. Without others it reads whatever comes.
     public let main: any PayloadCoding<Value>
     /// Read what has their Content Type.
@@ -23,14 +23,14 @@ public struct Coding<Value: Sendable>: Sendable {
     }
 
     /// Writes as this one does, and reads also what has the Content Type of the other.
-    public func or(_ other: Coding) -> Coding {
-        Coding(main, others + [other.main] + other.others, statesContentType: true, fallback: fallback ?? other.fallback)
+    public func or(_ other: MessageCoding) -> MessageCoding {
+        MessageCoding(main, others + [other.main] + other.others, statesContentType: true, fallback: fallback ?? other.fallback)
     }
 
     /// Writes and reads as this one does; for a payload that cannot be read, an empty one too, the value stands. So a value always comes: nothing is
     /// skipped, refused or counted as undecodable. An empty payload of an endpoint that retains still removes.
-    public func defaulting(to value: Value) -> Coding {
-        Coding(main, others, statesContentType: statesContentType, fallback: value)
+    public func defaulting(to value: Value) -> MessageCoding {
+        MessageCoding(main, others, statesContentType: statesContentType, fallback: value)
     }
 
     /// The bytes of a value. Throws `ClientError.unencodable`.

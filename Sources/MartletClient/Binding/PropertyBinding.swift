@@ -3,7 +3,7 @@
 /// ```swift
 /// @MainActor @Observable final class Panel {
 ///     var degrees = 0.0
-///     @ObservationIgnored var bindings: [Binding] = []
+///     @ObservationIgnored var bindings: [PropertyBinding] = []
 /// }
 /// let panel = Panel()
 /// let degrees = client.messages(Home.temperature.matching(.kitchen, 1)).map(\.payload)
@@ -12,7 +12,7 @@
 /// The target is held weakly. A binding that its target holds ends with it at once; one that somebody else holds ends with itself, or
 /// when a value comes and the target is gone. With the binding its sequence ends: a subscription is given up when nobody else has it.
 @MainActor
-public final class Binding {
+public final class PropertyBinding {
     private var task: Task<Void, Never>?
 
     fileprivate init() {}
@@ -43,8 +43,8 @@ extension AsyncSequence {
     @MainActor
     public func bind<Target: AnyObject>(
         to target: Target, _ property: ReferenceWritableKeyPath<Target, Element>
-    ) -> Binding {
-        let binding = Binding()
+    ) -> PropertyBinding {
+        let binding = PropertyBinding()
         binding.begin { [weak target] in
             var iterator = makeAsyncIterator()
             while let value = try await iterator.next(isolation: MainActor.shared) {
