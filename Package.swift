@@ -166,7 +166,7 @@ let package = Package(
                 "HTTPServer", "Federation", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "Persistence",
                 "Platform", "Security", "ServerLoops", "Transports",
             ],
-            swiftSettings: hot),
+            swiftSettings: cold),
         .target(
             name: "Bench",
             dependencies: [

@@ -1,5 +1,6 @@
 /// How a request ended, as interceptors are told: whatever its type.
 public struct FinishedRequest: Sendable {
+    /// What became of a request.
     public enum Outcome: Sendable {
         /// The answer: a value of the request's `Response`.
         case response(any Sendable)
@@ -9,15 +10,23 @@ public struct FinishedRequest: Sendable {
         case client(ClientError)
     }
 
+    /// What was asked.
     public let request: any Request
     /// Where it was asked; nil where its parameters make no topic.
     public let topic: TopicName?
+    /// What became of it.
     public let outcome: Outcome
     /// Which attempt it was, from 1.
     public let attempt: Int
     /// How long all attempts took together, by the client's clock.
     public let duration: Duration
 
+    /// - Parameters:
+    ///   - request: what was asked.
+    ///   - topic: where; nil where its parameters make no topic.
+    ///   - outcome: what became of it.
+    ///   - attempt: which attempt it was, from 1.
+    ///   - duration: how long all attempts took together.
     public init(
         _ request: any Request, to topic: TopicName?, _ outcome: Outcome, attempt: Int = 1, after duration: Duration = .zero
     ) {
@@ -48,6 +57,7 @@ extension FinishedRequest.Outcome {
 
 /// What is done about an answer, before whoever asked gets it.
 public enum RequestAction: Hashable, Sendable {
+    /// Nothing: whoever asked gets the outcome.
     case none
     /// The request is sent once more after that time, where its timeout is not over by then; what it says then is told again.
     case retry(after: Duration = .zero)
@@ -74,6 +84,7 @@ public struct OnFailure: Interceptor {
     /// - `failed`: in the task that asked, which waits for it: it may log in anew before it says `.retry`. Not told of cancelled requests.
     public init(perform failed: @escaping @Sendable (FinishedRequest) async -> RequestAction) { self.failed = failed }
 
+    /// Calls the closure for a request that has failed.
     public func didFinish(_ request: FinishedRequest) async -> RequestAction {
         request.failure == nil ? .none : await failed(request)
     }

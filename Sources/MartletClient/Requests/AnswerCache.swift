@@ -11,6 +11,7 @@ public struct CachePolicy: Hashable, Sendable {
     /// One that is older by less than this is returned where asking ends without an answer: offline, nobody there, too late.
     public var staleIfError: Duration
 
+    /// Times count from when the responder gave the answer; without any the responder is always asked.
     public init(maxAge: Duration = .zero, staleWhileRevalidate: Duration = .zero, staleIfError: Duration = .zero) {
         (self.maxAge, self.staleWhileRevalidate, self.staleIfError) = (maxAge, staleWhileRevalidate, staleIfError)
     }
@@ -21,12 +22,14 @@ public struct CachePolicy: Hashable, Sendable {
 
 /// A response, from the responder or from an `AnswerCache`.
 public struct CachedResponse<Value: Sendable>: Sendable {
+    /// The response.
     public let value: Value
     /// How long ago the responder gave it; zero for one that came now.
     public let age: Duration
     /// Whether it is older than the policy's `maxAge`: it is being asked for anew, or that has failed.
     public let isStale: Bool
 
+    /// A response of that age, for doubles of tests.
     public init(value: Value, age: Duration, isStale: Bool) { (self.value, self.age, self.isStale) = (value, age, isStale) }
 }
 

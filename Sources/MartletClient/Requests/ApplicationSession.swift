@@ -17,8 +17,11 @@ internal import Platform
 /// What belongs to a user hangs together: as an interceptor the session gives every message and request the user's name as a User Property; at logout
 /// requests that wait end with `ClientError.cancelled`, all subscriptions end, and the answers that were kept in the user's scope are forgotten.
 public final class ApplicationSession: Interceptor {
+    /// What happens to the session.
     public enum Event: Hashable, Sendable {
+        /// The application's service has agreed.
         case didLogIn(user: String)
+        /// The user has left, was logged out, or another one has come.
         case didLogOut(user: String)
     }
 
@@ -114,6 +117,7 @@ public final class ApplicationSession: Interceptor {
         for listener in state.withLock({ $0.listeners.sorted { $0.key < $1.key }.map(\.value) }) { listener.yield(event) }
     }
 
+    /// Adds the user's name. Throws `ClientError.settings` where it is no UTF-8 Encoded String of MQTT.
     public func willPublish(_ publication: inout Publication) throws(ClientError) {
         guard let propertyName, let user else { return }
         guard let value = EncodedString(user) else {

@@ -13,6 +13,7 @@ public final class StubClient: RequestingClient {
     package let requests = PendingRequests()
     /// By which samples are late and requests time out.
     public let clock: any Clock<Duration>
+    /// Who change what is published, and are told how requests end.
     public let interceptors: [any Interceptor]
     private let samples: StubSamples
     private let answering: Answering
