@@ -35,7 +35,8 @@ extension Inbox {
         guard let message = call.item.withLock({ $0 }) else { throw .ended }
         return InboxItem(
             conversation: message.conversation, number: message.number, topic: message.topic, payload: value,
-            arrivedAt: .milliseconds(message.arrivedAt), sentAt: .milliseconds(message.arrivedAt), properties: message.properties, delivery: delivery)
+            arrivedAt: .milliseconds(message.arrivedAt), sentAt: .milliseconds(message.arrivedAt), properties: message.properties,
+            delivery: delivery)
     }
 
     /// As above, for a value of an endpoint.
