@@ -22,7 +22,7 @@ extension ClientEngine {
         planFirstServerCheck()
         unmatched.begin(until: loop.now + settings.graceTime.milliseconds)
         let forgotten = subscriptions.connected(sessionPresent: packet.sessionPresent)
-        if !packet.sessionPresent { for pipe in pipes.values { pipe.sessionLost() } }
+        if !packet.sessionPresent { for (_, pipe) in pipes.sorted(by: { $0.key < $1.key }) { pipe.sessionLost() } }
         unsubscribe(forgotten)
         sendSubscriptions()
         publishing.releaseOffline {

@@ -176,7 +176,7 @@ extension ClientEngine {
     func lookWhoHolds(now: UInt64) {
         let unanswered = session.unanswered
         holding.isFirst(unanswered?.first, count: unanswered?.count ?? 0, now: now)
-        let isNew = holding.look(now: now) { token in pipes.filter { $0.value.isUnsettled(token) }.map(\.key) }
+        let isNew = holding.look(now: now) { token in pipes.filter { $0.value.isUnsettled(token) }.map(\.key).sorted() }
         guard isNew, case .online(var facts) = state.value else { return }
         facts.heldBy = heldBy
         state.set(.online(facts))

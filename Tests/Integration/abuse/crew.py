@@ -68,4 +68,6 @@ def loop_threads(process: int) -> list[int]:
 
 
 def resident_bytes(process: int) -> int:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    """The memory of its own: pages of the program's file come when they are used for the first time, whoever asks."""
+    _, resident, shared, *_ = Path(f"/proc/{process}/statm").read_text().split()
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")

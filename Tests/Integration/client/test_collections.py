@@ -168,7 +168,8 @@ def test_a_write_that_the_server_refuses_is_taken_back(start_server, wire_to, tm
     try:
         keeper.next("ready")
         keeper.tell("set b 2")
-        assert keeper.next("the server refuses: not authorized:") == "set b 2"
+        # Some servers have words of their own for it.
+        assert keeper.next("the server refuses: not authorized").endswith(": set b 2")
         assert keeper.show() == {"a": "1"}
     finally:
         keeper.kill()

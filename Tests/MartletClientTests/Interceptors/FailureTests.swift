@@ -36,10 +36,12 @@ import Testing
             }
         ])
         let running = try await responder(client, failing: [.loginExpired, .loginExpired, .sold])
-        let error = await #expect(throws: RequestError<Quote.Failure>.self) { try await client.send(Quote(article: "a")) }
+        let error = await #expect(throws: RequestError<Quote.Failure>.self) {
+            try await client.send(Quote(article: "a"), timeout: .seconds(600))
+        }
         #expect(error == .answered(.sold))
         #expect(seen.value == ["Quote 1 loginExpired", "Quote 2 loginExpired", "Quote 3 sold"])
-        #expect(try await client.send(Quote(article: "a")).price == 7)
+        #expect(try await client.send(Quote(article: "a"), timeout: .seconds(600)).price == 7)
         #expect(seen.value.count == 3, "a response is no failure")
         running.cancel()
         try await running.value
@@ -71,11 +73,13 @@ import Testing
         ])
         var messages = client.messages("#").makeAsyncIterator()
         try await client.publish("1", to: "a")
-        _ = try? await client.send(Quote(article: "a"), timeout: .milliseconds(1))
+        let request = Task { try await client.send(Quote(article: "a"), timeout: .seconds(600)) }
         let first = try #require(try await messages.next())
         let second = try #require(try await messages.next())
         #expect(first.properties.userProperties.map { "\($0.name)=\($0.value)" } == ["app=panel", "call=1", "at=a"])
         #expect(second.properties.userProperties.map { "\($0.name)=\($0.value)" } == ["app=panel", "call=2", "at=requests/Quote"])
+        client.cancelAllRequests()
+        _ = await request.result
     }
 
     @Test func `subscriptions end by their name, or all at once, and requests go on`() async throws {

@@ -309,7 +309,7 @@ private final class InboxLife: @unchecked Sendable {
             oracle.add("\(key): \(last[key] ?? 0) of \(items.count) were told")
         }
         if count?.total ?? 0 != inbox.unread { oracle.add("\(inbox.unread) are unread, \(count?.total ?? 0) was told") }
-        for (key, items) in oracle.history {
+        for (key, items) in oracle.history.sorted(by: { $0.key < $1.key }) {
             try await inbox.markRead(key, through: UInt64(items.count) + 5)
         }
         if inbox.unread != 0 { oracle.add("\(inbox.unread) are unread after all was read") }
