@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ class Keeper(Program):
 
     def __init__(self, port: int, store: Path, *options: str):
         super().__init__("keep", port, store, *options)
+        self._store = store
+
+    def wait_stored(self, count: int):
+        """Nobody waits for the disk: what a collection shows is there a moment later."""
+        look = [PROGRAM, "look", str(self._store)]
+        wait_until(
+            lambda: subprocess.run(look, capture_output=True, text=True, check=True).stdout.startswith(f"look {count} "), f"{count} stored entries")
 
     def change(self) -> set[str]:
         return set(self.next("change").split())

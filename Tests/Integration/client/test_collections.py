@@ -103,6 +103,7 @@ def test_entries_of_the_run_before_are_there_before_the_server_is(publisher, way
     publisher.set("b", "1")
     keeper = keep()
     keeper.next("ready")
+    keeper.wait_stored(2)
     keeper.finish()
     publisher.set("a", "")
     way.leave()
