@@ -35,6 +35,7 @@ extension InboxBook {
     /// What is to be written for a message of one's own.
     ///
     /// - Parameters:
+    ///   - own: the message, as it was appended.
     ///   - outbox: its number in the outbox.
     ///   - byteCount: its bytes there.
     public mutating func changes(for own: Own, outbox: UInt64, byteCount: Int) -> [StoreChange] {
@@ -74,6 +75,7 @@ extension InboxBook {
     ///
     /// - Parameters:
     ///   - number: its number in the outbox.
+    ///   - publication: the message.
     ///   - isUnnamed: whether it comes back without its identifier, as before MQTT 5.0.
     ///   - now: milliseconds since 1970.
     public mutating func leaves(_ number: UInt64, _ publication: Publication, isUnnamed: Bool, now: UInt64) -> [StoreChange] {

@@ -180,7 +180,7 @@ public struct InboxLimits: Hashable, Sendable {
     ///   - messages: of all conversations; what is beyond goes, the oldest first.
     ///   - bytes: of these in the store; the same.
     ///   - age: how long a message is kept; nil for ever.
-    public init(messages: Int = 1_000_000, bytes: Int = 1 << 30, age: Duration? = nil) {
+    public init(messages: Int = 1_000_000, bytes: Int = 1_073_741_824, age: Duration? = nil) {
         (self.messages, self.bytes, self.age) = (messages, bytes, age)
     }
 
