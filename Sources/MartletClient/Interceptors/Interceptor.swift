@@ -47,7 +47,7 @@ extension Interceptor {
 /// ```swift
 /// settings.interceptors = [
 ///     AddUserProperties(["app": "panel"]),
-///     AddUserProperties { message in ["user": account.name, "sent": "\(Date.now.timeIntervalSince1970)"] },
+///     AddUserProperties { message in ["user": account.name, "company": account.company] },
 /// ]
 /// ```
 public struct AddUserProperties: Interceptor {

@@ -38,6 +38,7 @@ extension CachedResponse: Equatable where Value: Equatable {}
 /// Requests whose answers are kept: fetched, stored or updated here, and returned. A `Client` with a store keeps them there, through restarts.
 ///
 /// ```swift
+/// let client = try Client(settings)
 /// let users = client.answerCache(scope: "anna")
 /// let user = try await users.send(GetUser(id: 7), CachePolicy(maxAge: .seconds(60), staleIfError: .seconds(86_400)))
 /// show(user.value, grey: user.isStale)

@@ -6,6 +6,8 @@ import MartletTesting
 
 let client = StubClient()
 
+@MainActor var settings = ClientSettings(server: "mqtt://127.0.0.1")
+
 enum Room: String, TopicParameter { case kitchen, cellar }
 
 enum Home: EndpointCatalogue {
@@ -39,3 +41,33 @@ struct Climate: Codable, Sendable {
 }
 
 func fulfil(_ message: Message) async throws {}
+
+enum Jobs {
+    static let resize = Endpoint(String.self, coding: .text) {
+        "jobs"; "resize"; Parameter("number", Int.self)
+    }
+}
+
+/// What the requests of a service fail with when its session is over.
+struct LoginExpired: Error, Codable {}
+
+struct Account: Sendable {
+    var name = "anna"
+    var company = "example"
+}
+
+let account = Account()
+
+struct LogIn: Request, Codable {
+    struct Response: Codable, Sendable { var userID: String }
+    var name, password: String
+}
+
+struct GetUser: Request, Codable {
+    struct Response: Codable, Sendable { var name: String }
+    var id: Int
+}
+
+func show(_ user: GetUser.Response, grey: Bool) {}
+func heat(_ request: SetTarget, _ room: Room) async throws -> Double { request.celsius }
+func connectToHost(port: Int) throws -> Int32 { -1 }
