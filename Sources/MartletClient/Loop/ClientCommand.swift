@@ -19,7 +19,6 @@ enum ClientCommand: Sendable {
     case publishWhenRoom(PublishCall)
     case withdraw(PublishCall)
     case subscribe(MessagePipe)
-    case askAgain(MessagePipe)
     case acknowledge(AcknowledgementToken, ReasonCode)
     case resume(MessagePipe)
     case close(MessagePipe, [AcknowledgementToken])

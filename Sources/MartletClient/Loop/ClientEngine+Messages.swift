@@ -22,12 +22,6 @@ extension ClientEngine {
         if case .online = phase { sendSubscriptions() }
     }
 
-    func askAgain(_ pipe: MessagePipe) {
-        guard let number = numbers[ObjectIdentifier(pipe)] else { return }
-        subscriptions.askAgain(number)
-        if case .online = phase { sendSubscriptions() }
-    }
-
     /// SUBSCRIBE for all that the server does not know.
     func sendSubscriptions() {
         let isIdentified = session.options.version == .v5 && session.serverProperties.subscriptionIdentifierAvailable != false

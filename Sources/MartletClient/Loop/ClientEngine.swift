@@ -140,7 +140,6 @@ package final class ClientEngine: @unchecked Sendable {
         case .publishWhenRoom(let call): publishWhenRoom(call)
         case .withdraw(let call): withdraw(call)
         case .subscribe(let pipe): subscribe(pipe)
-        case .askAgain(let pipe): askAgain(pipe)
         case .acknowledge(let token, let reason): acknowledge(token, reason)
         case .resume(let pipe):
             pipesBehind.remove(ObjectIdentifier(pipe))
