@@ -1,5 +1,4 @@
 package import ClientStore
-internal import Glibc
 
 /// Where a client keeps what is to outlive it.
 public struct StorePlace: Sendable {
@@ -22,15 +21,6 @@ public struct StorePlace: Sendable {
     /// A storage that a test holds in its hands. It is closed with the client.
     package static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StorePlace {
         StorePlace(open: open)
-    }
-}
-
-enum WallClock {
-    /// Milliseconds since 1970.
-    static func milliseconds() -> UInt64 {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
     }
 }
 
