@@ -283,11 +283,12 @@ enum Limits {
     /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
     static let idleRoutesPerTopicMax = 64
 
-    /// Messages that are gathered to be handed to their audience together; the next one begins a new run. Bytes: `runBytesMax`.
-    static let runMessagesMax = 64
+    /// Messages that are gathered to be handed to their audience together; the next one begins a new batch. Bytes:
+    /// `frameBatchBytesMax`.
+    static let frameBatchMessagesMax = 64
 
-    /// Bytes of those; a run that has more takes no other message.
-    static let runBytesMax = 16 * 1024
+    /// Bytes of those; a batch that has more takes no other message.
+    static let frameBatchBytesMax = 16 * 1024
 
     /// Bytes of a message, with topic and properties, that is gathered with others for the same audience; a larger one goes alone.
     static let rowBytesMax = 4096
@@ -464,7 +465,7 @@ enum Limits {
     static func check() {
         precondition(cachedTopicSets & (cachedTopicSets - 1) == 0, "a set is found by the low bits of a hash")
         precondition(scanCreditMax <= scanCreditSum, "one query is among all queries")
-        precondition(runBytesMax <= arenaChunkBytes / 2, "a run of small messages shares one block")
+        precondition(frameBatchBytesMax <= arenaChunkBytes / 2, "a run of small messages shares one block")
         precondition(idleMessageBytesEachMax <= idleMessageBytesMax && bufferBytesMin <= idleBufferBytesMax, "one is among all")
         precondition(arrivalsKeptMilliseconds < arrivalsActiveMilliseconds, "a query outlasts what is remembered for it")
     }

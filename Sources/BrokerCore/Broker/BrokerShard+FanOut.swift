@@ -2,7 +2,7 @@ import BrokerModel
 import MQTTCodec
 
 /// The short ways of QoS 1 and 2, which nearly all messages go: a frame written straight into the output of a message's only receiver, or a
-/// copy of a run of frames to each of many. What needs more than that goes the long way.
+/// copy of a batch of frames to each of many. What needs more than that goes the long way.
 extension BrokerShard {
     /// A message of QoS 1 or 2 to everybody in its audience: at once, or with those that follow it in what a client has sent.
     func deliver(_ publication: inout Publication, to audience: Audience) {
@@ -10,7 +10,7 @@ extension BrokerShard {
         publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
         let fits = publication.hasManyReceivers && isPlain && publication.byteCount < Limits.rowBytesMax
-        if !fits || !publication.isOfRow { endRun() }
+        if !fits || !publication.isOfRow { endFrameBatch() }
         guard fits else {
             if isPlain, audience.routeCount == 1, audience.groups.isEmpty, deliver(publication, toOnly: audience.routes[0]) {
                 return
@@ -18,11 +18,11 @@ extension BrokerShard {
             deliverSpecially(&publication, to: audience)
             return
         }
-        run.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: audience)
+        frameBatch.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: audience)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
         let mayWait =
             publication.isOfRow && journal == nil && audience.groups.isEmpty && !mayRefusePublishers
-        if !mayWait || run.isFull { deliverRun() }
+        if !mayWait || frameBatch.isFull { deliverFrameBatch() }
     }
 
     /// A message to its only receiver, if that is connected and has room, and its session ends with its connection or is not stored.
@@ -62,30 +62,30 @@ extension BrokerShard {
     }
 
     /// Delivers what has gathered before anything happens that is not a PUBLISH: it belongs to what was received first. Before a message that
-    /// is not the next of the run, `audience` does so.
+    /// is not the next of the batch, `audience` does so.
     @inline(__always)
-    func endRun() {
-        if !run.isEmpty { deliverRun() }
+    func endFrameBatch() {
+        if !frameBatch.isEmpty { deliverFrameBatch() }
     }
 
-    func deliverRun() {
-        guard let audience = run.audience else { return }
+    func deliverFrameBatch() {
+        guard let audience = frameBatch.audience else { return }
         audience.with { audience in
-            if audience.isObserved { deliverObservedRun(to: audience) } else { deliverGathered(to: audience) }
+            if audience.isObserved { deliverObservedFrameBatch(to: audience) } else { deliverGathered(to: audience) }
         }
-        for index in 0..<run.count {
-            let publication = run[index]
+        for index in 0..<frameBatch.count {
+            let publication = frameBatch[index]
             finish(&publication.pointee)
         }
-        run.removeAll()
+        frameBatch.removeAll()
     }
 
     @inline(__always)
     func deliverGathered(to audience: Audience) {
         for position in 0..<audience.routeCount {
             let route = audience.routes[position]
-            for index in deliverBlock(to: route)..<run.count {
-                let publication = run[index]
+            for index in deliverBlock(to: route)..<frameBatch.count {
+                let publication = frameBatch[index]
                 deliverSpecially(&publication.pointee, route)
             }
         }
@@ -97,36 +97,38 @@ extension BrokerShard {
     /// - Returns: how many messages it got.
     private func deliverBlock(to route: Route) -> Int {
         route.session.with { session in
-            guard let link = session.connection, route.detail == nil, route.maximumQoS >= run.qos, session.outbox.waiting == 0,
+            guard let link = session.connection, route.detail == nil, route.maximumQoS >= frameBatch.qos,
+                session.outbox.waiting == 0,
                 !(journal != nil && session.keepsMessages)
             else { return 0 }
             return link.with { connection in
                 guard connection.frameKind != .own, connection.heldPublishCount == 0 else { return 0 }
-                let block = run.block(connection.frameKind, now: now)
+                let block = frameBatch.block(connection.frameKind, now: now)
                 let count = countThatFits(block, session, connection)
                 guard count > 0 else { return 0 }
                 let copy = connection.output.appendOwn(block.byteCount(ofFirst: count), pool: &pool)
                 block.copy(first: count, to: copy)
                 var payloadBytes = 0
                 for index in 0..<count {
-                    let byteCount = run[index].pointee.byteCount
-                    let packetIdentifier = session.outbox.appendSent(run.hold(index), byteCount: byteCount, qos: run.qos)
+                    let byteCount = frameBatch[index].pointee.byteCount
+                    let packetIdentifier = session.outbox.appendSent(
+                        frameBatch.hold(index), byteCount: byteCount, qos: frameBatch.qos)
                     block.number(index, packetIdentifier, in: copy)
-                    payloadBytes &+= run[index].pointee.payload.count
+                    payloadBytes &+= frameBatch[index].pointee.payload.count
                 }
                 if !connection.isDirty { markDirty(connection) }
-                countSent(count, run.qos, payloadBytes: payloadBytes)
+                countSent(count, frameBatch.qos, payloadBytes: payloadBytes)
                 connection.traffic.sentMessages &+= UInt64(count)
                 return count
             }
         }
     }
 
-    /// How many messages of the run a session's window and its output have room for.
+    /// How many messages of the batch a session's window and its output have room for.
     @inline(__always)
-    private func countThatFits(_ block: PublicationRun.Block, _ session: Session, _ connection: Connection) -> Int {
+    private func countThatFits(_ block: FrameBatch.Block, _ session: Session, _ connection: Connection) -> Int {
         let (pending, inFlight) = (connection.output.pendingBytes, session.outbox.inFlight)
-        let limit = min(run.count, max(0, session.inFlightMax &- inFlight))
+        let limit = min(frameBatch.count, max(0, session.inFlightMax &- inFlight))
         if settings.inFlightBytesMax == 0, pending &+ block.byteCount(ofFirst: limit) < Limits.outputBytesForQueueMax {
             return limit
         }
@@ -136,7 +138,7 @@ extension BrokerShard {
             guard isOnly || pending &+ block.byteCount(ofFirst: count) < Limits.outputBytesForQueueMax,
                 isOnly || settings.inFlightBytesMax == 0 || bytes < settings.inFlightBytesMax
             else { break }
-            bytes &+= run[count].pointee.byteCount
+            bytes &+= frameBatch[count].pointee.byteCount
             count &+= 1
         }
         return count

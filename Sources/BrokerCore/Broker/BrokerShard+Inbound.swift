@@ -37,7 +37,7 @@ extension BrokerShard {
         let isClean = !connection.isDirty
         connection.isDirty = true
         defer {
-            endRun()
+            endFrameBatch()
             isGathering = false
             if isClean {
                 connection.isDirty = false
@@ -46,7 +46,7 @@ extension BrokerShard {
         }
         while offset < bytes.count {
             var rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
-            if rest[0] >> 4 != PacketType.publish.rawValue { endRun() }
+            if rest[0] >> 4 != PacketType.publish.rawValue { endFrameBatch() }
             if Self.acknowledgementBytes.contains(rest[0]), !connection.isTraced {
                 let count = consumeAcknowledgements(rest, connection)
                 offset &+= count

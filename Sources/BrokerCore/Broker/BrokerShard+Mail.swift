@@ -10,7 +10,7 @@ extension BrokerShard {
         defer { readAt = ledger.clockMicroseconds }
         var parcels = batch.parcels.makeIterator()
         batch.forEach { header, detail, bytes in
-            if header.kind != .publish { endRun() }
+            if header.kind != .publish { endFrameBatch() }
             guard header.kind != .parcel else {
                 if let parcel = parcels.next() { received(parcel, from: shard) }
                 return
@@ -48,7 +48,7 @@ extension BrokerShard {
             }
             finish(&publication)
         }
-        endRun()
+        endFrameBatch()
         if batch.serial != 0 { durability?.oweConfirmation(batch.serial, to: shard) }
     }
 

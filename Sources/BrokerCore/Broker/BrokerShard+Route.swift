@@ -3,7 +3,7 @@ import MQTTCodec
 
 /// From a message to those who receive it.
 extension BrokerShard {
-    /// Frames below this many bytes are copied to a receiver that does not share its run with others.
+    /// Frames below this many bytes are copied to a receiver that does not share its batch with others.
     static let copiedFrameBytesMax = 256
 
     /// How far a message is routed.
@@ -16,13 +16,13 @@ extension BrokerShard {
 
     /// Who receives a topic's messages; valid until the next call.
     ///
-    /// A look-up may drive out the audience of the run that has gathered, and what is looked up comes behind it: unless it is the run's
-    /// next message, the run is delivered first.
+    /// A look-up may drive out the audience of the batch that has gathered, and what is looked up comes behind it:
+    /// unless it is the batch's next message, the batch is delivered first.
     ///
     /// - Parameter qos: of the message that is to be delivered; nil if there is none.
     @inline(__always)
     func audience(of topic: UnsafeRawBufferPointer, _ qos: QoS? = nil) -> Reference<Audience> {
-        if !run.isEmpty, !run.takes(topic, qos) { deliverRun() }
+        if !frameBatch.isEmpty, !frameBatch.takes(topic, qos) { deliverFrameBatch() }
         return matches.audience(of: topic, in: &tree, sessions: sessions)
     }
 
@@ -82,8 +82,8 @@ extension BrokerShard {
 
     /// The fan-out loop: a QoS 0 message to everybody in its audience.
     ///
-    /// All receivers of a kind point at one encoded frame. When the audience is not that of the message before, runs would break at
-    /// every frame, and a small frame costs less copied than as a segment of its own.
+    /// All receivers of a kind point at one encoded frame. When the audience is not that of the message before, batches
+    /// would break at every frame, and a small frame costs less copied than as a segment of its own.
     private func deliverAtMostOnce(_ publication: inout Publication, to audience: Audience, isRepeated: Bool) {
         guard publication.byteCount <= Limits.fittingBytesMax else {
             deliverSpecially(&publication, to: audience)

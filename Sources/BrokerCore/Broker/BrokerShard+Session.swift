@@ -18,7 +18,7 @@ extension BrokerShard {
         if session.isMoving || session.isReplaying || session.epoch > 0 { endMoves(of: session) }
         if !isElsewhere { tellEnd(of: session) }
         if publishesWill { publishWill(of: session) }
-        assert(run.isEmpty, "its audience may hold the session")
+        assert(frameBatch.isEmpty, "its audience may hold the session")
         session.will = nil
         tellDrops(of: session)
         wheel.disarm(session.timer)

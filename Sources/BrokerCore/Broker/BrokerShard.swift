@@ -87,10 +87,10 @@ public final class BrokerShard {
     var dirty: [Reference<Connection>] = []
     /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
     private var flushing: [Reference<Connection>] = []
-    /// The audience of the message routed last: when the next one has the same, its receivers share runs of bytes.
+    /// The audience of the message routed last: when the next one has the same, its receivers share batches of bytes.
     var lastAudience: Reference<Audience>?
     /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session ends.
-    var run = PublicationRun()
+    var frameBatch = FrameBatch()
     /// Whether a client's packets are worked off, one after the other.
     var isGathering = false
     /// The packets that take more than one turn.
@@ -247,7 +247,7 @@ public final class BrokerShard {
     ///   - sink: the connections' transports.
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
-        assert(run.isEmpty)
+        assert(frameBatch.isEmpty)
         if !openPackets.isEmpty { stepOpenPackets() }
         if let cluster, !cluster.arrivals.isEmpty { stepArrivals(cluster) }
         if !endedSessions.isEmpty { stepEndedSessions() }

@@ -86,7 +86,7 @@ extension BrokerShard {
         beginPacket()
         if message.isLogged, clusterLog != nil { publication.lane = .passing }
         if let dealt = message.dealt, dealt.hops > 0 {
-            endRun()
+            endFrameBatch()
         } else {
             cluster?.reach = message.dealt == nil ? message.undealt.map { .first($0.here, besides: $0.by) } ?? .here : .named
             if publication.lane == .passing { routeByLane(&publication, .everywhere) } else { route(&publication) }

@@ -221,7 +221,7 @@ extension BrokerShard {
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
     func routeByLane(_ publication: inout Publication, _ reach: Reach) -> Bool {
-        endRun()
+        endFrameBatch()
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let audience = audience(of: publication.topic)
         latencies.routed(publication.qos, readAt: readAt)

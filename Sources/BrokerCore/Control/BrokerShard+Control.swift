@@ -20,7 +20,7 @@ extension BrokerShard {
     @inline(never)
     func receivedControl(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection) {
         // What came before it is answered before it.
-        endRun()
+        endFrameBatch()
         guard let name = TopicName(Array(topic)) else { return }
         // Who goes by no rules has no dynamic security, whatever other listeners have.
         guard settings.controlEndpoints.contains(name), session.access != nil || !Self.isSecurity(topic) else {

@@ -169,7 +169,7 @@ extension BrokerShard {
 
     /// Forgets a session that another node has, or that is only half here: nobody else gets its messages, and its will stays unsaid.
     func discard(_ session: Session) {
-        endRun()
+        endFrameBatch()
         session.isClaimed = false
         (session.will, session.willName) = (nil, nil)
         let connection = session.connection?.object

@@ -25,7 +25,7 @@ extension BrokerShard {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
         if observers.traces != 0 {
-            endRun()
+            endFrameBatch()
             if reach == .everywhere { tracePublished(publication, to: observers.traces, isUnmatched: audience.isEmpty) }
         }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
@@ -52,13 +52,13 @@ extension BrokerShard {
 
     /// Delivers the messages that have gathered, if their topic is observed.
     @inline(never)
-    func deliverObservedRun(to audience: Audience) {
+    func deliverObservedFrameBatch(to audience: Audience) {
         guard let observed, !observed.isCounting else { return deliverGathered(to: audience) }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
         deliverGathered(to: audience)
         observed.isCounting = false
-        observed.count(observed.observers(of: run[0].pointee.topic).meters) {
+        observed.count(observed.observers(of: frameBatch[0].pointee.topic).meters) {
             $0.sent &+= statistics.publishSent &- before
             $0.sentBytes &+= statistics.publishBytesSent &- bytesBefore
         }

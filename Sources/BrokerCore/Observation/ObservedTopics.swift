@@ -23,7 +23,7 @@ final class ObservedTopics {
     private var traceCount = 0
     private var lastTopic: [UInt8]?
     private var lastObservers = Observers()
-    /// Whether what is sent is being counted as part of what a route or a run sends.
+    /// Whether what is sent is being counted as part of what a route or a batch sends.
     var isCounting = false
 
     init(hashing: TopicHash) { tree = SubscriptionTree(hashing: hashing) }

@@ -8,8 +8,8 @@ import MQTTCodec
 ///                                 ↑ ends[0]    ↑ ends[1]                 ↑ ends[n]
 /// ```
 /// Short, so that a block stays in the nearest cache while it is copied from.
-struct PublicationRun: ~Copyable {
-    /// The frames of the run in one protocol. Valid until the run is emptied.
+struct FrameBatch: ~Copyable {
+    /// The frames of the batch in one protocol. Valid until the batch is emptied.
     struct Block {
         fileprivate let start: UnsafeRawPointer
         /// Where the frames end, behind a first 0.
@@ -36,8 +36,8 @@ struct PublicationRun: ~Copyable {
 
     private struct Encoding: ~Copyable {
         var memory = ScratchMemory()
-        let ends = UnsafeMutablePointer<Int>.allocate(capacity: Limits.runMessagesMax + 1)
-        let identifiers = UnsafeMutablePointer<Int>.allocate(capacity: Limits.runMessagesMax)
+        let ends = UnsafeMutablePointer<Int>.allocate(capacity: Limits.frameBatchMessagesMax + 1)
+        let identifiers = UnsafeMutablePointer<Int>.allocate(capacity: Limits.frameBatchMessagesMax)
         var block: Block?
 
         deinit {
@@ -52,9 +52,9 @@ struct PublicationRun: ~Copyable {
     private(set) var count = 0
     private var byteCount = 0
     /// The first `count` are there.
-    private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: Limits.runMessagesMax)
+    private let publications = UnsafeMutablePointer<Publication>.allocate(capacity: Limits.frameBatchMessagesMax)
     /// Theirs, which they retain.
-    private let messages = UnsafeMutablePointer<Reference<Message>>.allocate(capacity: Limits.runMessagesMax)
+    private let messages = UnsafeMutablePointer<Reference<Message>>.allocate(capacity: Limits.frameBatchMessagesMax)
     private var encoding3 = Encoding()
     private var encoding5 = Encoding()
 
@@ -65,7 +65,7 @@ struct PublicationRun: ~Copyable {
     }
 
     var isEmpty: Bool { count == 0 }
-    var isFull: Bool { count == Limits.runMessagesMax || byteCount >= Limits.runBytesMax }
+    var isFull: Bool { count == Limits.frameBatchMessagesMax || byteCount >= Limits.frameBatchBytesMax }
 
     /// Whether a message of this topic and QoS may follow.
     @inline(__always)

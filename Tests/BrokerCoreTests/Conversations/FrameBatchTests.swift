@@ -5,7 +5,7 @@ import MartletTestKit
 import Testing
 
 /// Messages that come in a row and go out in a row: nobody must notice that they are delivered together.
-@Suite struct PublicationRunTests {
+@Suite struct FrameBatchTests {
     private var broker = SimulatedBroker(shards: 1, settings: settings)
 
     private static let settings = SimulatedBroker.testSettings { $0.inFlightMessagesMax = 1000 }
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(.statement("MQTT-4.6.0-5", .v5), arguments: [1, 3])
-    mutating func `whatever breaks a run, messages keep their order`(shards: Int) {
+    mutating func `whatever breaks a batch, messages keep their order`(shards: Int) {
         broker = SimulatedBroker(shards: shards, settings: Self.settings)
         let subscribers = [
             subscriber("one"), subscriber("two", .v5), subscriber("three", .v5), subscriber("four"), subscriber("five"),
@@ -71,8 +71,9 @@ import Testing
         #expect(publisher.acknowledgements(.puback).count == expected.count { $0 % 17 != 3 && $0 % 17 != 5 })
     }
 
-    @Test(.statement("MQTT-4.9.0-2", .v5), arguments: [1, 3, 64, 65]) func `a window that ends within a run is kept`(window: UInt16)
-    {
+    @Test(.statement("MQTT-4.9.0-2", .v5), arguments: [1, 3, 64, 65]) func `a window that ends within a batch is kept`(
+        window: UInt16
+    ) {
         var properties = Properties()
         properties.receiveMaximum = window
         let narrow = subscriber("narrow", .v5, properties: properties)
@@ -148,7 +149,7 @@ import Testing
         for client in others { #expect(numbers(client) == [6, 7], "\(client.identifier)") }
     }
 
-    @Test func `a topic that another one pushes out of the cache within a run keeps its receivers`() {
+    @Test func `a topic that another one pushes out of the cache within a batch keeps its receivers`() {
         let clients = [subscriber("one"), subscriber("two")]
         let publisher = broker.connected("publisher", version: .v311)
         // Three times as many topics as the cache has lines, two messages each.
