@@ -357,7 +357,7 @@ enum Limits {
     static let dealtSnapshotsMax = 64
 
     /// How many runs of a node are remembered that were killed before what share groups had dealt them was settled.
-    static let unsettledRunsMax = 64
+    static let unsettledIncarnationsMax = 64
 
     /// Records of the log that are read, without a change of the store, until the place is written down.
     static let logRecordsUnwrittenMax = 64

@@ -1,12 +1,12 @@
-/// One run of one node: a node that was started again is another one, and shows that it has the same store.
+/// One incarnation of one node: a node that was started again is another one, and shows that it has the same store.
 ///
-///     store 32 │ run 32        both at random; what has no store has another one each time
+///     store 32 │ incarnation 32    both at random; what has no store has another one each time
 public struct NodeID: Hashable, Comparable, Sendable {
     public let rawValue: UInt64
 
     public init(_ rawValue: UInt64) { self.rawValue = rawValue }
 
-    public init(store: UInt32, run: UInt32) { rawValue = UInt64(store) << 32 | UInt64(run) }
+    public init(store: UInt32, incarnation: UInt32) { rawValue = UInt64(store) << 32 | UInt64(incarnation) }
 
     /// Stands for the node's store, and so for the sessions in it.
     public var store: UInt32 { UInt32(truncatingIfNeeded: rawValue >> 32) }

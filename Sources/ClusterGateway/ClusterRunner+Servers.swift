@@ -107,7 +107,7 @@ extension ClusterRunner: NATSListener {
             leaseTrouble = reason
             tell(withRefusals(reason))
         case .nodes(let nodes, let sequence):
-            // What the list says is for the next run.
+            // What the list says is for the next incarnation.
             guard !leases.hasEnded(now: now) else { break }
             leaseTrouble = nil
             refusals.taken(leases.streamName)
@@ -117,7 +117,7 @@ extension ClusterRunner: NATSListener {
             tellGone(nodes)
             // Who has said goodbye listens no more, though its lease lasts.
             let there = nodes.filter { !members.table.hasLeft($0) }
-            others = Set(there).subtracting([runs.current])
+            others = Set(there).subtracting([incarnations.current])
             lane.live(there, now: now, sink)
             dealing?.live(others)
         }
@@ -134,7 +134,8 @@ extension ClusterRunner: NATSListener {
         }
     }
 
-    /// What has been said leaves only while the lease lasts, so that nothing of this run comes into the log behind what others have read of it.
+    /// What has been said leaves only while the lease lasts, so that nothing of this incarnation comes into the log
+    /// behind what others have read of it.
     package var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
 
     /// Takes the next step of the leases, if it is time for one.

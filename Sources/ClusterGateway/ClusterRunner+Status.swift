@@ -53,7 +53,7 @@ extension ClusterRunner {
 
     /// This node is like this: adds what is known here, and says so.
     func note(_ figures: NodeFigures) {
-        var summary = NodeSummary(node: runs.current)
+        var summary = NodeSummary(node: incarnations.current)
         (summary.name, summary.version, summary.address) = (plan.nodeName, plan.settings.programVersion, plan.address ?? "")
         (summary.startedAt, summary.clientsConnected, summary.sessions) = (
             figures.startedAt, figures.clientsConnected, figures.sessions
@@ -69,7 +69,7 @@ extension ClusterRunner {
         report()
     }
 
-    /// How many other nodes are there; leases of earlier runs of these last for a while.
+    /// How many other nodes are there; leases of earlier incarnations of these last for a while.
     var livingOthers: Int { members.table.othersCount(among: others) }
 
     var status: ClusterStatus {

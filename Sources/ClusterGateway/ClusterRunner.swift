@@ -16,7 +16,7 @@ import Transports
 package final class ClusterRunner: ClusterParticipant {
     let plan: ClusterPlan
     unowned let loop: ShardLoop
-    let runs: NodeRuns
+    let incarnations: NodeIncarnations
     let space: SubjectSpace
     // Not lazy: a value that is made late is copied for each call.
     var lane: BusLane
@@ -32,14 +32,14 @@ package final class ClusterRunner: ClusterParticipant {
     /// nil where nothing is logged.
     var dealing: DealingDesk?
     lazy var access = AccessBucket(
-        plan, node: runs.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
+        plan, node: incarnations.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
         complain: { [unowned self] in tell($0) })
-    lazy var members = ClusterMembers(node: runs.current, space: space, connection: connection)
+    lazy var members = ClusterMembers(node: incarnations.current, space: space, connection: connection)
     var topics = ClusterTopics()
     var topicsToldAt: UInt64?
-    lazy var sink = ClusterSink(connection, shard: loop.shard, runs)
+    lazy var sink = ClusterSink(connection, shard: loop.shard, incarnations)
     lazy var retained = RetainedRunner(
-        plan, node: runs.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
+        plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
         tell: { [unowned self] in tell($0) })
     /// By shard: the ticket of the newest interest that it has told of.
     var tickets: [UInt64]
@@ -48,8 +48,8 @@ package final class ClusterRunner: ClusterParticipant {
     var receipts = GroupReceipts()
     var others: Set<NodeID> = []
     let refusals: StreamRefusals
-    /// While another run begins.
-    var change: RunChange?
+    /// While another incarnation begins.
+    var change: IncarnationChange?
     /// Why there is no connection; nil if there is one.
     var awayReason: String?
     /// Why the other nodes cannot be found out.
@@ -77,15 +77,15 @@ package final class ClusterRunner: ClusterParticipant {
     var dropsLookedAt: UInt64 = 0
 
     package init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
-        (self.plan, runs, self.loop) = (plan, NodeRuns(node), loop)
+        (self.plan, incarnations, self.loop) = (plan, NodeIncarnations(node), loop)
         space = SubjectSpace(cluster: plan.name)
         lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
         leases = NodeLeases(plan, node: node)
         refusals = StreamRefusals(plan.name, on: loop)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
-        if plan.logPartitions > 0 { log = LogLane(plan, runs, on: loop, connection: connection, refusals) }
-        if plan.movesSessions { sessions = SessionDesk(plan, runs, on: loop, connection) }
+        if plan.logPartitions > 0 { log = LogLane(plan, incarnations, on: loop, connection: connection, refusals) }
+        if plan.movesSessions { sessions = SessionDesk(plan, incarnations, on: loop, connection) }
         refusals.changed = { [unowned self] in report() }
         sessions?.refused = { [unowned self] in refusals.refused($0, $1) }
         sessions?.shownName = { [unowned self] in members.table.shownName(of: $0) }
@@ -95,7 +95,7 @@ package final class ClusterRunner: ClusterParticipant {
         guard let log, let sessions else { return }
         sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
         sessions.replay.gone = { [unowned log] in log.partitions[$0].noteGone(through: $1) }
-        dealing = DealingDesk(runs, on: loop, log: log, replay: sessions.replay)
+        dealing = DealingDesk(incarnations, on: loop, log: log, replay: sessions.replay)
         log.whenCut = { [unowned self] in dealing?.isCut($0, at: $1) }
         sessions.readAhead = { [unowned self] will in
             will.withMessage { message in
@@ -139,7 +139,7 @@ package final class ClusterRunner: ClusterParticipant {
 
     package func advance(now: UInt64) {
         guard let nextDeadline, nextDeadline <= now else { return }
-        if leases.hasEnded(now: now) || log?.isOver == true { endRun() }
+        if leases.hasEnded(now: now) || log?.isOver == true { endIncarnation() }
         connection.advance(now: now)
         lane.tick(now: now, sink)
         log?.advance(now: now)
@@ -189,11 +189,12 @@ package final class ClusterRunner: ClusterParticipant {
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
-        case .runEnded(let stored):
+        case .incarnationEnded(let stored):
             guard change?.ended(stored) == true else { return }
-            for other in loop.loops { other.post(.beginRun(after: change?.stored), from: loop) }
-        case .runBegun(let shard, let past): runBegun(by: shard, past)
-        case .endRun, .beginRun, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt, .forgetDealt,
+            for other in loop.loops { other.post(.beginIncarnation(after: change?.stored), from: loop) }
+        case .incarnationBegun(let shard, let past): incarnationBegun(by: shard, past)
+        case .endIncarnation, .beginIncarnation, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt,
+            .forgetDealt,
             .past, .tellDealt, .logged, .logIsFull, .logLacksRoom, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
             return

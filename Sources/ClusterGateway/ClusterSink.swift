@@ -20,10 +20,10 @@ final class ClusterSink: BusSink {
     var learned: [(change: GroupsChange, receipt: GroupReceipt?)] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0
-    private let runs: NodeRuns
+    private let incarnations: NodeIncarnations
 
-    init(_ connection: NATSConnection, shard: BrokerShard, _ runs: NodeRuns) {
-        (self.connection, self.shard, self.runs) = (connection, shard, runs)
+    init(_ connection: NATSConnection, shard: BrokerShard, _ incarnations: NodeIncarnations) {
+        (self.connection, self.shard, self.incarnations) = (connection, shard, incarnations)
     }
 
     func subscribe(_ subject: [UInt8], identifier: UInt64) {
@@ -60,7 +60,7 @@ final class ClusterSink: BusSink {
         delivered.dealt = message.dealt.map { names in
             DealtGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
         }
-        if message.dealt == nil { delivered.undealt = (by: node.rawValue, here: runs.current.rawValue) }
+        if message.dealt == nil { delivered.undealt = (by: node.rawValue, here: incarnations.current.rawValue) }
         if !shard.received(delivered) { illegible += 1 }
     }
 

@@ -9,7 +9,7 @@ import ServerLoops
 ///
 ///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
 ///     a node is gone ────────┐
-///     earlier runs of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
+///     earlier incarnations of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
 ///                                                                                                    └──────► PastOrder
 ///
 /// Who deals is decided by `HeirBook`.
@@ -17,30 +17,30 @@ import ServerLoops
 /// Belongs to the loop that speaks to the servers.
 final class DealingDesk {
     private unowned let loop: ShardLoop
-    private let runs: NodeRuns
+    private let incarnations: NodeIncarnations
     private let log: LogLane
     private let replay: LogReplay
     private var book = DealtBook()
     /// The others that are there; nil before they are known.
     private var others: Set<NodeID>?
     private var heirs: HeirBook
-    /// Whether the shards have dealt what earlier runs were.
+    /// Whether the shards have dealt what earlier incarnations were.
     private var isPastSettled = false
     /// What the shards have answered to the question under way.
     private var answers: [Int: [DealtBook.Dealt]] = [:]
 
     /// Before any loop runs, and behind `BrokerShard.joinCluster`.
-    init(_ runs: NodeRuns, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
-        (self.loop, self.runs, self.log, self.replay) = (loop, runs, log, replay)
-        heirs = HeirBook(runs.current)
+    init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
+        (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
+        heirs = HeirBook(incarnations.current)
         log.whenInherited = { [unowned self] in said(heirOf: $0, by: $1) }
         begin(loop.loops.compactMap(\.shard.unsettledPast))
     }
 
-    /// Another run has begun.
+    /// Another incarnation has begun.
     ///
     /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledPast`.
-    func beginRun(_ parts: [StoredDealing]) {
+    func beginIncarnation(_ parts: [StoredDealing]) {
         answers = [:]
         replay.forgetPast()
         begin(parts)
@@ -49,8 +49,10 @@ final class DealingDesk {
     private func begin(_ parts: [StoredDealing]) {
         let all = parts.reduce(nil as StoredDealing?) { $0?.union($1) ?? $1 }?.parts ?? []
         isPastSettled = false
-        let runs = all.map { (NodeID($0.run), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir))) }
-        for (gone, heir) in heirs.begin(self.runs.current, past: Dictionary(runs) { one, _ in one }) {
+        let incarnations = all.map {
+            (NodeID($0.incarnation), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir)))
+        }
+        for (gone, heir) in heirs.begin(self.incarnations.current, past: Dictionary(incarnations) { one, _ in one }) {
             tellAll(.past(.heir(of: gone, heir)))
         }
     }
@@ -63,7 +65,7 @@ final class DealingDesk {
         for gone in heirs.unclaimed { log.tell(heirOf: gone) }
         settle()
         for gone in heirs.passSecond() { tellAll(.hasDealt(for: gone)) }
-        if isPastSettled, let others, !others.contains(where: { $0.store == runs.current.store }) {
+        if isPastSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
             isPastSettled = false
             heirs.endPast()
             tellAll(.past(.end))
@@ -87,9 +89,9 @@ final class DealingDesk {
     /// These nodes are there, this one apart.
     func live(_ nodes: Set<NodeID>) {
         others = nodes
-        // Earlier runs of this node are its past.
+        // Earlier incarnations of this node are its past.
         let change = book.live(
-            nodes.filter { $0.store != runs.current.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
+            nodes.filter { $0.store != incarnations.current.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
             now: loop.events.nowMilliseconds
         ) {
             log.dealtThrough(by: $0, $1)
@@ -115,9 +117,9 @@ final class DealingDesk {
     private func settle() {
         let (duties, won) = (heirs.takeDuties(), heirs.takePast())
         guard !duties.isEmpty || won != nil else { return }
-        log.whenRead { [weak self, run = runs.current] in
+        log.whenRead { [weak self, incarnation = incarnations.current] in
             // The lease may have ended meanwhile.
-            guard let self, run == runs.current else { return }
+            guard let self, incarnation == incarnations.current else { return }
             for (gone, done) in duties where heirs.isMine(gone) {
                 // What is read from now on, the shards deal as it comes.
                 tellAll(.dealsFor(gone, after: done))

@@ -11,24 +11,25 @@ extension LogLane {
         var isOwn = false
         var said: (heirOf: [NodeID], by: NodeID)?
         if let bundle = Bundle(record.payload) {
-            isOwn = runs.contains(bundle.origin.node)
+            isOwn = incarnations.contains(bundle.origin.node)
             let dealing = bundle.dealing
             let counts = partition.order.counts(bundle, at: sequence, gone: dealing.gone)
             if counts { bytes = Array(record.payload) }
             if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if counts, dealing.gone.contains(runs.current), !isOver {
+            if counts, dealing.gone.contains(incarnations.current), !isOver {
                 isOver = true
-                let isTwin = bundle.origin.node.store == runs.current.store
+                let isTwin = bundle.origin.node.store == incarnations.current.store
                 log(
                     .warning,
-                    "node \(shownName(bundle.origin.node)) has written into the log that this node (\(runs.current)) is gone"
+                    "node \(shownName(bundle.origin.node)) has written into the log that this node (\(incarnations.current)) is gone"
                         + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
             }
             if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
         } else {
             counters.illegible += 1
         }
-        // Also what was read before: an earlier run of this node may have been killed before it did anything about it.
+        // Also what was read before: an earlier incarnation of this node may have been killed before it did anything
+        // about it.
         defer { if let said { for gone in said.heirOf { whenInherited(gone, said.by) } } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence

@@ -24,7 +24,7 @@ final class LogLane {
     }
 
     let plan: ClusterPlan
-    let runs: NodeRuns
+    let incarnations: NodeIncarnations
     unowned let loop: ShardLoop
     unowned let connection: NATSConnection
     var partitions: [LogPartition] = []
@@ -52,7 +52,7 @@ final class LogLane {
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
     var isAttached = false
-    /// Whether others have said that this run of the node is gone: what it writes does not count any more.
+    /// Whether others have said that this incarnation of the node is gone: what it writes does not count any more.
     var isOver = false
     let refusals: StreamRefusals
     /// What the loops were told last; the partitions that have no room, a bit for each.
@@ -60,17 +60,20 @@ final class LogLane {
     var toldLacking: UInt64 = 0
 
     /// Before any loop runs.
-    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, connection: NATSConnection, _ refusals: StreamRefusals) {
-        (self.plan, self.runs, self.loop, self.connection, self.refusals) = (plan, runs, loop, connection, refusals)
+    init(
+        _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, connection: NATSConnection,
+        _ refusals: StreamRefusals
+    ) {
+        (self.plan, self.incarnations, self.loop, self.connection, self.refusals) = (plan, incarnations, loop, connection, refusals)
         let shards = loop.loops.map(\.shard)
         ledger = LogLedger(shardCount: shards.count)
         let space = SubjectSpace(cluster: plan.name)
         for index in 0..<plan.logPartitions {
             guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
             let places = shards.map { index < $0.logPlaces.count ? $0.logPlaces[index] : nil }
-            partitions.append(LogPartition(index, subject: subject, node: runs.current, places: places, lane: self))
+            partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places, lane: self))
         }
-        for partition in partitions { partition.follow(on: connection, node: runs.current) }
+        for partition in partitions { partition.follow(on: connection, node: incarnations.current) }
     }
 
     var now: UInt64 { loop.events.nowMilliseconds }
@@ -137,10 +140,10 @@ final class LogLane {
         return stream
     }
 
-    /// Without a connection: what waits was the last run's, and is not written any more.
-    func beginRun() {
+    /// Without a connection: what waits was the last incarnation's, and is not written any more.
+    func beginIncarnation() {
         isOver = false
-        for partition in partitions { partition.writer.begin(as: runs.current, partition) }
+        for partition in partitions { partition.writer.begin(as: incarnations.current, partition) }
         settle()
     }
 

@@ -27,7 +27,8 @@ extension BrokerShard {
     /// - Parameters:
     ///   - logPartitions: how many the cluster's log has; 0 if nothing is logged, as without a store.
     ///   - claimsSessions: whether sessions are the cluster's, so that a client gets its own on any node. Only with a log.
-    ///   - node: the number by which the others know this one: the upper half is its store's, the lower one its run's. Only with a log.
+    ///   - node: the number by which the others know this one: the upper half is its store's, the lower one its
+    ///     incarnation's. Only with a log.
     ///   - startMilliseconds: how long clients that come wait until the cluster is reached for the first time, instead of being refused.
     public func joinCluster(
         logPartitions: Int = 0, claimsSessions: Bool = false, node: UInt64 = 0, startMilliseconds: UInt64 = 0

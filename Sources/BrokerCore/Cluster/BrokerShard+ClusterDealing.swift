@@ -70,7 +70,7 @@ extension BrokerShard {
         guard let port = cluster, isDealer(of: publication.publisher) else { return }
         for (number, share) in dealing.logged.enumerated() {
             publication.name = publication.name.dealt(by: number)
-            // What names an earlier run of this node belongs to its past: see `DealingPast`.
+            // What names an earlier incarnation of this node belongs to its past: see `DealingPast`.
             if share.node == port.node {
                 deal(&publication, by: share, hops: dealing.hops, at: place)
             } else if port.dealtFor.contains(share.node) {
@@ -82,8 +82,8 @@ extension BrokerShard {
     /// On each node one shard deals all that a publisher sends.
     func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
 
-    /// Deals what another node, or an earlier run of this one, was dealt. This node's members get it out of the log as well, where it names this node then:
-    /// so it is dealt again if this one is lost.
+    /// Deals what another node, or an earlier incarnation of this one, was dealt. This node's members get it out of the
+    /// log as well, where it names this node then: so it is dealt again if this one is lost.
     func dealAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
         deal(&publication, by: share, hops: hops, at: nil)
     }

@@ -6,7 +6,7 @@ import MQTTCodec
 ///
 ///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
 ///     PUBREL ──► noteReleased ─┴─► ClusterNote.messages ─► the log ─► received
-///                                                                        └─► confirm, of this node's own run
+///                                                                        └─► confirm, of this node's own incarnation
 ///
 ///     noteSent, before PUBLISH ──────────┐
 ///     noteAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is taken up
@@ -75,7 +75,7 @@ extension BrokerShard {
 
     /// Whether steps of the log mean anything here just now.
     ///
-    /// - Parameter isOwn: whether they are of this run of this node.
+    /// - Parameter isOwn: whether they are of this incarnation of this node.
     public func hearsSteps(isOwn: Bool) -> Bool {
         guard let log = clusterLog, let moves = cluster?.moves else { return false }
         guard moves.marks.isEmpty, moves.doubts.isEmpty else { return true }
@@ -132,8 +132,8 @@ extension BrokerShard {
         if let log = clusterLog, log.lastStep > 0 { tell(.stepIsKnown(number: log.lastStep), other) }
     }
 
-    /// A message of this run is in the log, and was read from there before that was told: the place that is written down next says so. False if nobody
-    /// waits for that.
+    /// A message of this incarnation is in the log, and was read from there before that was told: the place that is
+    /// written down next says so. False if nobody waits for that.
     private func confirm(_ step: FlowStep, _ log: ShardLog) -> Bool {
         guard Int(step.place.number & 0xff) == index, let first = log.takeUnlogged(numbered: step.place.number) else {
             return false
@@ -161,7 +161,8 @@ extension BrokerShard {
 
     // MARK: As far as the log went
 
-    /// All that stood in a partition when this node found it has been given: what an earlier run of this node has put there is known.
+    /// All that stood in a partition when this node found it has been given: what an earlier incarnation of this node
+    /// has put there is known.
     public func logIsCurrent(_ partition: Int) {
         guard let log = clusterLog, log.unread.remove(partition) != nil, log.unread.isEmpty, let moves = cluster?.moves else {
             return
@@ -232,7 +233,8 @@ extension BrokerShard {
         if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
     }
 
-    /// A node has joined with sessions of its store: what its last run has put into the log about them is to be read first.
+    /// A node has joined with sessions of its store: what its last incarnation has put into the log about them is to be
+    /// read first.
     func beginSteps(_ log: ShardLog) {
         guard sessions.all.contains(where: { $0.epoch > 0 }) else { return }
         log.unread = Set(log.places.places.indices)

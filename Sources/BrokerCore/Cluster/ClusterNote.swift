@@ -60,7 +60,7 @@ public enum ClusterNote: Sendable {
 
 /// Names a change of a retained message.
 public struct RetainedChange: Hashable, Sendable {
-    /// The run of the node that has made it; 0 for this one.
+    /// The incarnation of the node that has made it; 0 for this one.
     public var node: UInt64
     /// Its number among that node's, which rises for those of each shard, whose index is the last byte. 0 for none.
     public var number: UInt64

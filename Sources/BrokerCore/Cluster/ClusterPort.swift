@@ -15,7 +15,7 @@ final class ClusterPort {
     var log: ShardLog?
     /// Sessions that come and go; nil where each node keeps its own.
     var moves: SessionMoves?
-    /// This node's number: that of its store, and that of its run. 0 where nothing is logged.
+    /// This node's number: that of its store, and that of its incarnation. 0 where nothing is logged.
     var node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []

@@ -1,22 +1,22 @@
 import BrokerModel
 import MQTTCodec
 
-/// What share groups had dealt to earlier runs of this node, of which nobody has said that it is done: they were killed, or their leases have ended; and to
-/// nodes that are gone and that these dealt for. What the log says to be a session's is that; everything else is dealt again, by this node or by the one
-/// that deals for the run.
+/// What share groups had dealt to earlier incarnations of this node, of which nobody has said that it is done: they
+/// were killed, or their leases have ended; and to nodes that are gone and that these dealt for. What the log says to
+/// be a session's is that; everything else is dealt again, by this node or by the one that deals for the incarnation.
 ///
 ///     learn ─► follow ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
 ///                           └──────► doubtful: in a queue, and not known to be that session's
 final class DealingPast {
-    /// Of those runs, with as many partitions as the log has.
+    /// Of those incarnations, with as many partitions as the log has.
     private(set) var parts: [StoredDealing.Part]
     /// By partition: up to where the part of each of them is known to be done.
     let after: [UInt64]
-    /// Whether it is dealt again, and only waits for the leases of the runs to end.
+    /// Whether it is dealt again, and only waits for the leases of the incarnations to end.
     var isSettled = false { didSet { if isSettled { forget() } } }
     /// The sessions, by their keys, whose clients wait: they would be sent what may be another's by now.
     private(set) var waiting: Set<UInt64> = []
-    /// Those of the runs whose part nobody else deals.
+    /// Those of the incarnations whose part nobody else deals.
     private(set) var won: Set<UInt64> = []
     /// Whose that is.
     private var holders = DealtHolders()
@@ -54,19 +54,23 @@ final class DealingPast {
         return entry.name.sequence(near: after[entry.name.partition]) > after[entry.name.partition]
     }
 
-    /// Whether a run is one of these, or another one of this node, which has this number.
-    func isEarlier(_ run: UInt64, of node: UInt64) -> Bool { run >> 32 == node >> 32 || parts.contains { $0.run == run } }
+    /// Whether an incarnation is one of these, or another one of this node, which has this number.
+    func isEarlier(_ incarnation: UInt64, of node: UInt64) -> Bool {
+        incarnation >> 32 == node >> 32 || parts.contains { $0.incarnation == incarnation }
+    }
 
-    /// Who deals for one of the runs.
+    /// Who deals for one of the incarnations.
     ///
     /// - Returns: whether it was not known.
-    func learn(heirOf run: UInt64, _ heir: UInt64) -> Bool {
-        guard let place = parts.firstIndex(where: { $0.run == run }), parts[place].heir != heir else { return false }
+    func learn(heirOf incarnation: UInt64, _ heir: UInt64) -> Bool {
+        guard let place = parts.firstIndex(where: { $0.incarnation == incarnation }), parts[place].heir != heir else {
+            return false
+        }
         parts[place].heir = heir
         return true
     }
 
-    /// A step that one of the runs has written.
+    /// A step that one of the incarnations has written.
     ///
     /// - Parameters:
     ///   - identifier: of whom.
@@ -77,8 +81,9 @@ final class DealingPast {
         if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].note(step) }
     }
 
-    /// One of another run, behind all of these: a message that it names may be another session's by then. What became there of a session before this node
-    /// has got it counts; of one that has gone there since, what that has sent is not owed. Nothing else is kept of them, however long this node was away.
+    /// One of another incarnation, behind all of these: a message that it names may be another session's by then. What
+    /// became there of a session before this node has got it counts; of one that has gone there since, what that has
+    /// sent is not owed. Nothing else is kept of them, however long this node was away.
     ///
     /// - Parameters: as above.
     func follow(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
@@ -99,7 +104,7 @@ final class DealingPast {
     /// All steps are known.
     ///
     /// - Parameters:
-    ///   - won: of which runs this node deals what is nobody's.
+    ///   - won: of which incarnations this node deals what is nobody's.
     ///   - sessions: of the shard.
     func isKnown(won: Set<UInt64>, sessions: some Sequence<Session>) {
         self.won = won
@@ -122,9 +127,9 @@ final class DealingPast {
         }
     }
 
-    /// Whether a message of a record is of the part of one of those runs, and was perhaps not done with.
+    /// Whether a message of a record is of the part of one of those incarnations, and was perhaps not done with.
     func isPart(_ share: LoggedShare, _ partition: Int, _ sequence: UInt64) -> Bool {
-        parts.contains { $0.run == share.node && partition < $0.done.count && sequence > $0.done[partition] }
+        parts.contains { $0.incarnation == share.node && partition < $0.done.count && sequence > $0.done[partition] }
     }
 
     /// The session that lacks a message which is its own; nil if none does. Asked once.
@@ -133,7 +138,7 @@ final class DealingPast {
     /// The session that has a message of which the log does not say that it is its own; nil if none has.
     func takeDoubtful(_ name: MessageName) -> Session? { doubtful.removeValue(forKey: name) }
 
-    /// A message of the part of one of those runs is dealt anew: nothing else becomes of it.
+    /// A message of the part of one of those incarnations is dealt anew: nothing else becomes of it.
     func forgetUnheard(_ name: MessageName) { unheard.removeAll { $0.name == name } }
 
     func takeUnheard() -> [RelogQueue.Entry] {

@@ -37,7 +37,8 @@ final class ShardLog {
     private(set) var lastStep: UInt64 = 0
     /// The place of that of the newest message from a client.
     var lastReceived = FlowStep.Place.start
-    /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an earlier run.
+    /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an
+    /// earlier incarnation.
     var unread: Set<Int> = []
     /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet identifier, by the session's key.
     var newestSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
@@ -59,22 +60,23 @@ final class ShardLog {
 
     /// What share groups have dealt of it.
     let dealt: DealtPlaces
-    /// What earlier runs of the node were dealt; nil when that is settled.
+    /// What earlier incarnations of the node were dealt; nil when that is settled.
     var past: DealingPast?
-    /// How far all is done, as the store has it, or a row of an earlier run.
+    /// How far all is done, as the store has it, or a row of an earlier incarnation.
     var storedDealing: StoredDealing?
     var isDealingStored = false
-    /// Whether the last run is over and the next one has not begun: the row stays as it is.
-    var isBetweenRuns = false
+    /// Whether the last incarnation is over and the next one has not begun: the row stays as it is.
+    var isBetweenIncarnations = false
     var relogged = RelogQueue()
-    /// Rows of the present run have higher numbers.
-    var runBegins: UInt64 = 0
-    /// What sessions that an earlier run has left were given in this one, and had in that.
+    /// Rows of the present incarnation have higher numbers.
+    var incarnationBegins: UInt64 = 0
+    /// What sessions that an earlier incarnation has left were given in this one, and had in that.
     var givenOwed: Set<MessageName> = []
 
-    /// Whether a session that an earlier run has left was dealt it in this one. That it is not done with may be known of this one alone.
-    func isOfThisRun(_ entry: SharedEntry) -> Bool {
-        (entry.mark != nil || entry.storeNumber > runBegins) && !givenOwed.contains(entry.name)
+    /// Whether a session that an earlier incarnation has left was dealt it in this one. That it is not done with may be
+    /// known of this one alone.
+    func isOfThisIncarnation(_ entry: SharedEntry) -> Bool {
+        (entry.mark != nil || entry.storeNumber > incarnationBegins) && !givenOwed.contains(entry.name)
     }
 
     /// A message that a share group has dealt to a session of which the log is to know it.

@@ -179,11 +179,11 @@ extension BrokerShard {
     }
 
     /// What share groups have dealt a session that is another node's, and that does not have: behind the queue that it gives away, while it was taken
-    /// up, or in this run, which its client may have seen begin. Nothing of it is in flight.
+    /// up, or in this incarnation, which its client may have seen begin. Nothing of it is in flight.
     func takeLate(of session: Session) -> [SharedEntry] {
         if session.isTakenUp || hasGivenQueue(session) { return session.outbox.takeShared() }
         guard session.isLeft || session.connection != nil, let log = clusterLog else { return [] }
-        return session.outbox.takeShared { log.isOfThisRun($0) }
+        return session.outbox.takeShared { log.isOfThisIncarnation($0) }
     }
 
     /// Gives the session its queue again, and behind it what its share groups have dealt it meanwhile.

@@ -39,7 +39,7 @@ final class OwedRetained {
     /// It is looked for.
     func begin(_ filter: [UInt8]) { if asked.remove(filter) != nil { underWay.insert(filter) } }
 
-    /// As another node, or an earlier run, has had it.
+    /// As another node, or an earlier incarnation, has had it.
     func restore(_ filter: [UInt8], _ stage: Stage, lastNumber: UInt64) {
         switch stage {
         case .asked: asked.insert(filter)

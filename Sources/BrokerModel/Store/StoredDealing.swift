@@ -1,19 +1,22 @@
 /// What a shard knows to be done of what share groups deal this node of a cluster's log: a row of the table `run`, with a key for each shard. After a
 /// crash it says what is to be looked at once more; see `DealingPast`.
 public struct StoredDealing: Equatable, Sendable {
-    /// What one run of a node was dealt: of this one, or of one that is gone and for which this one deals.
+    /// What one incarnation of a node was dealt: of this one, or of one that is gone and for which this one deals.
     public struct Part: Equatable, Sendable {
-        /// The run's number, as the other nodes know it.
-        public var run: UInt64
+        /// The incarnation's number, as the other nodes know it.
+        public var incarnation: UInt64
         /// By partition: the last record up to which all is done that share groups have dealt it.
         public var done: [UInt64]
-        /// The run that deals for it; 0 if nobody does yet.
+        /// The incarnation that deals for it; 0 if nobody does yet.
         public var heir: UInt64
 
-        public init(run: UInt64, done: [UInt64], heir: UInt64 = 0) { (self.run, self.done, self.heir) = (run, done, heir) }
+        public init(incarnation: UInt64, done: [UInt64], heir: UInt64 = 0) {
+            (self.incarnation, self.done, self.heir) = (incarnation, done, heir)
+        }
     }
 
-    /// Those that are not settled: of the present run, the last one, of such as were killed, and of nodes that are gone.
+    /// Those that are not settled: of the present incarnation, the last one, of such as were killed, and of nodes that
+    /// are gone.
     public var parts: [Part]
 
     public init(parts: [Part]) { self.parts = parts }
@@ -31,7 +34,7 @@ public struct StoredDealing: Equatable, Sendable {
     public func union(_ other: StoredDealing) -> StoredDealing {
         var all = self
         for part in other.parts {
-            if let place = all.parts.firstIndex(where: { $0.run == part.run }) {
+            if let place = all.parts.firstIndex(where: { $0.incarnation == part.incarnation }) {
                 all.parts[place].done = zip(all.parts[place].done, part.done).map { min($0, $1) }
                 all.parts[place].heir = max(all.parts[place].heir, part.heir)
             } else {
@@ -47,8 +50,8 @@ public struct StoredDealing: Equatable, Sendable {
         guard let partitions = reader.read(UInt8.self), partitions > 0 else { return nil }
         parts = []
         while !reader.isAtEnd {
-            guard let run = reader.read(UInt64.self), let heir = reader.read(UInt64.self) else { return nil }
-            var part = Part(run: run, done: [], heir: heir)
+            guard let incarnation = reader.read(UInt64.self), let heir = reader.read(UInt64.self) else { return nil }
+            var part = Part(incarnation: incarnation, done: [], heir: heir)
             for _ in 0..<partitions {
                 guard let sequence = reader.read(UInt64.self) else { return nil }
                 part.done.append(sequence)
@@ -61,7 +64,7 @@ public struct StoredDealing: Equatable, Sendable {
     public func encoded() -> [UInt8] {
         var writer = RecordWriter()
         writer.write(UInt8(parts.first?.done.count ?? 1))
-        for part in parts { for number in [part.run, part.heir] + part.done { writer.write(number) } }
+        for part in parts { for number in [part.incarnation, part.heir] + part.done { writer.write(number) } }
         return writer.bytes
     }
 }

@@ -4,9 +4,9 @@
 ///     begin  ─► undecided ───── … ─────────► won, or another's ── all are decided ──────────► takePast
 ///
 /// Who deals for a node may be gone as well before all is dealt: who deals for it deals for that one too, and so on. A part is always the node's that
-/// stands at the end of this line. The past are earlier runs of this node, and those that they dealt for.
+/// stands at the end of this line. The past are earlier incarnations of this node, and those that they dealt for.
 public struct HeirBook: Sendable {
-    /// What one run was dealt, and was not done with.
+    /// What one incarnation was dealt, and was not done with.
     public struct Part: Equatable, Sendable {
         /// By partition: up to where it was done.
         public var done: [UInt64]
@@ -35,21 +35,21 @@ public struct HeirBook: Sendable {
     private var won: Set<NodeID> = []
     private var isPastTaken = true
 
-    /// - Parameter current: this node's run.
+    /// - Parameter current: this node's incarnation.
     public init(_ current: NodeID) { self.current = current }
 
     // MARK: Input
 
-    /// A run of this node begins.
+    /// An incarnation of this node begins.
     ///
     /// - Parameters:
-    ///   - run: its number.
+    ///   - incarnation: its number.
     ///   - past: what earlier ones were dealt, and those that they dealt for.
     /// - Returns: those of them of which the log has said who deals, and the past does not know.
-    public mutating func begin(_ run: NodeID, past: [NodeID: Part]) -> [(gone: NodeID, heir: NodeID)] {
-        (current, self.past, won) = (run, past, [])
+    public mutating func begin(_ incarnation: NodeID, past: [NodeID: Part]) -> [(gone: NodeID, heir: NodeID)] {
+        (current, self.past, won) = (incarnation, past, [])
         (undecided, isPastTaken) = (Set(past.keys), past.isEmpty)
-        // What the last run was about to deal is not this one's. What it dealt is of the past.
+        // What the last incarnation was about to deal is not this one's. What it dealt is of the past.
         for other in inheritances.keys { inheritances[other]?.isMine = false }
         var news: [(gone: NodeID, heir: NodeID)] = []
         for (gone, part) in past.sorted(by: { $0.key < $1.key }) {

@@ -8,7 +8,7 @@ internal import MQTTCodec
 ///
 /// Numbers without a size are variable integers. The number counts the records of one lane of one node, from 1.
 public struct Bundle {
-    /// Where a bundle comes from: the lanes of a node's run.
+    /// Where a bundle comes from: the lanes of a node's incarnation.
     public struct Origin: Hashable, Sendable {
         public let node: NodeID
         public let lane: UInt8

@@ -68,7 +68,7 @@ public struct LogWriter {
     public private(set) var waitingBytes = 0
 
     /// - Parameters:
-    ///   - node: this run of this node.
+    ///   - node: this incarnation of this node.
     ///   - partition: goes into the identifiers of the records.
     ///   - recordBytesMax: entries are packed up to so many bytes; a larger entry has a record of its own.
     ///   - outageMilliseconds: how long an answer is waited for; well below the stream's duplicate window.
@@ -125,7 +125,8 @@ public struct LogWriter {
         send(index, now: now, sink)
     }
 
-    /// Without a connection: what comes is another run's from now on. Nobody is told that anything of the last one is stored.
+    /// Without a connection: what comes is another incarnation's from now on. Nobody is told that anything of the last
+    /// one is stored.
     public mutating func begin(as node: NodeID, _ sink: some LogSink) {
         precondition(!isAttached, "a record under way is the last run's")
         self.node = node

@@ -4,8 +4,8 @@
 ///                              │                       │
 ///                              └── lease over ► gone ◄─┘── goodbye ──► left
 ///
-/// A node whose lease has ended goes on as another run of its store: when that is heard of, its earlier run is nobody any more. Only who is heard of
-/// again after that is another process, with a copy of the store.
+/// A node whose lease has ended goes on as another incarnation of its store: when that is heard of, its earlier
+/// incarnation is nobody any more. Only who is heard of again after that is another process, with a copy of the store.
 ///
 /// Who is gone or has left is told of for a while, unless a node of the same name has come. Pure: `now` is milliseconds on any clock that does
 /// not go back.
@@ -24,7 +24,8 @@ public struct MemberTable: Sendable {
     private var left: Set<NodeID> = []
     /// By store: what nodes were called that have been heard of, also of those that are told of no more.
     private var names: [UInt32: String] = [:]
-    /// Runs in whose place another one of their store has come, and when; and stores of which several processes have a copy.
+    /// Incarnations in whose place another one of their store has come, and when; and stores of which several processes
+    /// have a copy.
     private var replaced: [NodeID: UInt64] = [:]
     private var copied: Set<UInt32> = []
 
@@ -60,12 +61,13 @@ public struct MemberTable: Sendable {
         }
         let isNew = entries[summary.node]?.heardAt == nil
         entries[summary.node] = entry
-        if isNew { replaceEarlierRuns(of: summary.node, now: now) }
+        if isNew { replaceEarlierIncarnations(of: summary.node, now: now) }
         settle(now: now)
         return summary.asks && summary.node != node
     }
 
-    /// Whether what is said for a run may be its process's own, and not what was on its way when another run came in its place.
+    /// Whether what is said for an incarnation may be its process's own, and not what was on its way when another
+    /// incarnation came in its place.
     private mutating func isThere(_ node: NodeID, now: UInt64) -> Bool {
         guard let at = replaced[node] else { return true }
         guard now - min(now, at) >= Limits.summarySilenceMilliseconds else { return false }
@@ -74,7 +76,7 @@ public struct MemberTable: Sendable {
         return true
     }
 
-    private mutating func replaceEarlierRuns(of node: NodeID, now: UInt64) {
+    private mutating func replaceEarlierIncarnations(of node: NodeID, now: UInt64) {
         guard !copied.contains(node.store) else { return }
         if replaced.count >= Limits.membersMax { replaced = [:] }
         for earlier in Array(entries.keys) where earlier.store == node.store && earlier != node && earlier != self.node {
@@ -112,7 +114,7 @@ public struct MemberTable: Sendable {
         let names = Set(entries.values.filter { $0.state == .up }.compactMap { $0.summary?.name })
         let stores = Set(entries.filter { $0.value.state == .up }.keys.map(\.store))
         entries = entries.filter { node, entry in
-            // One that was started again is told of as that, though the lease of its earlier run lasts.
+            // One that was started again is told of as that, though the lease of its earlier incarnation lasts.
             if entry.state == .silent, node != self.node, stores.contains(node.store) { return false }
             guard entry.state == .left || entry.state == .gone else { return true }
             guard let name = entry.summary?.name, !names.contains(name) else { return false }
@@ -120,7 +122,8 @@ public struct MemberTable: Sendable {
         }
     }
 
-    /// How many other nodes are there, of those that hold a lease: an earlier run of a node, or of this one, is none.
+    /// How many other nodes are there, of those that hold a lease: an earlier incarnation of a node, or of this one, is
+    /// none.
     public func othersCount(among nodes: some Sequence<NodeID>) -> Int {
         let names = Set(entries.values.filter { $0.state == .up }.compactMap { $0.summary?.name })
         var stores: Set<UInt32> = []
@@ -154,7 +157,7 @@ public struct MemberTable: Sendable {
         return nodes.filter { $0.value.count > 1 }.sorted { $0.key < $1.key }.map { ($0.key, $0.value.sorted()) }
     }
 
-    /// What a log calls a node: its name, where it or another run of it has been heard of, and its identifier.
+    /// What a log calls a node: its name, where it or another incarnation of it has been heard of, and its identifier.
     public func shownName(of node: NodeID) -> String {
         names[node.store].map { "\($0) (\(node))" } ?? "\(node)"
     }

@@ -1,4 +1,5 @@
-/// Finds names that several nodes have for good: a node that was started again counts beside its earlier run for some seconds.
+/// Finds names that several nodes have for good: a node that was started again counts beside its earlier incarnation
+/// for some seconds.
 ///
 /// Pure: `now` is milliseconds on any clock that does not go back.
 public struct NamesakeWatch: Sendable {

@@ -47,7 +47,7 @@ public struct RetainedLane {
     public private(set) var refused: UInt64 = 0
 
     /// - Parameters:
-    ///   - node: this run of this node.
+    ///   - node: this incarnation of this node.
     ///   - space: the cluster's.
     ///   - shardCount: how many shards the node has.
     ///   - isMember: whether the node's retained messages have been in this cluster before.

@@ -22,8 +22,8 @@ extension SessionKeeper {
         return true
     }
 
-    /// Whether nobody acts for a session with this record but whoever adopts it: its keeper is gone, or an earlier run of this node, or this
-    /// one, which has let go of it.
+    /// Whether nobody acts for a session with this record but whoever adopts it: its keeper is gone, or an earlier
+    /// incarnation of this node, or this one, which has let go of it.
     public func isLeft(_ session: [UInt8], _ record: SessionRecord) -> Bool {
         let keeper = record.keepers[0]
         if keeper.node.store == me.node.store { return keeper != me || !keeps(session) }

@@ -8,7 +8,8 @@
 /// - writing: a record with the next epoch and this node in front of its keepers is on its way. Without an answer nobody knows whether it
 ///   was stored; reading it again tells.
 /// - settling: the record says that the session is ours; those who kept it before are asked to stop. Each has answered, or its lease has
-///   ended, before we act. A node that was started again with the same store answers for its earlier run, whose sessions it has.
+///   ended, before we act. A node that was started again with the same store answers for its earlier incarnation, whose
+///   sessions it has.
 /// - kept: this node acts for the session, while its lease lasts.
 ///
 /// The promise: no two nodes act for a session at the same time. It rests on three facts: a record is stored only if nothing came in

@@ -19,7 +19,8 @@ final class LogReplay {
         case learners(NodeID)
         /// All shards, for a node that is gone.
         case dealers(NodeID)
-        /// All shards, for what earlier runs of this node have said of sessions; then for what others have; then for what those runs were dealt.
+        /// All shards, for what earlier incarnations of this node have said of sessions; then for what others have;
+        /// then for what those incarnations were dealt.
         case past
         case pastSince
         case pastShares
@@ -44,7 +45,7 @@ final class LogReplay {
     }
 
     private let plan: ClusterPlan
-    private let runs: NodeRuns
+    private let incarnations: NodeIncarnations
     private let subjects: [Subject]
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
@@ -58,7 +59,8 @@ final class LogReplay {
     private var waiting: [[Want]]
     /// What is dealt again when all is known that became of it.
     private var inherited: [NodeID: [LogSpan]] = [:]
-    /// What earlier runs of this node were dealt, those whose part this one deals again, and who waits for that.
+    /// What earlier incarnations of this node were dealt, those whose part this one deals again, and who waits for
+    /// that.
     private var past: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
     /// How many spans are not given yet.
     private var left: [Reader: Int] = [:]
@@ -69,9 +71,11 @@ final class LogReplay {
     private(set) var lost: UInt64 = 0
     private(set) var records: UInt64 = 0
 
-    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, _ connection: NATSConnection, tell: @escaping (String) -> Void)
-    {
-        (self.plan, self.runs, self.loop, self.connection, self.tell) = (plan, runs, loop, connection, tell)
+    init(
+        _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection,
+        tell: @escaping (String) -> Void
+    ) {
+        (self.plan, self.incarnations, self.loop, self.connection, self.tell) = (plan, incarnations, loop, connection, tell)
         let space = SubjectSpace(cluster: plan.name)
         subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }
         scans = Array(repeating: nil, count: subjects.count)
@@ -121,9 +125,9 @@ final class LogReplay {
         }
     }
 
-    /// What earlier runs of this node were dealt stands in these records: all shards are to settle it.
+    /// What earlier incarnations of this node were dealt stands in these records: all shards are to settle it.
     ///
-    /// - Parameter won: the runs whose part this node deals again.
+    /// - Parameter won: the incarnations whose part this node deals again.
     func settlePast(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
         past = (spans, Set(won.map(\.rawValue)), then)
         add(.past, behind(spans))
@@ -171,7 +175,7 @@ final class LogReplay {
             let start = LogPartition.start(behind: log.position)
             let scan = Scan(log, order(partition, start))
             scan.stream = FollowedStream(
-                name: "\(runs.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
+                name: "\(incarnations.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
                 give: { [unowned self] in give($0, partition) }, tell: { [unowned self] in heard($0, partition) })
             scans[partition] = scan
         }
@@ -210,7 +214,7 @@ final class LogReplay {
             records += 1
             let given = LogRecord(
                 partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
-                isOwn: bundle.map { runs.contains($0.origin.node) } ?? false, bytes: Array(record.payload))
+                isOwn: bundle.map { incarnations.contains($0.origin.node) } ?? false, bytes: Array(record.payload))
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost
                 loop.loops[shard].post(.session(.replay(given, sessions)), from: loop)

@@ -119,12 +119,13 @@ extension SessionDesk {
         let letter = SessionLetter(
             .fetch(offer: fetch.offer.number, number: fetch.number), node: node, epoch: epoch, identifier: session)
         // A node that was started again with that store answers for the one that was asked.
-        let runs = runs(of: fetch.source.store)
-        for run in runs.isEmpty ? [fetch.source] : runs { send(letter, to: run) }
+        let incarnations = incarnations(of: fetch.source.store)
+        for incarnation in incarnations.isEmpty ? [fetch.source] : incarnations { send(letter, to: incarnation) }
     }
 
-    /// The runs of a node that may be there: the last one counts as alive until its lease has ended, also if the next one is.
-    private func runs(of store: UInt32) -> [NodeID] { live.filter { $0.store == store }.sorted() }
+    /// The incarnations of a node that may be there: the last one counts as alive until its lease has ended, also if
+    /// the next one is.
+    private func incarnations(of store: UInt32) -> [NodeID] { live.filter { $0.store == store }.sorted() }
 
     /// A piece has come from another node.
     func took(_ session: [UInt8], _ letter: SessionLetter, _ answer: SessionAnswer?, from other: NodeID) {
@@ -295,12 +296,14 @@ extension SessionDesk {
     /// - Parameter first: those before it were looked at.
     func sendDrops(from first: Int = 0) {
         guard connection.isReady, first < drops.count else { return }
-        let runs = Dictionary(grouping: live.sorted(), by: \.store)
+        let incarnations = Dictionary(grouping: live.sorted(), by: \.store)
         for index in first..<drops.count where drops[index].asksAt <= now {
-            guard let runs = runs[drops[index].store], isInForce(drops[index].ticket) else { continue }
+            guard let incarnations = incarnations[drops[index].store], isInForce(drops[index].ticket) else { continue }
             drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
             let drop = drops[index]
-            for run in runs { send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: run) }
+            for incarnation in incarnations {
+                send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: incarnation)
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ final class SessionDesk {
         var leftEnded: UInt64 = 0
     }
 
-    private let runs: NodeRuns
+    private let incarnations: NodeIncarnations
     let loop: ShardLoop
     let connection: NATSConnection
     let space: SubjectSpace
@@ -119,18 +119,18 @@ final class SessionDesk {
         let isConnected: Bool
     }
 
-    init(_ plan: ClusterPlan, _ runs: NodeRuns, on loop: ShardLoop, _ connection: NATSConnection) {
-        (self.plan, self.runs, self.loop, self.connection) = (plan, runs, loop, connection)
+    init(_ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection) {
+        (self.plan, self.incarnations, self.loop, self.connection) = (plan, incarnations, loop, connection)
         space = SubjectSpace(cluster: plan.name)
         placement = loop.shard.placement
-        // A node that was started again knows nothing of what its earlier run has offered.
-        lastOffer = (runs.current.rawValue & 0xffff_ffff) << 28
+        // A node that was started again knows nothing of what its earlier incarnation has offered.
+        lastOffer = (incarnations.current.rawValue & 0xffff_ffff) << 28
         replay = LogReplay(
-            plan, runs, on: loop, connection,
+            plan, incarnations, on: loop, connection,
             tell: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
     }
 
-    var node: NodeID { runs.current }
+    var node: NodeID { incarnations.current }
 
     var now: UInt64 { loop.events.nowMilliseconds }
 

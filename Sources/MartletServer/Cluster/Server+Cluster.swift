@@ -16,7 +16,7 @@ extension Server {
     /// Lets the loops be a node, before they run.
     func joinCluster() {
         guard let clusterPlan else { return }
-        let node = NodeRuns.first(storeSeed: keeper?.store.seed)
+        let node = NodeIncarnations.first(storeSeed: keeper?.store.seed)
         for loop in loops {
             loop.shard.joinCluster(
                 logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue,

@@ -61,14 +61,14 @@ package enum ClusterLetter: Sendable {
     case learnDealt(LogRecord, by: NodeID)
     case dealAgain(LogRecord, for: NodeID)
     case forgetDealt(by: NodeID)
-    /// To a shard's loop: what earlier runs of this node were dealt.
+    /// To a shard's loop: what earlier incarnations of this node were dealt.
     case past(PastOrder)
     /// To a shard's loop: this node goes on as another one, in two steps, so that no loop has anything on its way to another when that begins.
-    case endRun(next: NodeID)
-    case beginRun(after: StoredDealing?)
+    case endIncarnation(next: NodeID)
+    case beginIncarnation(after: StoredDealing?)
     /// To the loop that speaks to the servers: this loop has.
-    case runEnded(StoredDealing?)
-    case runBegun(from: Int, past: StoredDealing?)
+    case incarnationEnded(StoredDealing?)
+    case incarnationBegun(from: Int, past: StoredDealing?)
     /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
     case tellDealt
     /// To the loop that speaks to the servers.
@@ -81,21 +81,21 @@ package enum ClusterLetter: Sendable {
     case lookForStaleChanges
 }
 
-/// What a shard is to do about what earlier runs of its node were dealt, in this order.
+/// What a shard is to do about what earlier incarnations of its node were dealt, in this order.
 package enum PastOrder: Sendable {
-    /// Who deals for one of those runs.
+    /// Who deals for one of those incarnations.
     case heir(of: NodeID, NodeID)
-    /// A record in which those runs may have said whose it is.
+    /// A record in which those incarnations may have said whose it is.
     case learn(LogRecord)
     /// There is no other; and one in which others may have said so since.
     case follow(LogRecord)
-    /// There is no other; and these are the runs whose part this node deals again.
+    /// There is no other; and these are the incarnations whose part this node deals again.
     case known(won: Set<UInt64>)
     /// A record that may have some of it.
     case deal(LogRecord)
     /// There is no other.
     case settle
-    /// Nobody leaves those runs anything any more.
+    /// Nobody leaves those incarnations anything any more.
     case end
 }
 

@@ -31,7 +31,7 @@ package struct LogRecord: Sendable {
     /// Gives it once more, for sessions that lack it.
     func giveAgain(to shard: BrokerShard, for sessions: [[UInt8]]) {
         _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
-        // What clients have sent to this run of the node, it knows.
+        // What clients have sent to this incarnation of the node, it knows.
         forEachStep { step, session in
             guard !isOwn || step.isOfDelivery else { return }
             shard.replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
@@ -49,7 +49,8 @@ package struct LogRecord: Sendable {
         forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
     }
 
-    /// Has a shard learn what earlier runs of this node have said of sessions in it; then what others have; then deal what it has for these runs.
+    /// Has a shard learn what earlier incarnations of this node have said of sessions in it; then what others have;
+    /// then deal what it has for these incarnations.
     func learnPast(in shard: BrokerShard) {
         guard let writer else { return }
         forEachStep { shard.learnPast($0, of: $1, by: writer) }

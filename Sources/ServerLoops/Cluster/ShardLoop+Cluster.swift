@@ -58,23 +58,23 @@ extension ShardLoop {
             record.learnDealt(in: shard, by: node)
             recordsReplayed += record.cost
         case .past(let order): received(order)
-        case .endRun(let node):
-            runNews = .runEnded(shard.endClusterRun(next: node.rawValue))
-        case .beginRun(let stored):
-            if let stored { shard.beginClusterRun(after: stored) }
-            runNews = .runBegun(from: index, past: shard.unsettledPast)
+        case .endIncarnation(let node):
+            incarnationNews = .incarnationEnded(shard.endClusterIncarnation(next: node.rawValue))
+        case .beginIncarnation(let stored):
+            if let stored { shard.beginClusterIncarnation(after: stored) }
+            incarnationNews = .incarnationBegun(from: index, past: shard.unsettledPast)
         case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
         case .tellDealt:
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary, .credentials,
-            .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .runEnded, .runBegun:
+            .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .incarnationEnded, .incarnationBegun:
             cluster?.received(letter)
         }
     }
 
     private func received(_ order: PastOrder) {
         switch order {
-        case .heir(let run, let heir): shard.learnPast(heirOf: run.rawValue, heir.rawValue)
+        case .heir(let incarnation, let heir): shard.learnPast(heirOf: incarnation.rawValue, heir.rawValue)
         case .learn(let record):
             record.learnPast(in: shard)
             recordsReplayed += record.cost
@@ -90,10 +90,11 @@ extension ShardLoop {
         }
     }
 
-    /// Says that a run is over here, or that the next one has begun, behind all that the shard had for others before.
-    func tellRun() {
-        guard let news = runNews else { return }
-        runNews = nil
+    /// Says that an incarnation is over here, or that the next one has begun, behind all that the shard had for others
+    /// before.
+    func postIncarnationNews() {
+        guard let news = incarnationNews else { return }
+        incarnationNews = nil
         loops[0].post(news, from: self)
     }
 

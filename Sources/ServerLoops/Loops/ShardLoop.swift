@@ -79,7 +79,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// What the shard knows of other nodes' share groups, and has not said yet.
     package var groupsTaken: [UInt64] = []
     /// What the end of the turn tells the loop that speaks to the servers of this node's runs.
-    var runNews: ClusterLetter?
+    var incarnationNews: ClusterLetter?
     /// How many bytes of records it has worked off that it was given again.
     package var recordsReplayed = 0
     /// The last heartbeat that the loop was asked for. For any thread.
@@ -253,7 +253,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         tellGroupsTaken()
         tellRecordsTaken()
-        tellRun()
+        postIncarnationNews()
         cluster?.endTurn()
         tellSenders()
         closeDrained(now: now)
@@ -263,7 +263,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
-        if !again.isEmpty || !handshaking.isEmpty || !ending.isEmpty || runNews != nil { return now }
+        if !again.isEmpty || !handshaking.isEmpty || !ending.isEmpty || incarnationNews != nil { return now }
         var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if let cluster { deadlines.append(cluster.nextDeadline) }

@@ -204,7 +204,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3])
-    func `out of the log a node deals what names its run, and what names another as long as that is gone`(shards: Int) {
+    func `out of the log a node deals what names its incarnation, and what names another as long as that is gone`(shards: Int) {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore(seed: 1))
         defer { broker.powerOff() }
         for core in broker.cores {
@@ -247,7 +247,7 @@ import Testing
         read(4, node: 6 << 32 | 1)
         for core in broker.cores { core.dealsNoMoreFor(6 << 32 | 1) }
         read(5, node: 6 << 32 | 1)
-        // An earlier run of its own: see `DealingPast`.
+        // An earlier incarnation of its own: see `DealingPast`.
         read(6, node: 5 << 32 | 1)
         #expect(member.messages.map(\.text) == ["1", "2"])
         // What named another goes into the log again and names this node there: so it is dealt again if this one is lost.

@@ -122,7 +122,7 @@ struct BusLaneTests {
         let lines = bus.take()
         #expect(lines.first?.contains("0000000000000005") == true && lines.contains { $0.hasPrefix("SUB t.a ") })
         #expect(lane.state == .joining)
-        // By the list its last run is there still, and another node, of which nobody knows more.
+        // By the list its last incarnation is there still, and another node, of which nobody knows more.
         lane.live([NodeID(1), NodeID(2), NodeID(5)], now: 2, bus)
         #expect(lane.waitingFor == [NodeID(1), NodeID(2)])
         answer(&lane, from: NodeID(2))

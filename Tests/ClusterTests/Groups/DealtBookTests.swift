@@ -3,8 +3,8 @@ import Testing
 @testable import Cluster
 
 @Suite struct DealtBookTests {
-    private let first = NodeID(store: 1, run: 1)
-    private let last = NodeID(store: 3, run: 1)
+    private let first = NodeID(store: 1, incarnation: 1)
+    private let last = NodeID(store: 3, incarnation: 1)
 
     /// What the log is told, as `partition: through`.
     private func told(_ book: inout DealtBook, _ parts: [[DealtBook.Dealt]], at now: UInt64 = 0) -> [String] {

@@ -1,13 +1,13 @@
 import Cluster
 import Testing
 
-/// Who deals for nodes that are gone: this node is 4, in its first run or a later one.
+/// Who deals for nodes that are gone: this node is 4, in its first incarnation or a later one.
 @Suite struct HeirBookTests {
     /// The book, whose answers are expected as they come.
     final class Book {
         private var book: HeirBook
 
-        init(_ run: NodeID) { book = HeirBook(run) }
+        init(_ incarnation: NodeID) { book = HeirBook(incarnation) }
 
         var unclaimed: [NodeID] { book.unclaimed }
         var pastDone: [UInt64] { book.pastDone }
@@ -18,8 +18,8 @@ import Testing
         }
 
         @discardableResult
-        func begin(_ run: NodeID, past: [NodeID: HeirBook.Part]) -> [NodeID: NodeID] {
-            Dictionary(uniqueKeysWithValues: book.begin(run, past: past).map { ($0.gone, $0.heir) })
+        func begin(_ incarnation: NodeID, past: [NodeID: HeirBook.Part]) -> [NodeID: NodeID] {
+            Dictionary(uniqueKeysWithValues: book.begin(incarnation, past: past).map { ($0.gone, $0.heir) })
         }
 
         @discardableResult
@@ -33,11 +33,11 @@ import Testing
         func passSeconds(_ count: Int) -> [NodeID] { (0..<count).flatMap { _ in book.passSecond() } }
     }
 
-    private let me = NodeID(store: 4, run: 1)
-    private let again = NodeID(store: 4, run: 2)
-    private let one = NodeID(store: 1, run: 1)
-    private let two = NodeID(store: 2, run: 1)
-    private let three = NodeID(store: 3, run: 1)
+    private let me = NodeID(store: 4, incarnation: 1)
+    private let again = NodeID(store: 4, incarnation: 2)
+    private let one = NodeID(store: 1, incarnation: 1)
+    private let two = NodeID(store: 2, incarnation: 1)
+    private let three = NodeID(store: 3, incarnation: 1)
 
     @Test func `a node deals for one that is gone if it has said so first, and is told of that once`() {
         let book = Book(me)
@@ -81,7 +81,7 @@ import Testing
         #expect(book.duties == [:] && !book.isMine(one))
     }
 
-    @Test func `a past is this run's if its last run is, with what that dealt for others`() {
+    @Test func `a past is this incarnation's if its last incarnation is, with what that dealt for others`() {
         for heir in [again, three] {
             let book = Book(me)
             #expect(book.begin(again, past: [one: .init(done: [5], heir: me), me: .init(done: [6])]).isEmpty)
@@ -112,7 +112,7 @@ import Testing
         #expect(other.begin(again, past: [me: .init(done: [6])]) == [me: two] && other.past == [:])
     }
 
-    @Test func `a run that was about to deal and has ended leaves that to who deals for it`() {
+    @Test func `an incarnation that was about to deal and has ended leaves that to who deals for it`() {
         for heir in [again, three] {
             let book = Book(me)
             book.isGone(one, done: [5])

@@ -45,7 +45,7 @@ struct LogWriterTests {
         }
     }
 
-    @Test func `what waits when another run begins fails, and the next records are that one's`() {
+    @Test func `what waits when another incarnation begins fails, and the next records are that one's`() {
         var writer = makeWriter()
         writer.attached(now: 0, log)
         append(&writer, 1)

@@ -3,7 +3,7 @@ import Testing
 @testable import Cluster
 
 @Suite struct ClockWatchTests {
-    private let node = NodeID(store: 2, run: 1)
+    private let node = NodeID(store: 2, incarnation: 1)
     private let wall: UInt64 = 1_700_000_000_000
 
     /// What is made of a clock that is ahead by `offset`, of whose words each was on its way for so many milliseconds.

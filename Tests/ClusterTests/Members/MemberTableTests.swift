@@ -45,8 +45,8 @@ import Testing
         #expect(table.members.filter(\.isSelf).map(\.node) == [id(3)])
     }
 
-    /// A run of a node with a store of its own.
-    private func run(_ run: UInt32, _ store: UInt32) -> NodeID { NodeID(store: store, run: run) }
+    /// An incarnation of a node with a store of its own.
+    private func run(_ incarnation: UInt32, _ store: UInt32) -> NodeID { NodeID(store: store, incarnation: incarnation) }
 
     private func summary(_ node: NodeID, _ name: String) -> NodeSummary {
         var summary = NodeSummary(node: node)
@@ -54,13 +54,13 @@ import Testing
         return summary
     }
 
-    @Test func `an earlier run of a node, or of this one, is no other node`() {
+    @Test func `an earlier incarnation of a node, or of this one, is no other node`() {
         var table = MemberTable(node: run(1, 1))
         let names: [UInt32: String] = [1: "a", 2: "b", 3: "c"]
         for (store, name) in names { table.heard(summary(run(1, store), name), now: 1000) }
         table.listed((1...3).map { run(1, $0) }, now: 1000)
         #expect(table.othersCount(among: (2...3).map { run(1, $0) }) == 2)
-        // All leases have ended, and those of the runs that begin stand beside them for a while.
+        // All leases have ended, and those of the incarnations that begin stand beside them for a while.
         table.begin(as: run(2, 1), now: 5000)
         #expect(table.members.filter(\.isSelf).map(\.node) == [run(2, 1)])
         for (store, name) in names { table.heard(summary(run(2, store), name), now: 6000) }
@@ -120,7 +120,7 @@ import Testing
         #expect(states(table)["b"] == nil)
     }
 
-    @Test func `the lease of a run that is over is nobody's, when another one of its store is there`() {
+    @Test func `the lease of an incarnation that is over is nobody's, when another one of its store is there`() {
         var table = MemberTable(node: me)
         let again = NodeID(2 << 32 | 9)
         for isLeaving in [true, false] {
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    @Test func `a node that was started again takes the place of its earlier run`() {
+    @Test func `a node that was started again takes the place of its earlier incarnation`() {
         var table = MemberTable(node: me)
         table.listed([id(2)], now: 0)
         table.heard(summary(2, "b"), now: 0)
@@ -171,7 +171,7 @@ import Testing
         var told: [[NodeID]] = []
         for second in 0..<60 as Range<UInt64> {
             table.heard(summary(1, "a"), now: second * 1000)
-            // Its first run is silent from then on.
+            // Its first incarnation is silent from then on.
             if second == 0 { table.heard(summary(2, "b"), now: 0) } else { table.heard(summary(3, "b"), now: second * 1000) }
             if second > 20 { table.heard(summary(4, "a"), now: second * 1000) }
             table.settle(now: second * 1000)
@@ -184,7 +184,7 @@ import Testing
         var table = MemberTable(node: me)
         table.heard(summary(2, "b"), now: 0)
         #expect(table.shownName(of: id(2)) == "b (0000000200000001)" && table.shownName(of: id(3)) == "0000000300000001")
-        // Another run of it, when the first has been forgotten.
+        // Another incarnation of it, when the first has been forgotten.
         table.settle(now: 1_000_000)
         table.settle(now: 2_000_000)
         #expect(table.members.isEmpty && table.shownName(of: NodeID(2 << 32 | 7)) == "b (0000000200000007)")

@@ -3,7 +3,7 @@ import Testing
 @testable import Cluster
 
 @Suite struct SilenceWatchTests {
-    private let other = NodeID(store: 2, run: 1)
+    private let other = NodeID(store: 2, incarnation: 1)
 
     private func member(_ state: ClusterMember.State, isSelf: Bool = false, saysSomething: Bool = true) -> ClusterMember {
         ClusterMember(

@@ -82,7 +82,7 @@ import Testing
         return lane
     }
 
-    @Test func `a node that goes on as another one knows the changes of its last run`() {
+    @Test func `a node that goes on as another one knows the changes of its last incarnation`() {
         var lane = lane()
         lane.found(lastSequence: 0, now: 0, played)
         change(&lane, "a", 1)

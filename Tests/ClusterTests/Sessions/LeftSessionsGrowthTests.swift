@@ -43,7 +43,7 @@ struct LeftSessionsGrowthTests {
 
         init(_ number: UInt32, _ engine: Engine, live: Set<NodeID>) {
             self.engine = engine
-            keeper = SessionKeeper(SessionRecord.Keeper(node: NodeID(store: number, run: 1), leaseSequence: UInt64(number)))
+            keeper = SessionKeeper(SessionRecord.Keeper(node: NodeID(store: number, incarnation: 1), leaseSequence: UInt64(number)))
             keeper.live(live, through: 100, self)
         }
 
@@ -129,9 +129,9 @@ struct LeftSessionsGrowthTests {
     func `a session of a node that is gone costs two writes, its will one record, and each node that lives on a question`(
         nodes: Int, sessions: Int
     ) {
-        let gone = SessionRecord.Keeper(node: NodeID(store: 99, run: 1), leaseSequence: 50)
+        let gone = SessionRecord.Keeper(node: NodeID(store: 99, incarnation: 1), leaseSequence: 50)
         let engine = Engine(sessions, of: gone, expiry: .max)
-        let live = Set((1...nodes).map { NodeID(store: UInt32($0), run: 1) })
+        let live = Set((1...nodes).map { NodeID(store: UInt32($0), incarnation: 1) })
         let all = (1...nodes).map { Node(UInt32($0), engine, live: live) }
         for (rank, node) in all.enumerated() { node.scan(rank: UInt64(rank)) }
         for (rank, node) in all.enumerated() {
@@ -149,9 +149,9 @@ struct LeftSessionsGrowthTests {
     }
 
     @Test func `a session whose time is over costs a write and the mark of its end, and stays nobody's`() {
-        let gone = SessionRecord.Keeper(node: NodeID(store: 99, run: 1), leaseSequence: 50)
+        let gone = SessionRecord.Keeper(node: NodeID(store: 99, incarnation: 1), leaseSequence: 50)
         let engine = Engine(1000, of: gone, expiry: 10)
-        let node = Node(1, engine, live: [NodeID(store: 1, run: 1)])
+        let node = Node(1, engine, live: [NodeID(store: 1, incarnation: 1)])
         node.scan(rank: 0)
         node.step(at: Node.now + 20_000)
         #expect(engine.wills == 1000 && engine.writes == 1000 && engine.ends == 1000 && engine.questions == 1000)

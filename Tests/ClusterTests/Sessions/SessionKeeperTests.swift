@@ -39,13 +39,13 @@ import Testing
     private let session: [UInt8] = [1]
     private let terms = SessionKeeper.Terms(expiryInterval: 60, firstEpoch: 1000)
 
-    private func keeper(_ store: UInt32, _ run: UInt32, lease: UInt64) -> SessionRecord.Keeper {
-        SessionRecord.Keeper(node: NodeID(store: store, run: run), leaseSequence: lease)
+    private func keeper(_ store: UInt32, _ incarnation: UInt32, lease: UInt64) -> SessionRecord.Keeper {
+        SessionRecord.Keeper(node: NodeID(store: store, incarnation: incarnation), leaseSequence: lease)
     }
 
-    private func node(_ store: UInt32, _ run: UInt32) -> NodeID { NodeID(store: store, run: run) }
+    private func node(_ store: UInt32, _ incarnation: UInt32) -> NodeID { NodeID(store: store, incarnation: incarnation) }
 
-    /// A keeper on store 1, run 1, which has claimed a session that others have kept.
+    /// A keeper on store 1, incarnation 1, which has claimed a session that others have kept.
     private func claim(_ keepers: [SessionRecord.Keeper], live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
         var keeper = SessionKeeper(keeper(1, 1, lease: 50))
         keeper.live(live, through: 60, sink)
@@ -67,7 +67,7 @@ import Testing
         #expect(released == 4 && !keeper.keeps(session))
     }
 
-    @Test func `a node that was started again answers for its earlier run`() {
+    @Test func `a node that was started again answers for its earlier incarnation`() {
         let sink = Sink()
         var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.2"])
@@ -76,7 +76,7 @@ import Testing
         #expect(sink.take() == ["taken up 8, [5]"])
     }
 
-    @Test func `while the lease of an earlier run lasts both are asked, and one answer will do`() {
+    @Test func `while the lease of an earlier incarnation lasts both are asked, and one answer will do`() {
         let sink = Sink()
         var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1", "ask 2.2"])
@@ -92,7 +92,7 @@ import Testing
         #expect(sink.take() == ["taken up 8, nothing"])
     }
 
-    @Test func `what this node's earlier run has kept is here`() {
+    @Test func `what this node's earlier incarnation has kept is here`() {
         let sink = Sink()
         _ = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
         #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8, nothing"])
@@ -234,7 +234,7 @@ import Testing
 
     // MARK: Adopting
 
-    /// A keeper on store 1, run 1, that adopts a session with a record.
+    /// A keeper on store 1, incarnation 1, that adopts a session with a record.
     private func adopt(_ record: SessionRecord?, live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
         var adopting = SessionKeeper(keeper(1, 1, lease: 50))
         adopting.live(live, through: 60, sink)
@@ -284,7 +284,7 @@ import Testing
         #expect(sink.take() == ["read", "not adopted 0"])
     }
 
-    @Test func `an earlier run's sessions, and those of an earlier lease, are this node's to adopt`() {
+    @Test func `an earlier incarnation's sessions, and those of an earlier lease, are this node's to adopt`() {
         for earlier in [keeper(1, 0, lease: 10), keeper(1, 1, lease: 10), keeper(1, 1, lease: 50)] {
             let sink = Sink()
             _ = adopt(record([earlier]), live: [node(1, 1)], sink)

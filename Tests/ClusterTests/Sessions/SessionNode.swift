@@ -270,7 +270,9 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {
         act { [self] in
             guard keeper != nil else { return }
-            let (node, epoch, end) = (NodeID(store: UInt32(payload[1]), run: 0), Self.number(payload[4..<12]), 12 + Int(payload[3]))
+            let (node, epoch, end) = (
+                NodeID(store: UInt32(payload[1]), incarnation: 0), Self.number(payload[4..<12]), 12 + Int(payload[3])
+            )
             let session = Array(payload[12..<end])
             if payload[0] == 0 {
                 // Asked again, it waits for the same.

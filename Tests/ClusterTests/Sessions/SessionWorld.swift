@@ -53,7 +53,7 @@ final class SessionWorld: CustomStringConvertible {
 
     func startNode() {
         lastNode += 1
-        let node = SessionNode(NodeID(store: UInt32(lastNode), run: 0), world: self)
+        let node = SessionNode(NodeID(store: UInt32(lastNode), incarnation: 0), world: self)
         nodes.append(node)
         node.start()
     }

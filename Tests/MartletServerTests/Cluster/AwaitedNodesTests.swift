@@ -5,7 +5,7 @@ import Testing
 @testable import MartletServer
 
 @Suite struct AwaitedNodesTests {
-    private let node = NodeID(store: 2, run: 1)
+    private let node = NodeID(store: 2, incarnation: 1)
 
     @Test func `the first is told at once, the others by their number from time to time, and then the first one again`() {
         var awaited = AwaitedNodes()

@@ -28,7 +28,7 @@ final class PlayedDesk {
         store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20,
         bucketIsMadeMeanwhile: Bool = false
     ) throws {
-        me = SessionRecord.Keeper(node: NodeID(store: store, run: 5), leaseSequence: 10)
+        me = SessionRecord.Keeper(node: NodeID(store: store, incarnation: 5), leaseSequence: 10)
         var configuration = BrokerConfiguration.default()
         configuration.cluster.servers = ["nats://a"]
         configuration.cluster.name = "c"
@@ -38,7 +38,7 @@ final class PlayedDesk {
         let plan = try #require(try ClusterPlan(configuration))
         shell = try SimulatedShell(loops: 1)
         servers = PlayedServers(plan, on: shell.loops[0], payloadBytesMax: payloadBytesMax)
-        desk = SessionDesk(plan, NodeRuns(me.node), on: shell.loops[0], servers.connection)
+        desk = SessionDesk(plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection)
         servers.receive = { [unowned self] in _ = desk.answered($0, $1) }
         desk.readWallClock = { [unowned self] in 1_700_000_000_000 + shell.network.now }
         desk.deliver = { [unowned self] order, _ in
@@ -151,7 +151,7 @@ final class PlayedDesk {
 
     // MARK: What is given
 
-    static let second = NodeID(store: 2, run: 1)
+    static let second = NodeID(store: 2, incarnation: 1)
     static let session = Array("client".utf8)
 
     static func saved(_ epoch: UInt64, _ number: UInt64, state: [UInt8]? = [1], will: SavedWill? = nil, away: UInt64 = 0)
@@ -176,7 +176,8 @@ final class PlayedDesk {
     /// The record of a session that a node has kept which is gone.
     static func left(_ wills: [SavedWill] = [], expiry: UInt32 = 60, away: UInt64 = 0, state: [UInt8] = []) -> SessionRecord {
         var record = SessionRecord(
-            epoch: 1000, keepers: [SessionRecord.Keeper(node: NodeID(store: 2, run: 1), leaseSequence: 3)], identifier: session,
+            epoch: 1000, keepers: [SessionRecord.Keeper(node: NodeID(store: 2, incarnation: 1), leaseSequence: 3)],
+            identifier: session,
             expiryInterval: expiry)
         (record.wills, record.awaySince) = (wills.map { SessionRecord.LastWill($0) }, away)
         if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: [1]) }

@@ -25,7 +25,7 @@ import Testing
             shell = try SimulatedShell(loops: 1)
             servers = PlayedServers(plan, on: shell.loops[0])
             runner = RetainedRunner(
-                plan, node: NodeID(store: 1, run: 5), space: space, on: shell.loops[0], servers.connection,
+                plan, node: NodeID(store: 1, incarnation: 5), space: space, on: shell.loops[0], servers.connection,
                 StreamRefusals("c", on: shell.loops[0]), tell: { _ in })
             servers.receive = { [unowned self] in if RetainedRunner.isToken($0) { runner.answered($0, $1) } }
             servers.connect()

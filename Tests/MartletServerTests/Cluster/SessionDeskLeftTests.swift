@@ -84,7 +84,7 @@ import Testing
         node.lease(PlayedDesk.second)
         var record = PlayedDesk.left([PlayedDesk.will(1000, 1)])
         record.keepers = [
-            SessionRecord.Keeper(node: NodeID(store: 9, run: 1), leaseSequence: 3),
+            SessionRecord.Keeper(node: NodeID(store: 9, incarnation: 1), leaseSequence: 3),
             SessionRecord.Keeper(node: PlayedDesk.second, leaseSequence: 4),
         ]
         node.servers.put(record.encoded, to: node.subject)
@@ -102,7 +102,7 @@ import Testing
         node.desk.consider(record)
         node.run(ticks: 8)
         #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince ?? 0 > 0)
-        #expect(node.record?.keepers.map(\.node) == [node.me.node, NodeID(store: 2, run: 1)])
+        #expect(node.record?.keepers.map(\.node) == [node.me.node, NodeID(store: 2, incarnation: 1)])
         #expect(node.desk.counters.leftWills == 1 && node.desk.keeper?.keeps(PlayedDesk.session) == false)
         #expect(node.desk.nextDeadline != nil)
         node.run(ticks: 10)
@@ -113,7 +113,7 @@ import Testing
 
     @Test func `what lives elsewhere is let be, and so is what has nothing due`() throws {
         let node = try PlayedDesk()
-        node.lease(NodeID(store: 2, run: 1))
+        node.lease(NodeID(store: 2, incarnation: 1))
         node.desk.consider(PlayedDesk.left([PlayedDesk.will(1000, 1)]))
         #expect(node.desk.left.isEmpty)
         node.lease()

@@ -41,10 +41,10 @@ import Testing
         node.lease(PlayedDesk.second)
         node.servers.put(PlayedDesk.left().encoded, to: node.subject)
         _ = node.come(cleanStart: cleanStart, (PlayedDesk.second, 1000))
-        for run in [NodeID(store: 2, run: 0), NodeID(store: 2, run: 9)] {
-            node.lease(PlayedDesk.second, run)
+        for incarnation in [NodeID(store: 2, incarnation: 0), NodeID(store: 2, incarnation: 9)] {
+            node.lease(PlayedDesk.second, incarnation)
             node.run(ticks: 6)
-            let isAsked = node.letters(to: run).contains {
+            let isAsked = node.letters(to: incarnation).contains {
                 switch $0.kind {
                 case .fetch: !cleanStart
                 case .drop: cleanStart
@@ -75,7 +75,7 @@ import Testing
             node.lease(PlayedDesk.second)
             var record = PlayedDesk.left()
             if !isFetched {
-                record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, run: 4), leaseSequence: 2))
+                record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, incarnation: 4), leaseSequence: 2))
             }
             node.servers.put(record.encoded, to: node.subject)
             node.note(.wakes(identifier: PlayedDesk.session, epoch: 999, isConnected: false))
@@ -89,7 +89,7 @@ import Testing
 
     @Test func `a session that nobody has any more is taken up from its record, though nobody is missing`() throws {
         let node = try PlayedDesk(store: 3)
-        let first = NodeID(store: 1, run: 2)
+        let first = NodeID(store: 1, incarnation: 2)
         node.lease(first, PlayedDesk.second)
         var record = PlayedDesk.left(state: [99])
         record.epoch += 1

@@ -346,8 +346,8 @@ import Testing
 
     @Test func `a store for another number of loops has the past of all`() {
         let rows = [
-            StoredDealing(parts: [.init(run: 1, done: [5, 9], heir: 8), .init(run: 2, done: [7, 7])]),
-            StoredDealing(parts: [.init(run: 2, done: [6, 8]), .init(run: 3, done: [1, 1])]),
+            StoredDealing(parts: [.init(incarnation: 1, done: [5, 9], heir: 8), .init(incarnation: 2, done: [7, 7])]),
+            StoredDealing(parts: [.init(incarnation: 2, done: [6, 8]), .init(incarnation: 3, done: [1, 1])]),
         ]
         for row in rows { #expect(row.encoded().withUnsafeBytes { StoredDealing(decoding: $0) } == row) }
         let bytes = rows[0].encoded()
@@ -360,7 +360,7 @@ import Testing
         cluster.run()
         cluster.settlesPasts = false
         cluster.crash(0, committing: 100)
-        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.run) == [1 << 32 | 1] })
+        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.incarnation) == [1 << 32 | 1] })
     }
 
     @Test func `what a run was dealt is known if the node is killed before the next one has begun`() {
@@ -369,13 +369,13 @@ import Testing
         client.lose()
         cluster.run()
         for core in cluster.nodes[0].cores {
-            _ = core.endClusterRun(next: 1 << 32 | 2)
+            _ = core.endClusterIncarnation(next: 1 << 32 | 2)
             core.savePlaces()
         }
         cluster.nodes[0].settle()
         cluster.settlesPasts = false
         cluster.crash(0, committing: 100)
-        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.run) == [1 << 32 | 1] })
+        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.incarnation) == [1 << 32 | 1] })
     }
 
     // MARK: No member left

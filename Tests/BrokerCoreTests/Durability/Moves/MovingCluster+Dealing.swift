@@ -117,12 +117,12 @@ extension MovingCluster {
                 continue
             }
             let parts = pasts.dropFirst().reduce(pasts[0]) { $0.union($1) }.parts
-            for part in parts where heirs[part.run] == nil { heirs[part.run] = number(of: node) }
-            let won = parts.filter { dealer(for: $0.run) == number(of: node) && begun[$0.run] != number(of: node) }
+            for part in parts where heirs[part.incarnation] == nil { heirs[part.incarnation] = number(of: node) }
+            let won = parts.filter { dealer(for: $0.incarnation) == number(of: node) && begun[$0.incarnation] != number(of: node) }
             let span = Int(parts.map { $0.done[partition] }.min() ?? 0)..<records.count
             for core in cores {
-                for part in parts { core.learnPast(heirOf: part.run, heirs[part.run] ?? 0) }
-                for part in won { core.dealsFor(part.run, after: part.done) }
+                for part in parts { core.learnPast(heirOf: part.incarnation, heirs[part.incarnation] ?? 0) }
+                for part in won { core.dealsFor(part.incarnation, after: part.done) }
                 for sequence in span {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
                     giveSteps(sequence + 1) { core.learnPast($0, of: $1, by: writer) }
@@ -132,7 +132,7 @@ extension MovingCluster {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
                     giveSteps(sequence + 1) { core.followPast($0, of: $1, by: writer) }
                 }
-                core.pastIsKnown(won: Set(won.map(\.run)))
+                core.pastIsKnown(won: Set(won.map(\.incarnation)))
             }
             for core in cores {
                 for sequence in span {

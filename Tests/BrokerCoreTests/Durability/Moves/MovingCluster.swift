@@ -180,10 +180,10 @@ final class MovingCluster {
             nodes[node].cores[shard].logFailed(through: batch.logSerial, isRefused: false)
         }
         nodes[node].settle()
-        beginRun(node)
-        let parts = nodes[node].cores.compactMap { $0.endClusterRun(next: number(of: node)) }
+        beginIncarnation(node)
+        let parts = nodes[node].cores.compactMap { $0.endClusterIncarnation(next: number(of: node)) }
         nodes[node].settle()
-        for core in nodes[node].cores { core.beginClusterRun(after: parts.dropFirst().reduce(parts[0]) { $0.union($1) }) }
+        for core in nodes[node].cores { core.beginClusterIncarnation(after: parts.dropFirst().reduce(parts[0]) { $0.union($1) }) }
         nodes[node].settle()
         // Nothing that it has said in between counts.
         collect()
@@ -200,7 +200,7 @@ final class MovingCluster {
         nodes[node].settle()
     }
 
-    func beginRun(_ node: Int) {
+    func beginIncarnation(_ node: Int) {
         lost.remove(node)
         readers.insert(node)
         runs[node] += 1
@@ -214,7 +214,7 @@ final class MovingCluster {
     ///
     /// - Parameter committing: how many batches had reached its disk, of those that had not been told to be there.
     func start(_ node: Int, committing: Int = 0) {
-        beginRun(node)
+        beginIncarnation(node)
         unheard.removeAll { $0.node == node }
         memberships[node] = [:]
         ends[node] = records.count

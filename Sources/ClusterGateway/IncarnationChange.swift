@@ -1,20 +1,21 @@
 import BrokerModel
 
-/// The end of a node's run and the begin of the next one, loop after loop.
+/// The end of a node's incarnation and the begin of the next one, loop after loop.
 ///
-///     endRun to all ──► ended by all ──► beginRun to all ──► begun by all
+///     endIncarnation to all ──► ended by all ──► beginIncarnation to all ──► begun by all
 ///
-/// In between loops may bring each other what the last run was dealt, and give what must not be logged any more.
-struct RunChange {
+/// In between loops may bring each other what the last incarnation was dealt, and give what must not be logged any
+/// more.
+struct IncarnationChange {
     private let loops: Int
     private var endedCount = 0
-    /// How far all are done with what earlier runs were dealt.
+    /// How far all are done with what earlier incarnations were dealt.
     private(set) var stored: StoredDealing?
     private var pasts: [Int: StoredDealing?] = [:]
 
     init(loops: Int) { self.loops = loops }
 
-    /// A loop has ended the last run.
+    /// A loop has ended the last incarnation.
     ///
     /// - Parameter part: how far it is done; nil where nothing is logged.
     /// - Returns: whether all have.
@@ -32,6 +33,6 @@ struct RunChange {
         return pasts.count == loops ? pasts.sorted { $0.key < $1.key }.compactMap(\.value) : nil
     }
 
-    /// Whether what a loop gives is the last run's.
+    /// Whether what a loop gives is the last incarnation's.
     func isWaiting(for loop: Int) -> Bool { pasts[loop] == nil }
 }

@@ -1,11 +1,11 @@
 package import Cluster
 import Platform
 
-/// What this process is called in its cluster: one run after the other, for a node whose lease has ended goes on as another one. Whoever has seen that
-/// end acts for the run that it was.
+/// What this process is called in its cluster: one incarnation after the other, for a node whose lease has ended goes
+/// on as another one. Whoever has seen that end acts for the incarnation that it was.
 ///
 /// Belongs to the loop that speaks to the servers.
-package final class NodeRuns {
+package final class NodeIncarnations {
     private(set) var current: NodeID
     private var earlier: Set<NodeID> = []
 
@@ -20,7 +20,7 @@ package final class NodeRuns {
     /// Whether it is one of this process.
     func contains(_ node: NodeID) -> Bool { node == current || earlier.contains(node) }
 
-    /// The first run of a process.
+    /// The first incarnation of a process.
     ///
     /// - Parameter storeSeed: tells the store from all others; nil without one.
     package static func first(storeSeed: UInt64?) -> NodeID {
@@ -29,6 +29,6 @@ package final class NodeRuns {
     }
 
     private static func run(ofStore store: UInt32) -> NodeID {
-        NodeID(store: store, run: UInt32(truncatingIfNeeded: RandomBytes.seed()))
+        NodeID(store: store, incarnation: UInt32(truncatingIfNeeded: RandomBytes.seed()))
     }
 }
