@@ -261,36 +261,37 @@ enum Limits {
     /// lengths of topic and properties, the packet identifier and Message Expiry Interval. A larger one is measured for each receiver.
     static let fittingBytesMax = VariableByteInteger.max - 16
 
-    /// Bytes of a topic whose audience is remembered; a longer one is looked up each time.
+    /// Bytes of a topic whose matches are remembered; a longer one is looked up each time.
     static let cachedTopicBytesMax = 512
 
-    /// Receivers, their Subscription Identifiers and share groups in all audiences that are remembered; beyond them all but the last
-    /// audience are forgotten.
+    /// Receivers, their Subscription Identifiers and share groups in all matches that are remembered; beyond them all
+    /// but the last matches are forgotten.
     static let cachedRoutesMax = 1 << 20
 
-    /// Places for share groups that an audience keeps for its next topic.
+    /// Places for share groups that matches keep for its next topic.
     static let groupsCapacityMax = 64
 
     /// Records found for a topic whose list is kept for the next one. Bytes: 4 each.
     static let foundKeptMax = 16_384
 
-    /// Audiences are remembered in sets by the topic's hash, a power of two.
+    /// Matches are remembered in sets by the topic's hash, a power of two.
     static let cachedTopicSets = 4096
 
-    /// Audiences in a set; one more takes the place of another.
+    /// Matches of that many topics are in a set; those of one more take the place of another.
     static let cachedTopicsPerSet = 4
 
-    /// Receivers for which an audience keeps room when it is made anew; room for more is given back.
+    /// Receivers for which matches keep room when they are made anew; room for more is given back.
     static let idleRoutesPerTopicMax = 64
 
-    /// Messages that are gathered to be handed to their audience together; the next one begins a new batch. Bytes:
+    /// Messages that are gathered to be handed to their matches together; the next one begins a new batch. Bytes:
     /// `frameBatchBytesMax`.
     static let frameBatchMessagesMax = 64
 
     /// Bytes of those; a batch that has more takes no other message.
     static let frameBatchBytesMax = 16 * 1024
 
-    /// Bytes of a message, with topic and properties, that is gathered with others for the same audience; a larger one goes alone.
+    /// Bytes of a message, with topic and properties, that is gathered with others with the same matches; a larger one
+    /// goes alone.
     static let rowBytesMax = 4096
 
     // Memory kept for what comes next; what is more is given back to the heap.

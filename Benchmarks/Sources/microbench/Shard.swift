@@ -40,7 +40,7 @@ private func measurePairs(_ meter: inout Meter) {
     }
 }
 
-/// The audience changes with each message, so that no run of bytes is shared for long.
+/// The matches change with each message, so that no run of bytes is shared for long.
 private func measureTopics(_ meter: inout Meter) {
     guard meter.wants("shard/50 topics × 20, in turn, 3.1.1") else { return }
     let rig = ShardRig(.v311)

@@ -42,7 +42,7 @@ private func measureTree(_ meter: inout Meter, _ name: String, _ count: Int) {
     measureAudience(&meter, name, &tree, topics, hashing)
 }
 
-/// What a publish asks: the cache of audiences, and behind it the tree.
+/// What a publish asks: the cache of matches, and behind it the tree.
 private func measureAudience(
     _ meter: inout Meter, _ name: String, _ tree: inout SubscriptionTree, _ topics: Texts, _ hashing: TopicHash
 ) {
@@ -62,8 +62,8 @@ private func measureAudience(
             var found = 0
             for _ in 0..<operations {
                 if isNew { tree.forgetMatches() }
-                let audience = cache.audience(of: topics[indexes[cursor]], in: &tree, sessions: sessions)
-                found &+= audience.with { $0.routeCount }
+                let matches = cache.matches(of: topics[indexes[cursor]], in: &tree, sessions: sessions)
+                found &+= matches.with { $0.routeCount }
                 cursor = cursor + 1 == indexes.count ? 0 : cursor + 1
             }
             use(found)

@@ -8,7 +8,7 @@ public enum Scenario: String, CaseIterable, Sendable {
     case fanin
     /// As fanout, with eight kinds of wildcard filters.
     case wild
-    /// Subscribers spread over topics; publishes go round robin, so the audience changes with each message.
+    /// Subscribers spread over topics; publishes go round robin, so the receivers change with each message.
     case topics
     /// As fanout, but the subscribers are one share group: each message goes to one.
     case shared

@@ -3,10 +3,10 @@ import MQTTCodec
 
 /// Who may read and write which topics.
 ///
-/// Writing is checked when a message comes. Reading is checked when a topic's audience is looked up, so that the fan-out has no question
-/// to ask; whatever changes a client's rights makes the audiences be looked up anew. What was queued before is judged once more when its
-/// turn comes. A session whose listener is no more queues what it has subscribed to: that is judged when its client comes back, and nobody
-/// has it before.
+/// Writing is checked when a message comes. Reading is checked when a topic's matches are looked up, so that the
+/// fan-out has no question to ask; whatever changes a client's rights makes the matches be looked up anew. What was
+/// queued before is judged once more when its turn comes. A session whose listener is no more queues what it has
+/// subscribed to: that is judged when its client comes back, and nobody has it before.
 extension BrokerShard {
     /// Gives the session the rights of the client that has just connected, whose it is from now on.
     func grantAccess(_ session: Session, _ connection: Connection) {
@@ -32,7 +32,7 @@ extension BrokerShard {
         session.access = session.listener.flatMap { settings.policy(of: $0).accessControl }?.policy(
             userName: session.userName, clientIdentifier: session.clientIdentifier)
         if !session.outbox.isEmpty { session.isQueueDoubtful = true }
-        // A session that has no subscription yet stands in no audience.
+        // A session that has no subscription yet is among no topic's matches.
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.access != nil, isListed { tree.forgetMatches() }
         if before !== session.access { tellAccess(of: session) }

@@ -247,7 +247,7 @@ extension BrokerShard {
         countSent(1, frame.qos, payloadBytes: publication.payload.count)
         connection.traffic.sentMessages &+= 1
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
-        if matches.observed != nil { noteObservedSent(frame, publication, connection) }
+        if matchCache.observed != nil { noteObservedSent(frame, publication, connection) }
     }
 
     private func sharedPayload(_ publication: inout Publication) -> SharedFrame {
@@ -318,7 +318,7 @@ extension BrokerShard {
         guard let part = settings.topicParts[session.clientIdentifier], part != session.topicPart else { return }
         session.topicPart = part
         session.publisherKey = part.publisher.bytes.withUnsafeBytes(placement.hash) | 1
-        // A session that has no subscription yet stands in no audience.
+        // A session that has no subscription yet is among no topic's matches.
         if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
     }
 

@@ -34,7 +34,7 @@ extension BrokerShard {
         if isObserving { noteObservedDrop(reason, message, nil) }
     }
 
-    private var isObserving: Bool { matches.observed != nil || tracer != nil }
+    private var isObserving: Bool { matchCache.observed != nil || tracer != nil }
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.
     func tellDrops(of session: Session) {

@@ -4,24 +4,24 @@ import MQTTCodec
 /// The short ways of QoS 1 and 2, which nearly all messages go: a frame written straight into the output of a message's only receiver, or a
 /// copy of a batch of frames to each of many. What needs more than that goes the long way.
 extension BrokerShard {
-    /// A message of QoS 1 or 2 to everybody in its audience: at once, or with those that follow it in what a client has sent.
-    func deliver(_ publication: inout Publication, to audience: Audience) {
-        publication.receiverCount = audience.routeCount
-        publication.hasManyReceivers = audience.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
+    /// A message of QoS 1 or 2 to all its matches: at once, or with those that follow it in what a client has sent.
+    func deliver(_ publication: inout Publication, to matches: Matches) {
+        publication.receiverCount = matches.routeCount
+        publication.hasManyReceivers = matches.routeCount > 1 && publication.payload.count < Self.sharedPayloadBytesMin
         let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
         let fits = publication.hasManyReceivers && isPlain && publication.byteCount < Limits.rowBytesMax
         if !fits || !publication.isOfRow { endFrameBatch() }
         guard fits else {
-            if isPlain, audience.routeCount == 1, audience.groups.isEmpty, deliver(publication, toOnly: audience.routes[0]) {
+            if isPlain, matches.routeCount == 1, matches.groups.isEmpty, deliver(publication, toOnly: matches.routes[0]) {
                 return
             }
-            deliverSpecially(&publication, to: audience)
+            deliverSpecially(&publication, to: matches)
             return
         }
-        frameBatch.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: audience)
+        frameBatch.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: matches)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
         let mayWait =
-            publication.isOfRow && journal == nil && audience.groups.isEmpty && !mayRefusePublishers
+            publication.isOfRow && journal == nil && matches.groups.isEmpty && !mayRefusePublishers
         if !mayWait || frameBatch.isFull { deliverFrameBatch() }
     }
 
@@ -62,16 +62,16 @@ extension BrokerShard {
     }
 
     /// Delivers what has gathered before anything happens that is not a PUBLISH: it belongs to what was received first. Before a message that
-    /// is not the next of the batch, `audience` does so.
+    /// is not the next of the batch, `matches(of:)` does so.
     @inline(__always)
     func endFrameBatch() {
         if !frameBatch.isEmpty { deliverFrameBatch() }
     }
 
     func deliverFrameBatch() {
-        guard let audience = frameBatch.audience else { return }
-        audience.with { audience in
-            if audience.isObserved { deliverObservedFrameBatch(to: audience) } else { deliverGathered(to: audience) }
+        guard let matches = frameBatch.matches else { return }
+        matches.with { matches in
+            if matches.isObserved { deliverObservedFrameBatch(to: matches) } else { deliverGathered(to: matches) }
         }
         for index in 0..<frameBatch.count {
             let publication = frameBatch[index]
@@ -81,9 +81,9 @@ extension BrokerShard {
     }
 
     @inline(__always)
-    func deliverGathered(to audience: Audience) {
-        for position in 0..<audience.routeCount {
-            let route = audience.routes[position]
+    func deliverGathered(to matches: Matches) {
+        for position in 0..<matches.routeCount {
+            let route = matches.routes[position]
             for index in deliverBlock(to: route)..<frameBatch.count {
                 let publication = frameBatch[index]
                 deliverSpecially(&publication.pointee, route)

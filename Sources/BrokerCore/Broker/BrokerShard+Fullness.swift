@@ -27,11 +27,11 @@ extension BrokerShard {
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
         if let log = clusterLog, log.refusesPublishers, log.refuses(topic) { return true }
-        return audience(of: topic, view.qos).with { audience in
-            if audience.isFullElsewhere { return true }
-            if audience.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }
-            return (0..<audience.routeCount).contains { position in
-                let route = audience.routes[position]
+        return matches(of: topic, view.qos).with { matches in
+            if matches.isFullElsewhere { return true }
+            if matches.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }
+            return (0..<matches.routeCount).contains { position in
+                let route = matches.routes[position]
                 return hasReachedLimits(route.session) && queues(view.qos, route, from: session)
             }
         }

@@ -16,14 +16,14 @@ extension BrokerShard {
 
     /// Who receives a topic's messages; valid until the next call.
     ///
-    /// A look-up may drive out the audience of the batch that has gathered, and what is looked up comes behind it:
+    /// A look-up may drive out the matches of the batch that has gathered, and what is looked up comes behind it:
     /// unless it is the batch's next message, the batch is delivered first.
     ///
     /// - Parameter qos: of the message that is to be delivered; nil if there is none.
     @inline(__always)
-    func audience(of topic: UnsafeRawBufferPointer, _ qos: QoS? = nil) -> Reference<Audience> {
+    func matches(of topic: UnsafeRawBufferPointer, _ qos: QoS? = nil) -> Reference<Matches> {
         if !frameBatch.isEmpty, !frameBatch.takes(topic, qos) { deliverFrameBatch() }
-        return matches.audience(of: topic, in: &tree, sessions: sessions)
+        return matchCache.matches(of: topic, in: &tree, sessions: sessions)
     }
 
     /// Routes a message to those who receive it.
@@ -32,44 +32,44 @@ extension BrokerShard {
     @discardableResult
     func route(_ publication: inout Publication, _ reach: Reach = .everywhere) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
-        let audience = audience(of: publication.topic, publication.qos)
+        let matches = matches(of: publication.topic, publication.qos)
         latencies.routed(publication.qos, readAt: readAt)
-        let isRepeated = audience == lastAudience
-        lastAudience = audience
-        return audience.with { audience in
-            if audience.isObserved {
-                routeObserved(&publication, to: audience, reach, isRepeated: isRepeated)
+        let isRepeated = matches == lastMatches
+        lastMatches = matches
+        return matches.with { matches in
+            if matches.isObserved {
+                routeObserved(&publication, to: matches, reach, isRepeated: isRepeated)
             } else {
-                deliverHere(&publication, to: audience, isRepeated: isRepeated)
-                deliverElsewhere(&publication, to: audience, reach)
+                deliverHere(&publication, to: matches, isRepeated: isRepeated)
+                deliverElsewhere(&publication, to: matches, reach)
             }
-            return !audience.isEmpty
+            return !matches.isEmpty
         }
     }
 
     /// To the sessions of this shard.
     @inline(__always)
-    func deliverHere(_ publication: inout Publication, to audience: Audience, isRepeated: Bool) {
-        guard audience.routeCount > 0 else { return }
+    func deliverHere(_ publication: inout Publication, to matches: Matches, isRepeated: Bool) {
+        guard matches.routeCount > 0 else { return }
         if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
-            deliverAtMostOnce(&publication, to: audience, isRepeated: isRepeated)
+            deliverAtMostOnce(&publication, to: matches, isRepeated: isRepeated)
         } else {
-            deliver(&publication, to: audience)
+            deliver(&publication, to: matches)
         }
     }
 
     /// To the other shards, and to share groups.
     @inline(__always)
-    func deliverElsewhere(_ publication: inout Publication, to audience: Audience, _ reach: Reach) {
+    func deliverElsewhere(_ publication: inout Publication, to matches: Matches, _ reach: Reach) {
         guard reach == .everywhere else { return }
-        if audience.shards != 0 { forward(publication, to: audience.shards) }
-        if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
+        if matches.shards != 0 { forward(publication, to: matches.shards) }
+        if !matches.groups.isEmpty { routeToGroups(&publication, matches.groups) }
     }
 
     /// The shards whose sessions subscribe to the topic, a bit each, this one included if its own do.
     func interest(in topic: UnsafeRawBufferPointer) -> UInt64 {
-        audience(of: topic).with { audience in
-            audience.shards | (audience.routeCount > 0 ? 1 << UInt64(index) : 0)
+        matches(of: topic).with { matches in
+            matches.shards | (matches.routeCount > 0 ? 1 << UInt64(index) : 0)
         }
     }
 
@@ -80,21 +80,21 @@ extension BrokerShard {
         publication.sharedPayload = nil
     }
 
-    /// The fan-out loop: a QoS 0 message to everybody in its audience.
+    /// The fan-out loop: a QoS 0 message to all its matches.
     ///
-    /// All receivers of a kind point at one encoded frame. When the audience is not that of the message before, batches
-    /// would break at every frame, and a small frame costs less copied than as a segment of its own.
-    private func deliverAtMostOnce(_ publication: inout Publication, to audience: Audience, isRepeated: Bool) {
+    /// All receivers of a kind point at one encoded frame. When the matches are not those of the message before,
+    /// batches would break at every frame, and a small frame costs less copied than as a segment of its own.
+    private func deliverAtMostOnce(_ publication: inout Publication, to matches: Matches, isRepeated: Bool) {
         guard publication.byteCount <= Limits.fittingBytesMax else {
-            deliverSpecially(&publication, to: audience)
+            deliverSpecially(&publication, to: matches)
             return
         }
-        let count = audience.routeCount
+        let count = matches.routeCount
         guard count > 1 else {
-            if count == 1 { deliverOnlyAtMostOnce(&publication, audience.routes[0]) }
+            if count == 1 { deliverOnlyAtMostOnce(&publication, matches.routes[0]) }
             return
         }
-        let routes = audience.routes
+        let routes = matches.routes
         let outputBytesMax = outputBytesMax
         let queues = settings.queuesQoS0
         var kind = -1
@@ -170,9 +170,9 @@ extension BrokerShard {
         }
     }
 
-    /// A message to everybody in its audience, with all that their subscriptions ask for.
-    func deliverSpecially(_ publication: inout Publication, to audience: Audience) {
-        for position in 0..<audience.routeCount { deliverSpecially(&publication, audience.routes[position]) }
+    /// A message to all its matches, with all that their subscriptions ask for.
+    func deliverSpecially(_ publication: inout Publication, to matches: Matches) {
+        for position in 0..<matches.routeCount { deliverSpecially(&publication, matches.routes[position]) }
     }
 
     /// A message to one receiver, with all that its subscriptions ask for.

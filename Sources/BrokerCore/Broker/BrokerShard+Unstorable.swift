@@ -13,10 +13,10 @@ extension BrokerShard {
         if view.retain { return true }
         guard view.qos > .atMostOnce else { return false }
         if view.qos == .exactlyOnce, session.keepsMessages { return true }
-        return audience(of: topic, view.qos).with { audience in
-            if audience.shards != 0 || !audience.groups.isEmpty { return true }
-            return (0..<audience.routeCount).contains { position in
-                audience.routes[position].session.with { $0.keepsMessages }
+        return matches(of: topic, view.qos).with { matches in
+            if matches.shards != 0 || !matches.groups.isEmpty { return true }
+            return (0..<matches.routeCount).contains { position in
+                matches.routes[position].session.with { $0.keepsMessages }
             }
         }
     }

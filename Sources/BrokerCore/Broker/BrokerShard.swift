@@ -26,7 +26,7 @@ public final class BrokerShard {
     /// What is left of those that have ended.
     var endedSessions = EndedSessions()
     var tree: SubscriptionTree
-    var matches: MatchCache
+    var matchCache: MatchCache
     var retained: RetainedStore
     var groups = ShareGroupTable()
     /// What new clients are told of the limits, by listener.
@@ -87,8 +87,8 @@ public final class BrokerShard {
     var dirty: [Reference<Connection>] = []
     /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
     private var flushing: [Reference<Connection>] = []
-    /// The audience of the message routed last: when the next one has the same, its receivers share batches of bytes.
-    var lastAudience: Reference<Audience>?
+    /// The matches of the message routed last: when the next one has the same, its receivers share batches of bytes.
+    var lastMatches: Reference<Matches>?
     /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session ends.
     var frameBatch = FrameBatch()
     /// Whether a client's packets are worked off, one after the other.
@@ -147,7 +147,7 @@ public final class BrokerShard {
         placement = ShardPlacement(shardCount: shardCount, hashing: hashing)
         sessions = SessionTable(shard: index)
         tree = SubscriptionTree(hashing: hashing)
-        matches = MatchCache(hashing: hashing)
+        matchCache = MatchCache(hashing: hashing)
         retained = RetainedStore(hashing: hashing)
         closedConnections = ClosedConnections(shard: index, shardCount: shardCount, memoryMax: settings.keptBytesMax)
         presence = PresenceDesk(shardCount: shardCount, now: now)

@@ -223,28 +223,28 @@ extension BrokerShard {
     func routeByLane(_ publication: inout Publication, _ reach: Reach) -> Bool {
         endFrameBatch()
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
-        let audience = audience(of: publication.topic)
+        let matches = matches(of: publication.topic)
         latencies.routed(publication.qos, readAt: readAt)
-        lastAudience = audience
-        return audience.with { audience in
-            publication.receiverCount = audience.routeCount
-            if audience.isObserved {
-                routeObservedByLane(&publication, to: audience, reach)
+        lastMatches = matches
+        return matches.with { matches in
+            publication.receiverCount = matches.routeCount
+            if matches.isObserved {
+                routeObservedByLane(&publication, to: matches, reach)
             } else {
-                deliverByLane(&publication, to: audience)
+                deliverByLane(&publication, to: matches)
             }
             if reach == .everywhere {
-                if audience.shards != 0 { forward(publication, to: audience.shards, as: .passing) }
-                if !audience.groups.isEmpty { routeToGroups(&publication, audience.groups) }
+                if matches.shards != 0 { forward(publication, to: matches.shards, as: .passing) }
+                if !matches.groups.isEmpty { routeToGroups(&publication, matches.groups) }
             }
-            return !audience.isEmpty
+            return !matches.isEmpty
         }
     }
 
-    private func deliverByLane(_ publication: inout Publication, to audience: Audience) {
+    private func deliverByLane(_ publication: inout Publication, to matches: Matches) {
         let lane = publication.lane
-        for position in 0..<audience.routeCount {
-            let route = audience.routes[position]
+        for position in 0..<matches.routeCount {
+            let route = matches.routes[position]
             let isMeant = route.session.with { session in
                 switch lane {
                 case .all: true
@@ -259,14 +259,14 @@ extension BrokerShard {
         }
     }
 
-    private func routeObservedByLane(_ publication: inout Publication, to audience: Audience, _ reach: Reach) {
+    private func routeObservedByLane(_ publication: inout Publication, to matches: Matches, _ reach: Reach) {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
         let isFirst = reach == .everywhere
-        if isFirst, observers.traces != 0 { tracePublished(publication, to: observers.traces, isUnmatched: audience.isEmpty) }
+        if isFirst, observers.traces != 0 { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
-        deliverByLane(&publication, to: audience)
+        deliverByLane(&publication, to: matches)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {

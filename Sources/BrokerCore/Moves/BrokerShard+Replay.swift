@@ -147,10 +147,10 @@ extension BrokerShard {
     private func deliver(_ publication: inout Publication, toOnly sessions: [Session]) {
         guard !sessions.isEmpty else { return }
         let keys = Set(sessions.map(\.key))
-        let audience = audience(of: publication.topic)
-        audience.with { audience in
-            for position in 0..<audience.routeCount {
-                let route = audience.routes[position]
+        let matches = matches(of: publication.topic)
+        matches.with { matches in
+            for position in 0..<matches.routeCount {
+                let route = matches.routes[position]
                 if keys.contains(route.session.with(\.key)) { deliverSpecially(&publication, route) }
             }
         }

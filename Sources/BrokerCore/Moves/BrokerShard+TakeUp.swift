@@ -89,9 +89,9 @@ extension BrokerShard {
         let reference = Reference(session)
         var (retain, identifiers): (Bool, SubscriptionIdentifiers?) = (false, nil)
         let (wasRetained, isOwn) = (publication.retain, publication.publisher == session.publisherKey)
-        audience(of: publication.topic).with { audience in
-            for position in 0..<audience.routeCount where audience.routes[position].session == reference {
-                let route = audience.routes[position]
+        matches(of: publication.topic).with { matches in
+            for position in 0..<matches.routeCount where matches.routes[position].session == reference {
+                let route = matches.routes[position]
                 let terms = route.detail.flatMap { $0.with { isOwn ? $0.own : $0.all } }
                 retain = wasRetained && (terms?.retainAsPublished ?? route.retainAsPublished)
                 identifiers = terms?.encodedIdentifiers

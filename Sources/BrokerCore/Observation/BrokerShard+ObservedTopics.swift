@@ -7,13 +7,13 @@ import MQTTCodec
 /// queue later, or goes another way, is counted as it is sent.
 extension BrokerShard {
     /// The topics that somebody wants to know of; nil for none.
-    var observed: ObservedTopics? { matches.observed }
+    var observed: ObservedTopics? { matchCache.observed }
 
-    /// Changes which topics are observed: what is known of audiences is old then.
+    /// Changes which topics are observed: the matches that are known are old then.
     func changeObserved<Result>(_ change: (ObservedTopics) -> Result) -> Result {
-        let topics = matches.observed ?? ObservedTopics(hashing: placement.hashing)
+        let topics = matchCache.observed ?? ObservedTopics(hashing: placement.hashing)
         defer {
-            matches.observed = topics.isEmpty ? nil : topics
+            matchCache.observed = topics.isEmpty ? nil : topics
             tree.forgetMatches()
         }
         return change(topics)
@@ -21,23 +21,23 @@ extension BrokerShard {
 
     /// Routes a message whose topic is observed.
     @inline(never)
-    func routeObserved(_ publication: inout Publication, to audience: Audience, _ reach: Reach, isRepeated: Bool) {
+    func routeObserved(_ publication: inout Publication, to matches: Matches, _ reach: Reach, isRepeated: Bool) {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
         if observers.traces != 0 {
             endFrameBatch()
-            if reach == .everywhere { tracePublished(publication, to: observers.traces, isUnmatched: audience.isEmpty) }
+            if reach == .everywhere { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
         }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
         if observers.traces != 0 {
-            publication.receiverCount = audience.routeCount
+            publication.receiverCount = matches.routeCount
             // The long way tells of each receiver.
-            deliverSpecially(&publication, to: audience)
+            deliverSpecially(&publication, to: matches)
         } else {
-            deliverHere(&publication, to: audience, isRepeated: isRepeated)
+            deliverHere(&publication, to: matches, isRepeated: isRepeated)
         }
-        deliverElsewhere(&publication, to: audience, reach)
+        deliverElsewhere(&publication, to: matches, reach)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {
@@ -52,11 +52,11 @@ extension BrokerShard {
 
     /// Delivers the messages that have gathered, if their topic is observed.
     @inline(never)
-    func deliverObservedFrameBatch(to audience: Audience) {
-        guard let observed, !observed.isCounting else { return deliverGathered(to: audience) }
+    func deliverObservedFrameBatch(to matches: Matches) {
+        guard let observed, !observed.isCounting else { return deliverGathered(to: matches) }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
-        deliverGathered(to: audience)
+        deliverGathered(to: matches)
         observed.isCounting = false
         observed.count(observed.observers(of: frameBatch[0].pointee.topic).meters) {
             $0.sent &+= statistics.publishSent &- before

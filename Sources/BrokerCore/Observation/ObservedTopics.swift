@@ -3,10 +3,10 @@ import MQTTCodec
 
 /// The topic filters whose messages are counted or traced, of all clients together.
 ///
-/// The match cache asks once for each line, so that a topic that nobody wants to know of costs its messages one bit of their audience. What
-/// happens to a message later, in a queue or on its way out of one, asks by topic: the last answer is kept, since one message has many
-/// receivers. Invariant: at most `Limits.topicMetersMax` meters, with `Limits.topicMeterBytesMax`, and `SharedLimits.tracesMax` traces. Belongs to a
-/// shard.
+/// The match cache asks once for each line, so that a topic that nobody wants to know of costs its messages one bit of
+/// their matches. What happens to a message later, in a queue or on its way out of one, asks by topic: the last answer
+/// is kept, since one message has many receivers. Invariant: at most `Limits.topicMetersMax` meters, with
+/// `Limits.topicMeterBytesMax`, and `SharedLimits.tracesMax` traces. Belongs to a shard.
 final class ObservedTopics {
     /// Who wants to know of a topic.
     struct Observers {

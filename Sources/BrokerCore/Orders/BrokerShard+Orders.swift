@@ -127,8 +127,8 @@ extension BrokerShard {
             else { return .published(.packetTooLarge, receivers: nil) }
             guard !isMemoryFull else { return .published(.quotaExceeded, receivers: nil) }
             let expiresAt = packet.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
-            let (receivers, isHereOnly) = audience(of: topic).with { audience in
-                (audience.routeCount + audience.groups.count, audience.shards & ~(1 << UInt64(index)) == 0)
+            let (receivers, isHereOnly) = matches(of: topic).with { matches in
+                (matches.routeCount + matches.groups.count, matches.shards & ~(1 << UInt64(index)) == 0)
             }
             properties.withUnsafeBytes { properties in
                 packet.payload.withUnsafeBytes { payload in

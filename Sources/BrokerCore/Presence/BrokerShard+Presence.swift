@@ -172,7 +172,7 @@ extension BrokerShard {
     /// Whether anybody gets, counts or traces the messages of a topic.
     private func isRead(_ topic: [UInt8]) -> Bool {
         topic.withUnsafeBytes { topic in
-            audience(of: topic).with { $0.isObserved || !$0.isEmpty } || watcher != nil
+            matches(of: topic).with { $0.isObserved || !$0.isEmpty } || watcher != nil
         }
     }
 }

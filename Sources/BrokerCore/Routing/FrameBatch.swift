@@ -47,7 +47,7 @@ struct FrameBatch: ~Copyable {
     }
 
     /// Who receives it; nil when there is none.
-    private(set) var audience: Reference<Audience>?
+    private(set) var matches: Reference<Matches>?
     private(set) var qos = QoS.atLeastOnce
     private(set) var count = 0
     private var byteCount = 0
@@ -77,15 +77,15 @@ struct FrameBatch: ~Copyable {
         return MemoryComparison.equal(left, right, count: topic.count)
     }
 
-    /// Adds a message, whose topic and QoS are those of the ones before, for an audience that is theirs too.
-    mutating func append(_ message: Message, mustArrive: Bool, for audience: Audience) {
+    /// Adds a message, whose topic and QoS are those of the ones before, for matches that are theirs too.
+    mutating func append(_ message: Message, mustArrive: Bool, for matches: Matches) {
         if count == 0 {
-            self.audience = Reference(audience)
+            self.matches = Reference(matches)
             qos = message.qos
         }
         (publications + count).initialize(to: Publication(message))
         (messages + count).initialize(to: Reference(message))
-        publications[count].receiverCount = audience.routeCount
+        publications[count].receiverCount = matches.routeCount
         publications[count].hasManyReceivers = true
         publications[count].mustArrive = mustArrive
         count &+= 1
@@ -114,7 +114,7 @@ struct FrameBatch: ~Copyable {
     /// The messages' memory is the caller's to give back, with `finish`, before this.
     mutating func removeAll() {
         publications.deinitialize(count: count)
-        (audience, count, byteCount) = (nil, 0, 0)
+        (matches, count, byteCount) = (nil, 0, 0)
         (encoding3.block, encoding5.block) = (nil, nil)
     }
 

@@ -10,7 +10,7 @@ struct MatchCache: ~Copyable {
 
     private let hashing: TopicHash
     private var sets = MatchSets()
-    private let uncached = Audience()
+    private let uncached = Matches()
     /// The records that match, while a line is filled.
     private var found = IndexList()
     /// How many routes, groups and identifiers the lines hold.
@@ -25,9 +25,9 @@ struct MatchCache: ~Copyable {
 
     /// Who receives `topic`; valid until the next call.
     @inline(__always)
-    mutating func audience(
+    mutating func matches(
         of topic: UnsafeRawBufferPointer, in tree: inout SubscriptionTree, sessions: borrowing SessionTable
-    ) -> Reference<Audience> {
+    ) -> Reference<Matches> {
         let hash = hashing.hash(topic)
         if let line = sets.find(topic, hash: hash),
             line.with({ $0.stamp == tree.generations.stamp(bucket: $0.bucket) })
@@ -39,7 +39,7 @@ struct MatchCache: ~Copyable {
 
     private mutating func build(
         _ topic: UnsafeRawBufferPointer, _ hash: UInt64, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
-    ) -> Audience {
+    ) -> Matches {
         let line = topic.count > Limits.cachedTopicBytesMax ? uncached : sets.line(for: topic, hash: hash)
         if line !== uncached { held -= line.weight }
         line.reset(topic: topic, hash: hash)
@@ -54,7 +54,7 @@ struct MatchCache: ~Copyable {
     }
 
     private mutating func fill(
-        _ line: Audience, _ topic: UnsafeRawBufferPointer, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
+        _ line: Matches, _ topic: UnsafeRawBufferPointer, _ tree: inout SubscriptionTree, _ sessions: borrowing SessionTable
     ) {
         buildNumber &+= 1
         let records = tree.records.base
@@ -82,7 +82,7 @@ struct MatchCache: ~Copyable {
 
     /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its
     /// matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
-    private func add(_ terms: SubscriptionTerms, of session: Reference<Session>, to line: Audience) {
+    private func add(_ terms: SubscriptionTerms, of session: Reference<Session>, to line: Matches) {
         let position = session.with { held in
             let known = Int(held.routePosition)
             // The number comes round after 2^32 walks: a place from then may be another session's by now.
@@ -112,7 +112,7 @@ struct MatchCache: ~Copyable {
         route.pointee.retainAsPublished = route.pointee.retainAsPublished || terms.retainAsPublished
     }
 
-    private mutating func forgetOthers(than line: Audience) {
+    private mutating func forgetOthers(than line: Matches) {
         sets.forEach { other in
             guard other !== line else { return }
             other.shrink()

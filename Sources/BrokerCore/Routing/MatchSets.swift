@@ -18,7 +18,7 @@ struct MatchSets: ~Copyable {
             let start = base + set * Self.setBytes
             start.initializeMemory(as: UInt32.self, repeating: 0, count: Limits.cachedTopicsPerSet)
             (start + Self.linesOffset).initializeMemory(
-                as: Reference<Audience>?.self, repeating: nil, count: Limits.cachedTopicsPerSet)
+                as: Reference<Matches>?.self, repeating: nil, count: Limits.cachedTopicsPerSet)
         }
     }
 
@@ -31,7 +31,7 @@ struct MatchSets: ~Copyable {
 
     /// The line of a topic, if there is one; what it says may be old.
     @inline(__always)
-    func find(_ topic: UnsafeRawBufferPointer, hash: UInt64) -> Reference<Audience>? {
+    func find(_ topic: UnsafeRawBufferPointer, hash: UInt64) -> Reference<Matches>? {
         let set = set(of: hash)
         let tag = Self.tag(of: hash)
         for way in 0..<Limits.cachedTopicsPerSet where tags(set)[way] == tag {
@@ -42,13 +42,13 @@ struct MatchSets: ~Copyable {
     }
 
     /// The line that a topic has, or one for it: a new one, or that of a topic that makes room.
-    mutating func line(for topic: UnsafeRawBufferPointer, hash: UInt64) -> Audience {
+    mutating func line(for topic: UnsafeRawBufferPointer, hash: UInt64) -> Matches {
         if let known = find(topic, hash: hash) { return known.object }
         let set = set(of: hash)
         var way = turn
         if let free = (0..<Limits.cachedTopicsPerSet).first(where: { lines(set)[$0] == nil }) {
             way = free
-            lines(set)[way] = Reference(retaining: Audience())
+            lines(set)[way] = Reference(retaining: Matches())
         } else {
             turn = (turn + 1) % Limits.cachedTopicsPerSet
         }
@@ -56,7 +56,7 @@ struct MatchSets: ~Copyable {
         return lines(set)[way].unsafelyUnwrapped.object
     }
 
-    func forEach(_ body: (Audience) -> Void) {
+    func forEach(_ body: (Matches) -> Void) {
         for set in 0..<Limits.cachedTopicSets {
             for way in 0..<Limits.cachedTopicsPerSet {
                 if let line = lines(base + set * Self.setBytes)[way] { body(line.object) }
@@ -75,8 +75,8 @@ struct MatchSets: ~Copyable {
     }
 
     @inline(__always)
-    private func lines(_ set: UnsafeMutableRawPointer) -> UnsafeMutablePointer<Reference<Audience>?> {
-        (set + Self.linesOffset).assumingMemoryBound(to: Reference<Audience>?.self)
+    private func lines(_ set: UnsafeMutableRawPointer) -> UnsafeMutablePointer<Reference<Matches>?> {
+        (set + Self.linesOffset).assumingMemoryBound(to: Reference<Matches>?.self)
     }
 
     @inline(__always)

@@ -2,7 +2,7 @@ import BrokerModel
 import MQTTCodec
 
 /// The rare part of a route: Subscription Identifiers, and what is left for the session's own messages when some subscriptions set
-/// No Local. The audience that holds the route owns it; complete, and not changed any more, from `seal` on.
+/// No Local. The matches that hold the route own it; complete, and not changed any more, from `seal` on.
 final class RouteDetail {
     /// What several subscriptions of a session grant together.
     struct Terms {

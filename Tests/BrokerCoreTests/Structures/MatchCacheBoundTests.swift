@@ -7,8 +7,8 @@ import Testing
 
 /// What the match cache holds is counted, whatever it is.
 @Suite struct MatchCacheBoundTests {
-    private func audience(of topic: String, in core: BrokerShard) {
-        Array(topic.utf8).withUnsafeBytes { _ = core.matches.audience(of: $0, in: &core.tree, sessions: core.sessions) }
+    private func matches(of topic: String, in core: BrokerShard) {
+        Array(topic.utf8).withUnsafeBytes { _ = core.matchCache.matches(of: $0, in: &core.tree, sessions: core.sessions) }
     }
 
     @Test func `groups and identifiers count for the bound as routes do`() {
@@ -17,13 +17,13 @@ import Testing
         client.subscribe((0..<10).compactMap { TopicFilter("$share/g\($0)/+/a") }.map { Subscription(filter: $0) })
         for number in 1...20 { client.subscribe(number % 2 == 0 ? "+/a" : "#", identifier: UInt32(number)) }
         let core = broker.cores[0]
-        let before = core.matches.held
-        for number in 0..<5 { audience(of: "\(number)/a", in: core) }
+        let before = core.matchCache.held
+        for number in 0..<5 { matches(of: "\(number)/a", in: core) }
         // One route with two identifiers, the same for the client's own messages, and ten groups.
-        #expect(core.matches.held - before == 5 * (1 + 2 * 2 + 10))
+        #expect(core.matchCache.held - before == 5 * (1 + 2 * 2 + 10))
         client.subscribe("#", identifier: 99)
-        for number in 0..<5 { audience(of: "\(number)/a", in: core) }
-        #expect(core.matches.held - before == 5 * (1 + 2 * 2 + 10), "what takes an old line's place is counted in its place")
+        for number in 0..<5 { matches(of: "\(number)/a", in: core) }
+        #expect(core.matchCache.held - before == 5 * (1 + 2 * 2 + 10), "what takes an old line's place is counted in its place")
     }
 
     @Test func `beyond the bound the lines of other topics are emptied`() {
@@ -33,9 +33,9 @@ import Testing
         for part in 0..<8 {
             client.subscribe((0..<512).compactMap { TopicFilter("$share/g\(part)-\($0)/#") }.map { Subscription(filter: $0) })
         }
-        for number in 0..<(Limits.cachedRoutesMax / 4096 + 10) { audience(of: "\(number)", in: core) }
-        #expect(core.matches.held <= Limits.cachedRoutesMax)
-        #expect(core.matches.held < 20 * 4096)
+        for number in 0..<(Limits.cachedRoutesMax / 4096 + 10) { matches(of: "\(number)", in: core) }
+        #expect(core.matchCache.held <= Limits.cachedRoutesMax)
+        #expect(core.matchCache.held < 20 * 4096)
     }
 
     @Test(.statement("MQTT-3.3.4-3", .v5), .statement("MQTT-3.3.4-4", .v5), .statement("MQTT-3.3.4-5", .v5))

@@ -26,8 +26,8 @@ import Testing
             filter.withUnsafeBytes { tree.insert($0, subscriber: subscriber, terms: terms).record }
         }
 
-        mutating func audience(of topic: [UInt8]) -> Audience {
-            topic.withUnsafeBytes { cache.audience(of: $0, in: &tree, sessions: table).object }
+        mutating func matches(of topic: [UInt8]) -> Matches {
+            topic.withUnsafeBytes { cache.matches(of: $0, in: &tree, sessions: table).object }
         }
     }
 
@@ -77,15 +77,15 @@ import Testing
                 bench.tree.remove(held.record)
             }
             let topic = random.below(universe.topics.count)
-            let audience = bench.audience(of: universe.topics[topic].bytes)
+            let matches = bench.matches(of: universe.topics[topic].bytes)
             let matching = oracle.filter { universe.matches[$0.key.filter][topic] }
             let bySubscriber = Dictionary(grouping: matching, by: { $0.key.subscriber }).mapValues { $0.map { $0.value.terms } }
             let sessions = bySubscriber.filter { $0.key.isSession }
-            #expect(audience.routeCount == sessions.count)
-            #expect(Set(audience.groups) == Set(bySubscriber.keys.filter { !$0.isSession && !$0.isShard }.map { $0.index }))
-            #expect(audience.shards == bySubscriber.keys.filter { $0.isShard }.reduce(UInt64(0)) { $0 | 1 << UInt64($1.index) })
-            for position in 0..<audience.routeCount {
-                let route = audience.routes[position]
+            #expect(matches.routeCount == sessions.count)
+            #expect(Set(matches.groups) == Set(bySubscriber.keys.filter { !$0.isSession && !$0.isShard }.map { $0.index }))
+            #expect(matches.shards == bySubscriber.keys.filter { $0.isShard }.reduce(UInt64(0)) { $0 | 1 << UInt64($1.index) })
+            for position in 0..<matches.routeCount {
+                let route = matches.routes[position]
                 let granted = sessions[.session(route.session.object.index)] ?? []
                 #expect(Expected(route).maximumQoS == Expected(granted)?.maximumQoS)
                 #expect(Expected(route).retainAsPublished == Expected(granted)?.retainAsPublished)
@@ -104,10 +104,10 @@ import Testing
         let records = bench.sessions.map { session in
             bench.subscribe(.session(session.index), topic, SubscriptionTerms(maximumQoS: .atMostOnce))
         }
-        #expect(bench.audience(of: topic).routeCapacity >= 1000)
+        #expect(bench.matches(of: topic).routeCapacity >= 1000)
         for record in records { bench.tree.remove(record) }
-        let audience = bench.audience(of: topic)
-        #expect(audience.isEmpty && audience.routeCapacity <= Limits.idleRoutesPerTopicMax)
+        let matches = bench.matches(of: topic)
+        #expect(matches.isEmpty && matches.routeCapacity <= Limits.idleRoutesPerTopicMax)
     }
 
     @Test func `a stale place among routes is not taken for another session's`() {
@@ -117,21 +117,21 @@ import Testing
         _ = bench.subscribe(.session(0), Array("a".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
         bench.sessions[1].routeBuildNumber = 1
         bench.sessions[1].routePosition = 0
-        let audience = bench.audience(of: Array("a".utf8))
-        #expect(audience.routeCount == 2)
+        let matches = bench.matches(of: Array("a".utf8))
+        #expect(matches.routeCount == 2)
     }
 
     @Test func `a topic that did not change is not looked up again`() {
         var bench = Bench(sessions: 1)
         _ = bench.subscribe(.session(0), Array("a/b".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
-        let first = bench.audience(of: Array("a/b".utf8))
+        let first = bench.matches(of: Array("a/b".utf8))
         let stamp = first.stamp
         _ = bench.subscribe(.session(0), Array("other/b".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
-        let second = bench.audience(of: Array("a/b".utf8))
+        let second = bench.matches(of: Array("a/b".utf8))
         #expect(first === second)
         #expect(second.stamp == stamp)
         _ = bench.subscribe(.session(0), Array("+/x".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
-        let third = bench.audience(of: Array("a/b".utf8))
+        let third = bench.matches(of: Array("a/b".utf8))
         #expect(third.stamp != stamp)
     }
 
@@ -139,10 +139,10 @@ import Testing
         var bench = Bench(sessions: 1)
         _ = bench.subscribe(.session(0), Array("+/x".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
         let topics = (0..<MatchCache.lineCount / 2).map { Array("\($0)/x".utf8) }
-        let lines = topics.map { ObjectIdentifier(bench.audience(of: $0)) }
+        let lines = topics.map { ObjectIdentifier(bench.matches(of: $0)) }
         let shared = lines.count - Set(lines).count
         #expect(shared < lines.count / 10, "\(shared) of \(lines.count) topics have lost their lines")
-        let kept = zip(topics, lines).count { topic, line in ObjectIdentifier(bench.audience(of: topic)) == line }
+        let kept = zip(topics, lines).count { topic, line in ObjectIdentifier(bench.matches(of: topic)) == line }
         #expect(kept > lines.count * 8 / 10)
     }
 
@@ -150,14 +150,14 @@ import Testing
         var bench = Bench(sessions: 2)
         let long = [UInt8](repeating: UInt8(ascii: "t"), count: Limits.cachedTopicBytesMax + 1)
         let record = bench.subscribe(.session(1), long, SubscriptionTerms(maximumQoS: .atLeastOnce))
-        let subscribed = bench.audience(of: long).routeCount
+        let subscribed = bench.matches(of: long).routeCount
         #expect(subscribed == 1)
-        let other = bench.audience(of: long + [UInt8(ascii: "u")]).routeCount
+        let other = bench.matches(of: long + [UInt8(ascii: "u")]).routeCount
         #expect(other == 0)
-        let again = bench.audience(of: long).routeCount
+        let again = bench.matches(of: long).routeCount
         #expect(again == 1)
         bench.tree.remove(record)
-        let afterwards = bench.audience(of: long).routeCount
+        let afterwards = bench.matches(of: long).routeCount
         #expect(afterwards == 0)
     }
 
@@ -166,7 +166,7 @@ import Testing
         _ = bench.subscribe(.session(0), Array("+/even".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
         for round in 0..<2 {
             for number in 0..<MatchCache.lineCount * 3 / 2 {
-                let count = bench.audience(of: Array("\(number)/\(number % 2 == 0 ? "even" : "odd")".utf8)).routeCount
+                let count = bench.matches(of: Array("\(number)/\(number % 2 == 0 ? "even" : "odd")".utf8)).routeCount
                 guard count != 1 - number % 2 else { continue }
                 Issue.record("round \(round), topic \(number): \(count) routes")
             }

@@ -5,7 +5,7 @@ import MQTTCodec
 ///
 /// `routes` holds each session once, however many of its subscriptions match. Valid while `stamp` is the tree's stamp for `bucket`:
 /// the sessions in it are not retained, and whoever drops a session drops its subscriptions first, which changes the stamp.
-final class Audience {
+final class Matches {
     private(set) var topic: UnsafeMutableRawPointer
     private(set) var topicLength = 0
     private var topicCapacity = 64
@@ -51,7 +51,7 @@ final class Audience {
     /// Empties the line for another topic.
     func reset(topic bytes: UnsafeRawBufferPointer, hash: UInt64) {
         releaseDetails()
-        // Else each line would keep the room of the largest audience that it ever held, of which the cache knows nothing.
+        // Else each line would keep the room of the most matches that it ever held, of which the cache knows nothing.
         if routeCapacity > Limits.idleRoutesPerTopicMax { giveRoutesBack() }
         if topicCapacity < bytes.count {
             topic.deallocate()
