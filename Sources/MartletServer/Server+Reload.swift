@@ -174,9 +174,9 @@ extension Server {
             manager.ready("Serving")
             mailbox.post(.reloaded)
         }
-        if let door {
-            let extended = Doorkeeper(extending: door, listeners: configuration.listeners.count)
-            self.door = extended
+        if let admission {
+            let extended = ConnectionAdmission(extending: admission, listeners: configuration.listeners.count)
+            self.admission = extended
             tellLoops(.listeners(open.layers, extended, closed: reloaded.closings))
         }
         tellLoops(.settings(settings, tables, countdown))

@@ -29,7 +29,7 @@ public final class Server: @unchecked Sendable {
     /// The control thread's, once the broker runs.
     var open: OpenListeners
     /// Who counts the connections; made when the broker runs. The control thread's.
-    var door: Doorkeeper?
+    var admission: ConnectionAdmission?
     private let tables: SecurityTables
     /// Whether a damaged store is to be opened with what is intact.
     private let repairsStore: Bool
@@ -262,8 +262,8 @@ public final class Server: @unchecked Sendable {
             stop: { [unowned self] in if !isStopping { stop() } })
         startBans(shards)
         securityDesk = makeSecurityDesk(desk)
-        door = setup.door
-        try startHTTP(desk, door: setup.door)
+        admission = setup.admission
+        try startHTTP(desk, admission: setup.admission)
         control.receive = { [unowned self] letter in received(letter) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
@@ -271,7 +271,7 @@ public final class Server: @unchecked Sendable {
     /// How many connections there are that are not HTTP's.
     private var clientConnections: Int {
         configuration.listeners.indices.reduce(0) {
-            configuration.listeners[$1].application == .httpAPI ? $0 : $0 + (door?.count(ofListener: $1) ?? 0)
+            configuration.listeners[$1].application == .httpAPI ? $0 : $0 + (admission?.count(ofListener: $1) ?? 0)
         }
     }
 
@@ -314,9 +314,10 @@ public final class Server: @unchecked Sendable {
     private static let banCheckMilliseconds: UInt64 = 1000
 
     /// Opens the listeners of HTTP on the control thread's loop; a reload may bring some where there are none.
-    private func startHTTP(_ desk: BrokerDesk, door: Doorkeeper) throws(ServerError) {
+    private func startHTTP(_ desk: BrokerDesk, admission: ConnectionAdmission) throws(ServerError) {
         let http = HTTPDesk(
-            on: control, asking: desk, configuration: configuration, tables: tables, throttle: workers.throttle, door: door,
+            on: control, asking: desk, configuration: configuration, tables: tables, throttle: workers.throttle,
+            admission: admission,
             log: log)
         do throws(SystemError) {
             for (listener, policy) in open.httpSockets { try http.serve(listener, policy: policy, layers: layers[policy]) }

@@ -129,8 +129,8 @@ final class ServedBroker: AdministeredBroker {
             if configuration.application == .httpAPI {
                 listener.connections = server.http?.service.connectionCount(of: index) ?? 0
             } else {
-                listener.connections = server.door?.count(ofListener: index) ?? 0
-                listener.connectionsAccepted = server.door?.acceptedCount(ofListener: index) ?? 0
+                listener.connections = server.admission?.count(ofListener: index) ?? 0
+                listener.connectionsAccepted = server.admission?.acceptedCount(ofListener: index) ?? 0
             }
             listener.connectionsMax = configuration.connectionsMax
             listener.isClosed = server.open.places[index].sockets.isEmpty

@@ -18,7 +18,7 @@ import Transports
 /// look at their counts.
 final class HTTPDesk: HTTPHandler {
     private let log: Log
-    private let door: Doorkeeper
+    private let admission: ConnectionAdmission
     private let desk: BrokerDesk
     let login: HTTPLogin
     /// Whoever answers what is not mosquitto's, with logins and methods of its own: true for a request that it takes.
@@ -45,12 +45,12 @@ final class HTTPDesk: HTTPHandler {
 
     init(
         on control: ControlLoop, asking desk: BrokerDesk, configuration: BrokerConfiguration, tables: SecurityTables,
-        throttle: LoginThrottle, door: Doorkeeper, log: Log
+        throttle: LoginThrottle, admission: ConnectionAdmission, log: Log
     ) {
         events = control.events
         self.desk = desk
         self.configuration = configuration
-        self.door = door
+        self.admission = admission
         self.log = log
         login = HTTPLogin(on: control.events, tables: tables, throttle: throttle, log: log) { [mailbox = control.mailbox] in
             mailbox.post(.decided($0))
@@ -189,7 +189,9 @@ extension HTTPDesk {
 extension HTTPDesk {
     func admits(_ peer: PeerAddress, listener: Int) -> Bool {
         let most = configuration.limits.connectionsPerSecondPerAddressMax
-        guard let refusal = door.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds) else { return true }
+        guard let refusal = admission.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds) else {
+            return true
+        }
         tell(refusal, of: peer)
         return false
     }
@@ -219,7 +221,7 @@ extension HTTPDesk {
         }
     }
 
-    private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
+    private func tell(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
         refusals.note(refusal.tally)
         if let line = refusal.line(for: peer), isLineWritten { log.write(.notice, line) }
     }

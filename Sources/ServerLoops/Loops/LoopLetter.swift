@@ -19,7 +19,7 @@ package enum LoopLetter: Sendable {
     case decided(LoginDesk.Decision)
     /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing more. Before the settings
     /// that go with them.
-    case listeners([TransportLayers], Doorkeeper, closed: [Int])
+    case listeners([TransportLayers], ConnectionAdmission, closed: [Int])
     /// Let clients in by these too: every loop knows their settings.
     case open([(listener: Listener, policy: Int)])
     /// New limits and choices, and new users and rules.

@@ -21,7 +21,7 @@ package struct LoopSetup {
     /// What keeps the shards' state; nil without persistence.
     package let store: (any InPlaceStore)?
     package let log: Log
-    package let door: Doorkeeper
+    package let admission: ConnectionAdmission
     /// Where answers for administrators go; nil where nobody asks.
     package let control: Mailbox<ControlLetter>?
     private let sessionCount = SharedSessionCount()
@@ -38,7 +38,7 @@ package struct LoopSetup {
         self.store = store
         self.log = log
         self.control = control
-        door = Doorkeeper(listeners: layers.count)
+        admission = ConnectionAdmission(listeners: layers.count)
     }
 
     /// Makes the shards, without clients.

@@ -23,7 +23,7 @@ extension ShardLoop {
     private func accept(_ socket: any ByteChannel, _ policy: Int, path: String?) {
         let peer = socket.peerAddress
         let layers = layers[policy]
-        let refusal = door.refusal(
+        let refusal = admission.refusal(
             of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, isForwarding: layers.forwardingProxy(peer) != nil,
             settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
         if let refusal {
@@ -39,7 +39,7 @@ extension ShardLoop {
         guard let channel = layers.channel(on: socket, workspace: workspace) else {
             log.write(.error, "Error: Out of memory for TLS; the connection from \(peer) is closed.")
             socket.close()
-            door.leave(listener: policy)
+            admission.leave(listener: policy)
             return
         }
         attach(channel, shard.connected(info), listener: policy, isIdentified: false)
@@ -47,7 +47,7 @@ extension ShardLoop {
 
     /// Lets a page of the dashboard in, which has shown to the control thread that it is an administrator's.
     package func open(_ channel: any ByteChannel, _ info: ConnectionInfo) {
-        let refusal = door.refusal(
+        let refusal = admission.refusal(
             of: channel.peerAddress, listener: info.listener, proxyProtocol: nil, settings: shard.settings,
             now: events.nowMilliseconds)
         if let refusal {
@@ -283,7 +283,7 @@ extension ShardLoop {
     private func finish(_ link: Link) {
         link.deregister(from: events)
         link.channel.close()
-        door.leave(listener: link.listener)
+        admission.leave(listener: link.listener)
     }
 
     package func send(_ id: ConnectionID, _ handOver: HandOver) {
@@ -311,7 +311,7 @@ extension ShardLoop {
         guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return true }
         let identity = filtered.identity
         if let forwarded = identity.forwardedAddress {
-            let refusal = door.refusal(
+            let refusal = admission.refusal(
                 ofForwarded: forwarded, settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
             if let refusal {
                 tell(refusal, of: forwarded)
@@ -354,7 +354,7 @@ extension ShardLoop {
         for link in waiting { readIfOpen(link) }
     }
 
-    private func tell(_ refusal: DoorRefusal, of peer: PeerAddress) {
+    private func tell(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
         shard.connectionRefused(refusal.tally)
         if refusal == .banned {
             let now = events.nowMilliseconds

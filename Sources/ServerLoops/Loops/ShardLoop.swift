@@ -17,7 +17,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     package let mailbox: Mailbox<LoopLetter>
     package let shard: BrokerShard
     package let log: Log
-    package private(set) var door: Doorkeeper
+    package private(set) var admission: ConnectionAdmission
     /// Where answers for administrators go; nil where nobody asks.
     package let control: Mailbox<ControlLetter>?
     private var listeners: [(listener: any Acceptor, policy: Int)]
@@ -112,7 +112,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         self.heldMemory = HeldMemoryPart(of: heldMemory)
         layers = setup.layers
         log = setup.log
-        door = setup.door
+        admission = setup.admission
         control = setup.control
         store = setup.store
         taken = Array(repeating: 0, count: shard.placement.shardCount)
@@ -160,8 +160,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .systemTopic(let topic, let value):
                 if shard.settings.systemIntervalSeconds > 0 { shard.publishSystemTopic(topic, value) }
             case .decided(let decision): decided(decision, now: now)
-            case .listeners(let layers, let door, let closed):
-                (self.layers, self.door) = (layers, door)
+            case .listeners(let layers, let admission, let closed):
+                (self.layers, self.admission) = (layers, admission)
                 stopListeners { closed.contains($0) }
             case .open(let listeners): open(listeners)
             case .settings(let settings, let tables, let countdown):

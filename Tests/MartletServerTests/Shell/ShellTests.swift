@@ -86,7 +86,7 @@ import Testing
         shell.pollers[1].refusals = 1
         shell.settle()
         #expect(moving.isClosed)
-        #expect(shell.setup.door.count == 0)
+        #expect(shell.setup.admission.count == 0)
         shell.stop()
         shell.finish()
     }

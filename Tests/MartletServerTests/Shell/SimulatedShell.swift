@@ -156,7 +156,7 @@ final class SimulatedShell {
         #expect(open.isEmpty, "seed \(seed): \(open.count) connections were left open", sourceLocation: sourceLocation)
         #expect(network.openCount == 0, "seed \(seed): descriptors were left open", sourceLocation: sourceLocation)
         #expect(pollers.allSatisfy { $0.watchCount == 0 }, "seed \(seed): registrations were left", sourceLocation: sourceLocation)
-        #expect(setup.door.count == 0, "seed \(seed): connections are still counted", sourceLocation: sourceLocation)
+        #expect(setup.admission.count == 0, "seed \(seed): connections are still counted", sourceLocation: sourceLocation)
         for loop in loops {
             #expect(loop.mailbox.isEmpty, "seed \(seed): a letter was left to loop \(loop.index)", sourceLocation: sourceLocation)
             #expect(

@@ -4,7 +4,7 @@ import MQTTCodec
 package import Transports
 
 /// Why a connection is closed as soon as it is there.
-package enum DoorRefusal: Equatable {
+package enum AdmissionRefusal: Equatable {
     /// `max_connections` or `global_max_connections`.
     case tooMany
     /// `martlet_max_connections_per_second_per_address`. What is no news has been said since the network was last let in.
@@ -31,7 +31,7 @@ package enum DoorRefusal: Equatable {
     }
 }
 
-extension DoorRefusal {
+extension AdmissionRefusal {
     /// As it is counted.
     package var tally: RefusedConnection {
         switch self {

@@ -5,15 +5,15 @@ package import Transports
 /// Turns connections away before a byte of theirs is read: when there are too many, or too many a second from one network.
 ///
 /// Shared by all loops.
-package final class Doorkeeper: Sendable {
+package final class ConnectionAdmission: Sendable {
     private let counts: ConnectionCounts
     private let throttle: ConnectionThrottle
 
     package init(listeners: Int) { (counts, throttle) = (ConnectionCounts(listeners: listeners), ConnectionThrottle()) }
 
     /// The same door, with more listeners behind those that it has: whoever keeps an earlier one counts in the same places.
-    package init(extending door: Doorkeeper, listeners: Int) {
-        (counts, throttle) = (ConnectionCounts(extending: door.counts, listeners: listeners), door.throttle)
+    package init(extending admission: ConnectionAdmission, listeners: Int) {
+        (counts, throttle) = (ConnectionCounts(extending: admission.counts, listeners: listeners), admission.throttle)
     }
 
     /// A connection was accepted. One that is let in must `leave`.
@@ -27,7 +27,7 @@ package final class Doorkeeper: Sendable {
         settings: BrokerSettings,
         bans: BanList = BanList(),
         now: UInt64
-    ) -> DoorRefusal? {
+    ) -> AdmissionRefusal? {
         if let proxyProtocol {
             guard proxyProtocol.trusts(peer) else { return .untrustedProxy }
         } else if !isForwarding, let refusal = refusal(ofForwarded: peer, settings: settings, bans: bans, now: now) {
@@ -41,13 +41,13 @@ package final class Doorkeeper: Sendable {
     /// The proxy in front has told who the peer is.
     package func refusal(
         ofForwarded peer: PeerAddress, settings: BrokerSettings, bans: BanList = BanList(), now: UInt64
-    ) -> DoorRefusal? {
+    ) -> AdmissionRefusal? {
         if !bans.isEmpty, bans.ban(ofAddress: peer.host) != nil { return .banned }
         return refusal(ofForwarded: peer, perSecondMax: settings.connectionsPerSecondPerAddressMax, now: now)
     }
 
     /// The same for those that are no clients.
-    package func refusal(ofForwarded peer: PeerAddress, perSecondMax: Int?, now: UInt64) -> DoorRefusal? {
+    package func refusal(ofForwarded peer: PeerAddress, perSecondMax: Int?, now: UInt64) -> AdmissionRefusal? {
         guard let perSecondMax, let network = peer.network else { return nil }
         return switch throttle.connected(from: network, perSecondMax: perSecondMax, now: now) {
         case .admitted: nil
