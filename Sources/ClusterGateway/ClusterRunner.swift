@@ -124,7 +124,7 @@ package final class ClusterRunner: ClusterParticipant {
     package func stop() {
         members.sayGoodbye()
         // The lease of a node with sessions ends by itself: until then others wait for it to be back with them.
-        if sessions == nil, let request = leases.farewell {
+        if sessions == nil, let request = leases.goodbye {
             try? connection.publish(request.subject, payload: request.payload)
         }
         connection.stop()

@@ -125,7 +125,7 @@ struct NodeLeases {
     }
 
     /// What ends this node's lease at once.
-    var farewell: JetStreamRequest? { subject.flatMap { .purge($0, ofStream: "KV_\(bucket)") } }
+    var goodbye: JetStreamRequest? { subject.flatMap { .purge($0, ofStream: "KV_\(bucket)") } }
 
     private func stream(_ info: ServerInfo) -> StreamConfiguration {
         var stream = StreamConfiguration.bucket(bucket)

@@ -153,7 +153,7 @@ extension Bridge {
             unanswered[answer.packetIdentifier] = nil
             settleJoin()
         case .pingresp: pingSentAt = nil
-        case .disconnect(let farewell): fail("the other broker ends the connection: \(farewell.reasonCode)")
+        case .disconnect(let disconnect): fail("the other broker ends the connection: \(disconnect.reasonCode)")
         case .auth: fail("the other broker asks for an authentication that bridges do not have")
         case .connect, .publish, .acknowledgement, .subscribe, .unsubscribe, .pingreq: return
         }

@@ -129,10 +129,10 @@ extension Bridge {
         case .unsuback(let answer):
             localUnanswered.remove(answer.packetIdentifier)
             settleLocal()
-        case .disconnect(let farewell):
+        case .disconnect(let disconnect):
             local = .absent
             want(.forget)
-            lose("its client in this broker was ended: \(farewell.reasonCode)")
+            lose("its client in this broker was ended: \(disconnect.reasonCode)")
         case .connect, .publish, .acknowledgement, .subscribe, .unsubscribe, .pingreq, .pingresp, .auth: return
         }
     }

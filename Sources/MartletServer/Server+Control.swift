@@ -50,7 +50,7 @@ extension Server {
         isStopping = true
         manager.stopping()
         log.write(.notice, "Stopping: disconnecting all clients; a second signal stops at once.")
-        tellLoops(.stop(Farewell(loops: loops.count)))
+        tellLoops(.stop(ShutdownBarrier(loops: loops.count)))
     }
 
     private func stopAtOnce(_ signal: Int32) {

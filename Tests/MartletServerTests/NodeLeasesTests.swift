@@ -15,7 +15,7 @@ import Testing
         init(_ plan: ClusterPlan, _ number: UInt64) { leases = NodeLeases(plan, node: NodeID(number)) }
 
         var dueAt: UInt64? { leases.dueAt }
-        var farewell: JetStreamRequest? { leases.farewell }
+        var goodbye: JetStreamRequest? { leases.goodbye }
         func begin(now: UInt64) { leases.begin(now: now) }
         func end() { leases.end() }
         func begin(as number: UInt64) { leases.begin(as: NodeID(number)) }
@@ -101,7 +101,7 @@ import Testing
             leases.answered(try answer(list), now: 1003, info: info) == .nodes([NodeID(0xAB), NodeID(0xCD)], through: 2 << 32 | 7))
         #expect(leases.dueAt == 1001 + ClusterGateway.Limits.leaseRenewalMilliseconds)
         #expect(text(leases.next(now: 5000, info: info)) == "$KV.martlet_c_nodes.00000000000000AB")
-        #expect(text(leases.farewell) == "$JS.API.STREAM.PURGE.KV_martlet_c_nodes")
+        #expect(text(leases.goodbye) == "$JS.API.STREAM.PURGE.KV_martlet_c_nodes")
     }
 
     /// From a connection on until the list is asked for.

@@ -143,8 +143,8 @@ final class LocalClient {
         case .unsuback(let answer):
             guard case .unsubscription(let token) = purposes.removeValue(forKey: answer.packetIdentifier) else { return nil }
             return .unsubscribed(token: token, answer.reasonCodes)
-        case .disconnect(let farewell):
-            closeReason = farewell.reasonCode
+        case .disconnect(let disconnect):
+            closeReason = disconnect.reasonCode
             return nil
         // Those that only a client sends, that answer what this one never sends, and messages, which were told apart before.
         case .connect, .publish, .subscribe, .unsubscribe, .pingreq, .pingresp, .auth: return nil

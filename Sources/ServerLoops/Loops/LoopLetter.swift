@@ -59,5 +59,5 @@ package enum LoopLetter: Sendable {
     /// Say that the loop still turns.
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.
-    case stop(Farewell)
+    case stop(ShutdownBarrier)
 }

@@ -39,7 +39,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// All loops of the broker, by index; set before any runs.
     package var loops: [ShardLoop] = []
     /// How the loops end together; nil until they are told to.
-    private var farewell: Farewell?
+    private var shutdownBarrier: ShutdownBarrier?
     private var hasParted = false
     /// Where the shard's counts stood when the turn or its last round began.
     private var receivedBefore: UInt64 = 0
@@ -197,7 +197,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 received(letter)
             case .remembered(let byteCount): shard.noteRemembered(byteCount)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
-            case .stop(let farewell): stop(farewell)
+            case .stop(let shutdownBarrier): stop(shutdownBarrier)
             }
         }
         if !bridges.isEmpty { advanceBridges(now: now) }
@@ -257,7 +257,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         cluster?.endTurn()
         tellSenders()
         closeDrained(now: now)
-        if let farewell, mayEnd(farewell) {
+        if let shutdownBarrier, mayEnd(shutdownBarrier) {
             cluster?.stop()
             events.stop()
         }
@@ -341,10 +341,10 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         if let store { shard.noteStore(store.figures) }
     }
 
-    package var isStopping: Bool { farewell != nil }
+    package var isStopping: Bool { shutdownBarrier != nil }
 
-    private func stop(_ farewell: Farewell) {
-        self.farewell = farewell
+    private func stop(_ shutdownBarrier: ShutdownBarrier) {
+        self.shutdownBarrier = shutdownBarrier
         stopListeners { _ in true }
         stopBridges()
         shard.stop()
@@ -387,14 +387,14 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     /// Whether nothing is left to do, here and in the mail of the others. A loop that is done stays until all are: what they had on
     /// its way to it, connections and messages, is looked after.
-    private func mayEnd(_ farewell: Farewell) -> Bool {
+    private func mayEnd(_ shutdownBarrier: ShutdownBarrier) -> Bool {
         guard shard.isIdle, draining.isEmpty else { return false }
         if !hasParted {
             hasParted = true
-            if farewell.part() { for loop in loops where loop !== self { loop.events.wake() } }
+            if shutdownBarrier.part() { for loop in loops where loop !== self { loop.events.wake() } }
         }
         // In this order: what others sent before they parted is in the mailbox by then.
-        return farewell.isComplete && mailbox.isEmpty
+        return shutdownBarrier.isComplete && mailbox.isEmpty
     }
 
     private static let packetsOfQuietTurn: UInt64 = 2

@@ -166,10 +166,10 @@ import Testing
         late.connect(expiry: 100)
         // The letter leaves the first loop, and the word to stop is there before it.
         shell.starved = [1]
-        let farewell = Farewell(loops: 2)
-        shell.loops[1].mailbox.post(.stop(farewell))
+        let shutdownBarrier = ShutdownBarrier(loops: 2)
+        shell.loops[1].mailbox.post(.stop(shutdownBarrier))
         shell.settle()
-        shell.loops[0].mailbox.post(.stop(farewell))
+        shell.loops[0].mailbox.post(.stop(shutdownBarrier))
         shell.starved = []
         shell.settle()
         late.receive()
@@ -180,11 +180,11 @@ import Testing
 
     @Test func `no loop ends before the others have parted, and none is forgotten asleep`() throws {
         let shell = try SimulatedShell(loops: 3)
-        let farewell = Farewell(loops: 3)
-        for loop in shell.loops.dropLast() { loop.mailbox.post(.stop(farewell)) }
+        let shutdownBarrier = ShutdownBarrier(loops: 3)
+        for loop in shell.loops.dropLast() { loop.mailbox.post(.stop(shutdownBarrier)) }
         shell.settle()
         #expect(shell.hasEnded == [false, false, false])
-        shell.loops[2].mailbox.post(.stop(farewell))
+        shell.loops[2].mailbox.post(.stop(shutdownBarrier))
         shell.settle()
         #expect(shell.hasEnded == [true, true, true])
         shell.finish(within: 0)
@@ -197,14 +197,14 @@ import Testing
             EncodedString(stringLiteral: identifier(shell, livingOn: 1, "late")), on: try #require(shell.acceptors[0].connect()))
         late.connect()
         shell.starved = [0]
-        let farewell = Farewell(loops: 2)
-        shell.loops[1].mailbox.post(.stop(farewell))
+        let shutdownBarrier = ShutdownBarrier(loops: 2)
+        shell.loops[1].mailbox.post(.stop(shutdownBarrier))
         shell.settle()
         last.channel.end()
         // The other loop's thread hands over a connection, is told to stop, and parts, all at that moment.
         last.channel.duringRead = {
             for _ in 0..<3 { shell.turn(0) }
-            shell.loops[0].mailbox.post(.stop(farewell))
+            shell.loops[0].mailbox.post(.stop(shutdownBarrier))
             for _ in 0..<2 { shell.turn(0) }
         }
         shell.starved = []

@@ -137,8 +137,8 @@ final class SimulatedShell {
 
     /// Tells all loops to end, as a signal does.
     func stop() {
-        let farewell = Farewell(loops: loops.count)
-        for loop in loops { loop.mailbox.post(.stop(farewell)) }
+        let shutdownBarrier = ShutdownBarrier(loops: loops.count)
+        for loop in loops { loop.mailbox.post(.stop(shutdownBarrier)) }
     }
 
     /// Lets the loops end; they have to within the time that a peer is given, and a moment.

@@ -16,34 +16,34 @@ import Transports
 @testable import ServerLoops
 
 /// How loops end: together, and always.
-@Suite struct FarewellTests {
+@Suite struct ShutdownBarrierTests {
     @Test(.timeLimit(.minutes(10)))
     func `loops end together, and a connection handed over behind the word to stop is closed`() throws {
         let workers = WorkerPool(name: "test", threads: 1, queue: 1)
         defer { workers.stop() }
         let loops = try loops(2, workers)
-        let farewell = Farewell(loops: 2)
+        let shutdownBarrier = ShutdownBarrier(loops: 2)
         let first = try NamedThread.start(name: "first") { loops[0].run() }
-        loops[0].mailbox.post(.stop(farewell))
+        loops[0].mailbox.post(.stop(shutdownBarrier))
         // Two turns later it has nothing left to do, and is there all the same.
         for number in UInt64(1)...2 {
             loops[0].mailbox.post(.heartbeat(number))
             while loops[0].heartbeat.load(ordering: .acquiring) != number { sched_yield() }
         }
-        #expect(!farewell.isComplete)
+        #expect(!shutdownBarrier.isComplete)
         var ends: [Int32] = [-1, -1]
         #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
         let handOver = HandOver(
             shard: 0, info: ConnectionInfo(address: "192.0.2.1"), connect: ConnectPacket(clientIdentifier: "late"), unread: [])
         loops[0].mailbox.post(.handOver(handOver, DescriptorChannel(ends[0]), nil))
         let second = try NamedThread.start(name: "second") { loops[1].run() }
-        loops[1].mailbox.post(.stop(farewell))
+        loops[1].mailbox.post(.stop(shutdownBarrier))
         let answer = everything(from: ends[1])
         close(ends[1])
         first.join()
         second.join()
         #expect(answer.dropFirst(3).first == ReasonCode.serverUnavailable.rawValue)
-        #expect(farewell.isComplete)
+        #expect(shutdownBarrier.isComplete)
     }
 
     private func loops(_ count: Int, _ workers: WorkerPool) throws -> [ShardLoop] {

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// A loop that returned sooner would leave in its mailbox what another one has just sent it: a connection, whose client would hear nothing,
 /// or the message of a will, which would be lost.
-package final class Farewell: Sendable {
+package final class ShutdownBarrier: Sendable {
     private let missing: Atomic<Int>
 
     package init(loops: Int) { missing = Atomic(loops) }
