@@ -51,12 +51,12 @@ extension BrokerShard {
             noteQueue(of: session)
             if session.isFull { noteFullness(of: session) }
         }
-        repeat { sendNear(session, connection) } while session.outbox.far != nil && refill(session)
+        repeat { sendResident(session, connection) } while session.outbox.paged != nil && refill(session)
         if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
     }
 
     /// Sends what waits and is in memory.
-    private func sendNear(_ session: Session, _ connection: Connection) {
+    private func sendResident(_ session: Session, _ connection: Connection) {
         while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
             let position = session.outbox.sentEnd
             let state = session.outbox[position].state

@@ -18,7 +18,7 @@ extension BrokerShard {
         guard let journal else { return }
         journal.checkInvariants()
         // All of a queue is looked through: a long one is shown by its own tests.
-        for session in sessions.all where session.outbox.far != nil && session.outbox.farCount < 500 {
+        for session in sessions.all where session.outbox.paged != nil && session.outbox.pagedCount < 500 {
             session.outbox.checkInvariants()
         }
     }

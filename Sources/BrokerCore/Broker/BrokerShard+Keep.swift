@@ -135,7 +135,7 @@ extension BrokerShard {
         var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
         // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
         // QoS 0, and a batch that is not taken would grow with every message.
-        if let journal, qos > .atMostOnce || (session.outbox.far != nil && !isStoreInTrouble(journal)),
+        if let journal, qos > .atMostOnce || (session.outbox.paged != nil && !isStoreInTrouble(journal)),
             session.keepsMessages || group != 0 && isKept(forGroup: group, qos, publication.mark)
         {
             entry.storeNumber = keep(entry, message, publication, of: session, journal)
@@ -230,11 +230,11 @@ extension BrokerShard {
 
     /// Gives up all entries of a session that ends: a long queue over several turns.
     func abandonOutbox(of session: Session) {
-        guard journal != nil, session.outbox.count + session.outbox.farCount > Limits.entriesEndedPerTurn else {
+        guard journal != nil, session.outbox.count + session.outbox.pagedCount > Limits.entriesEndedPerTurn else {
             session.outbox.removeAll(journal)
             return
         }
-        if let far = session.outbox.takeFar() { durability?.abandon(far) }
+        if let paged = session.outbox.takePaged() { durability?.abandon(paged) }
         for position in 0..<session.outbox.count {
             let entry = session.outbox[position]
             if entry.storeNumber != 0 { durability?.abandonEntry(entry.storeNumber, hasFlow: entry.hasFlow) }

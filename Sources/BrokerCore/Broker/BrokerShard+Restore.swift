@@ -88,7 +88,7 @@ extension BrokerShard {
         let group = header.group == 0 ? 0 : groupSerial(header.group, of: session)
         let wasSent = header.packetIdentifier != 0
         if !wasSent, !isInFront, group == 0 {
-            session.outbox.appendFar(StoredPlace(number: number, payload: payload, byteCount: header.byteCount))
+            session.outbox.appendPaged(StoredPlace(number: number, payload: payload, byteCount: header.byteCount))
             return
         }
         let stored = payload == 0 ? nil : journal.map { StoredPayload(number: payload, journal: $0) }
@@ -102,8 +102,8 @@ extension BrokerShard {
         if group != 0, let message = restoredMessage(message) { entry.warm(message) }
         entry.packetIdentifier = header.packetIdentifier
         entry.wasSent = wasSent
-        if session.outbox.far != nil, !wasSent, !isInFront {
-            session.outbox.appendFar(kept: entry)
+        if session.outbox.paged != nil, !wasSent, !isInFront {
+            session.outbox.appendPaged(pinned: entry)
         } else {
             session.outbox.append(entry)
         }

@@ -7,26 +7,27 @@ import MQTTCodec
 extension BrokerShard {
     /// Puts a message at the end of a session's queue.
     func append(_ entry: OutboxEntry, to session: Session) {
-        guard session.outbox.far != nil || entry.storeNumber != 0 && session.keepsMessages && isFrontFull(of: session) else {
+        guard session.outbox.paged != nil || entry.storeNumber != 0 && session.keepsMessages && isFrontFull(of: session) else {
             session.outbox.append(entry)
             return
         }
-        session.outbox.appendFar(entry)
+        session.outbox.appendPaged(entry)
         guard !session.isListed else { return }
         session.isListed = true
         durability?.list(session)
     }
 
     private func isFrontFull(of session: Session) -> Bool {
-        session.outbox.waitingNear >= settings.residentMessagesMax || session.outbox.waitingBytesNear >= settings.residentBytesMax
+        session.outbox.waitingResident >= settings.residentMessagesMax
+            || session.outbox.waitingBytesResident >= settings.residentBytesMax
     }
 
     /// Lets go of messages in long queues that are durable by now.
     func pageOutQueues() {
         guard let journal else { return }
         durability?.visitListed(sessions) { session in
-            session.outbox.far?.pageOut(through: journal.persistedNumber, journal)
-            session.isListed = session.outbox.far?.hasArriving ?? false
+            session.outbox.paged?.pageOut(through: journal.persistedNumber, journal)
+            session.isListed = session.outbox.paged?.hasArriving ?? false
             noteQueue(of: session)
             return session.isListed
         }
@@ -36,14 +37,14 @@ extension BrokerShard {
     ///
     /// - Returns: whether anything was there at once.
     func refill(_ session: Session) -> Bool {
-        guard session.outbox.far != nil, !session.isReading, session.outbox.waitingNear <= settings.residentMessagesMax / 2,
-            session.outbox.waitingBytesNear <= settings.residentBytesMax / 2
+        guard session.outbox.paged != nil, !session.isReading, session.outbox.waitingResident <= settings.residentMessagesMax / 2,
+            session.outbox.waitingBytesResident <= settings.residentBytesMax / 2
         else { return false }
         let (hasMoved, places) = session.outbox.refill(
             messagesMax: settings.residentMessagesMax, bytesMax: min(settings.residentBytesMax, Limits.readBytesMax))
         if !places.isEmpty {
             session.isReading = true
-            effects.append(.read(StoreRequest(of: session, far: places)))
+            effects.append(.read(StoreRequest(of: session, paged: places)))
         }
         return hasMoved
     }
@@ -78,10 +79,10 @@ extension BrokerShard {
         session.isReading = false
         if request.isPurge {
             receivedRows(answer, ofPurged: session)
-        } else if request.isFar {
-            takeFar(answer, session)
+        } else if request.isPaged {
+            takePaged(answer, session)
         } else {
-            takeNear(answer, session)
+            takeResident(answer, session)
         }
         // In turn: a client that takes all at once would leave an order nothing to read.
         if !request.isPurge, !orders.waiting.isEmpty { stepWaitingOrders() }
@@ -89,7 +90,7 @@ extension BrokerShard {
         pump(session, on: connection)
     }
 
-    private func takeNear(_ answer: StoreRows, _ session: Session) {
+    private func takeResident(_ answer: StoreRows, _ session: Session) {
         let request = answer.request
         for (place, number) in request.entries.enumerated() {
             // What was dropped meanwhile is not there any more.
@@ -103,7 +104,7 @@ extension BrokerShard {
         }
     }
 
-    private func takeFar(_ answer: StoreRows, _ session: Session) {
+    private func takePaged(_ answer: StoreRows, _ session: Session) {
         guard let journal else { return }
         var bodies: [UInt64: [UInt8]] = [:]
         for (row, body) in zip(answer.request.rows, answer.bodies) where row.table == .message { bodies[row.key] = body }
@@ -200,12 +201,12 @@ extension BrokerShard {
 
 extension StoreRequest {
     /// Messages of a queue that only the store has: each one's row, and behind it that of the message if several share it.
-    init(of session: Session, far places: [StoredPlace]) {
+    init(of session: Session, paged places: [StoredPlace]) {
         var rows: [Row] = []
         for place in places {
             rows.append(Row(.entry, key: place.number))
             if place.payload != 0 { rows.append(Row(.message, key: place.payload)) }
         }
-        self.init(sessionIndex: session.index, sessionKey: session.key, entries: [], rows: rows, isFar: true)
+        self.init(sessionIndex: session.index, sessionKey: session.key, entries: [], rows: rows, isPaged: true)
     }
 }

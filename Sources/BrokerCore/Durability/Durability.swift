@@ -26,8 +26,8 @@ struct Durability {
     private var goneEntries: [(number: UInt64, group: UInt64, sequence: UInt64)] = []
     /// The rows of entries of sessions that have ended, with long queues: given up a part at a time.
     private var abandoned: [(number: UInt64, hasFlow: Bool)] = []
-    /// The far parts of such queues.
-    private var abandonedQueues: [FarQueue] = []
+    /// The paged parts of such queues.
+    private var abandonedQueues: [PagedQueue] = []
     /// The sessions with messages in long queues that memory can do without once they are durable.
     private var listed: [(index: UInt32, generation: UInt32)] = []
     /// What was durable when they were visited last.
@@ -232,7 +232,7 @@ struct Durability {
     mutating func abandonEntry(_ number: UInt64, hasFlow: Bool) { abandoned.append((number, hasFlow)) }
 
     /// The same of a part of a queue that only the store has.
-    mutating func abandon(_ queue: FarQueue) { abandonedQueues.append(queue) }
+    mutating func abandon(_ queue: PagedQueue) { abandonedQueues.append(queue) }
 
     private mutating func endAbandonedQueues() {
         var left = Limits.entriesEndedPerTurn

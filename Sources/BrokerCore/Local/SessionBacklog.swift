@@ -21,7 +21,7 @@ public struct SessionBacklog: Hashable, Sendable {
         let outbox = session.outbox
         messages = outbox.inFlight + outbox.waiting
         bytes = outbox.inFlightBytes + outbox.waitingBytes
-        storedMessages = outbox.farCount
+        storedMessages = outbox.pagedCount
         // What is at the head, or what of it was released, is the oldest; the places between hold no message.
         let oldest = (outbox.count > 0 ? outbox[0].message : nil) ?? outbox.firstWaiting.flatMap { outbox[$0].message }
         oldestMilliseconds = oldest?.with { now &- min(now, $0.madeAt / 1000) } ?? 0

@@ -196,7 +196,7 @@ extension BrokerShard {
         session.outbox = outbox
         for entry in late { redeliver(entry, to: session) }
         noteQueue(of: session)
-        guard session.outbox.far?.hasArriving ?? false, !session.isListed else { return }
+        guard session.outbox.paged?.hasArriving ?? false, !session.isListed else { return }
         session.isListed = true
         durability?.list(session)
     }

@@ -39,9 +39,9 @@ extension BrokerShard {
                 }
             }
             departure.position = end
-            if end == all.count { (departure.stage, departure.position) = (.near, 0) }
-        case .near: offerNear(departure)
-        case .far: offerFar(departure)
+            if end == all.count { (departure.stage, departure.position) = (.resident, 0) }
+        case .resident: offerResident(departure)
+        case .paged: offerPaged(departure)
         case .receipts:
             for receipt in departure.receipts {
                 departure.offer(PieceItem.receipt(receipt.packetIdentifier, digest: receipt.digest))
@@ -50,7 +50,7 @@ extension BrokerShard {
         }
     }
 
-    private func offerNear(_ departure: Departure) {
+    private func offerResident(_ departure: Departure) {
         guard let outbox = departure.outbox else { return }
         var bytes = 0
         while departure.position < outbox.count, departure.awaited.count < Limits.pieceItemsPerStep,
@@ -63,18 +63,18 @@ extension BrokerShard {
             bytes += Int(entry.byteCount)
             offer(entry, departure)
         }
-        if departure.position == outbox.count { (departure.stage, departure.position) = (.far, 0) }
+        if departure.position == outbox.count { (departure.stage, departure.position) = (.paged, 0) }
         readAwaited(departure)
     }
 
-    private func offerFar(_ departure: Departure) {
+    private func offerPaged(_ departure: Departure) {
         var bytes = 0
         while departure.awaited.count < Limits.pieceItemsPerStep, departure.ready.count < Limits.pieceItemsPerStep,
             bytes < Limits.pieceBytesMax
         {
-            if departure.isNextFarStored ? !departure.ready.isEmpty : !departure.awaited.isEmpty { break }
-            switch departure.nextFar() {
-            case .kept(let entry):
+            if departure.isNextPagedStored ? !departure.ready.isEmpty : !departure.awaited.isEmpty { break }
+            switch departure.nextPaged() {
+            case .pinned(let entry):
                 bytes += Int(entry.byteCount)
                 offer(entry, departure)
             case .stored(let place):

@@ -3,13 +3,13 @@ import MQTTCodec
 
 /// A session on its way to another node: what was taken from it, and how far it has been given away.
 ///
-///     settling ─► session ─► subscriptions ─► near ─► far ─► receipts ─► ended
+///     settling ─► session ─► subscriptions ─► resident ─► paged ─► receipts ─► ended
 ///
 /// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store. What its
 /// share groups deal it from then on has a queue of its own: other members get it when the session is gone, or the session if that stays.
 final class Departure {
     enum Stage {
-        case settling, session, subscriptions, near, far, receipts, ended
+        case settling, session, subscriptions, resident, paged, receipts, ended
     }
 
     struct HeldSubscription {
@@ -48,9 +48,9 @@ final class Departure {
     var outbox: Outbox?
     /// Where the next one of the stage stands.
     var position = 0
-    /// What of the far part of the queue was not given yet.
-    private(set) var farNumbers = SiftedNumbers()
-    private var farKept: ArraySlice<OutboxEntry> = []
+    /// What of the paged part of the queue was not given yet.
+    private(set) var pagedNumbers = SiftedNumbers()
+    private var pinnedEntries: ArraySlice<OutboxEntry> = []
     var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
     /// Items that are in no piece yet.
     var ready: [[UInt8]] = []
@@ -73,31 +73,31 @@ final class Departure {
         (position, pieceNumber, isAwaitingReceiver, hasEnded) = (0, 0, false, false)
         (ready, piece, awaited) = ([], [PieceItem.version], [])
         round += 1
-        farNumbers = outbox?.far?.numbers ?? SiftedNumbers()
-        farKept = outbox?.far?.kept.entries ?? []
-        farKept += outbox?.far?.arriving.entries ?? []
+        pagedNumbers = outbox?.paged?.numbers ?? SiftedNumbers()
+        pinnedEntries = outbox?.paged?.pinned.entries ?? []
+        pinnedEntries += outbox?.paged?.arriving.entries ?? []
     }
 
-    /// What comes next of the far part; nil behind its end.
-    enum Far {
-        case kept(OutboxEntry)
+    /// What comes next of the paged part; nil behind its end.
+    enum Paged {
+        case pinned(OutboxEntry)
         case stored(StoredPlace)
     }
 
-    func nextFar() -> Far? {
+    func nextPaged() -> Paged? {
         while true {
-            switch farNumbers.popFirst() {
+            switch pagedNumbers.popFirst() {
             case .stored(let place): return .stored(place)
-            case .kept, nil:
+            case .pinned, nil:
                 // Behind the numbers stands what is not durable yet.
-                guard let entry = farKept.popFirst() else { return nil }
-                if entry.state != .vacant { return .kept(entry) }
+                guard let entry = pinnedEntries.popFirst() else { return nil }
+                if entry.state != .vacant { return .pinned(entry) }
             }
         }
     }
 
     /// Whether the next one is to be read.
-    var isNextFarStored: Bool { if case .stored = farNumbers.first() { true } else { false } }
+    var isNextPagedStored: Bool { if case .stored = pagedNumbers.first() { true } else { false } }
 
     /// An item to be given, in the next piece that has room.
     func offer(_ item: [UInt8]) { ready.append(item) }

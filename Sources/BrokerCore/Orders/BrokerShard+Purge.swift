@@ -31,8 +31,8 @@ extension BrokerShard {
             purge.stage = .moved
         }
         if purge.hasRead {
-            let left = order.place == 0 ? session.outbox.waitingNear : min(order.place - 1, session.outbox.waitingNear)
-            guard purgeNear(session, filter, purge, left, &order, &steps) else { return .open }
+            let left = order.place == 0 ? session.outbox.waitingResident : min(order.place - 1, session.outbox.waitingResident)
+            guard purgeResident(session, filter, purge, left, &order, &steps) else { return .open }
         }
         let unreadable = purge.unreadableCount
         return finish(
@@ -68,28 +68,28 @@ extension BrokerShard {
         let waiting = session.outbox.waiting
         // What has come since the order was given is behind the places that it is about.
         var left = order.place == 0 ? waiting : min(order.place - 1, waiting)
-        let near = session.outbox.waitingNear
-        if left > near {
-            let wanted = min(left - near, max(0, steps))
-            let removed = purgeFar(session, filter, through: order.lastNumber, max: wanted)
+        let resident = session.outbox.waitingResident
+        if left > resident {
+            let wanted = min(left - resident, max(0, steps))
+            let removed = purgePaged(session, filter, through: order.lastNumber, max: wanted)
             order.count += removed
             if removed > 0 { queueBecameShorter(session) }
             steps = max(0, steps - removed)
-            left = filter == nil && removed == wanted ? left - removed : near
+            left = filter == nil && removed == wanted ? left - removed : resident
             order.place = left + 1
-            guard left <= near, steps > 0 else { return left == 0 }
+            guard left <= resident, steps > 0 else { return left == 0 }
         }
-        return purgeNear(session, filter, purge, left, &order, &steps)
+        return purgeResident(session, filter, purge, left, &order, &steps)
     }
 
     /// The same of the queue's front.
     ///
     /// - Parameter left: how many there are still to be looked at.
-    private func purgeNear(
+    private func purgeResident(
         _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ order: inout OrderDesk.OpenOrder,
         _ steps: inout Int
     ) -> Bool {
-        let near = session.outbox.waitingNear
+        let resident = session.outbox.waitingResident
         let part = min(left, max(0, steps))
         steps -= part
         // A second time, only what the store has can have moved up.
@@ -99,7 +99,7 @@ extension BrokerShard {
             guard let filter else { return true }
             return entry.message?.with { filter.matches($0.topic) } ?? false
         }
-        let removed = near - session.outbox.waitingNear
+        let removed = resident - session.outbox.waitingResident
         order.count += removed
         order.place = left - part + 1
         if removed > 0 { queueBecameShorter(session) }
@@ -107,16 +107,16 @@ extension BrokerShard {
     }
 
     /// The same behind the front: with a filter, what memory has of it; without one, the oldest ones first.
-    private func purgeFar(_ session: Session, _ filter: TopicFilter?, through lastNumber: UInt64, max: Int) -> Int {
-        let before = session.outbox.farCount
+    private func purgePaged(_ session: Session, _ filter: TopicFilter?, through lastNumber: UInt64, max: Int) -> Int {
+        let before = session.outbox.pagedCount
         if let filter {
-            session.outbox.removeResidentFar(journal) { entry in
+            session.outbox.removePinned(journal) { entry in
                 entry.storeNumber <= lastNumber && entry.message?.with { filter.matches($0.topic) } ?? false
             }
         } else {
-            while before - session.outbox.farCount < max, session.outbox.dropFirstFar(journal, through: lastNumber) {}
+            while before - session.outbox.pagedCount < max, session.outbox.dropFirstPaged(journal, through: lastNumber) {}
         }
-        return before - session.outbox.farCount
+        return before - session.outbox.pagedCount
     }
 
     /// Marks behind messages that were given up wait at most for what is left.
@@ -162,42 +162,42 @@ extension BrokerShard {
         guard journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .waiting }
         guard !session.isReading else { return .waiting }
         guard steps > 0 else { return .open }
-        let near = takeUnsiftedNear(of: session, &purge, through: lastNumber, &steps)
-        if !near.isEmpty { return ask(near, isFar: false, of: session, &purge) }
+        let resident = takeUnsiftedResident(of: session, &purge, through: lastNumber, &steps)
+        if !resident.isEmpty { return ask(resident, isPaged: false, of: session, &purge) }
         let stepsMax = min(steps, purgedRowsMax)
         var stepsLeft = stepsMax
-        let far = session.outbox.takeUnsiftedFar(&stepsLeft, bytesMax: purgedBytesMax, through: lastNumber)
+        let paged = session.outbox.takeUnsiftedPaged(&stepsLeft, bytesMax: purgedBytesMax, through: lastNumber)
         steps -= stepsMax - stepsLeft
-        guard let far else { return endSifting(session, &purge, .done) }
-        return far.isEmpty ? .open : ask(far, isFar: true, of: session, &purge)
+        guard let paged else { return endSifting(session, &purge, .done) }
+        return paged.isEmpty ? .open : ask(paged, isPaged: true, of: session, &purge)
     }
 
     private func endSifting(_ session: Session, _ purge: inout QueuePurge, _ progress: SiftProgress) -> SiftProgress {
-        session.outbox.far?.endSifting()
+        session.outbox.paged?.endSifting()
         (session.isSifted, purge.isSifting) = (false, false)
         orders.hasNews = true
         return progress
     }
 
-    private func ask(_ places: [StoredPlace], isFar: Bool, of session: Session, _ purge: inout QueuePurge) -> SiftProgress {
+    private func ask(_ places: [StoredPlace], isPaged: Bool, of session: Session, _ purge: inout QueuePurge) -> SiftProgress {
         (purge.isReading, purge.hasRead, session.isReading) = (true, true, true)
-        var request = StoreRequest(of: session, far: places)
-        (request.isFar, request.isPurge) = (isFar, true)
+        var request = StoreRequest(of: session, paged: places)
+        (request.isPaged, request.isPurge) = (isPaged, true)
         effects.append(.read(request))
         return .waiting
     }
 
     /// The next entries of the queue's front whose messages are not in memory, as after a start.
-    private func takeUnsiftedNear(
+    private func takeUnsiftedResident(
         of session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int
     ) -> [StoredPlace] {
-        guard purge.nearNumber < lastNumber else { return [] }
+        guard purge.residentNumber < lastNumber else { return [] }
         var (places, bytes): ([StoredPlace], Int) = ([], 0)
         var position = session.outbox.sentEnd
         while position < session.outbox.count, places.count < purgedRowsMax, bytes < purgedBytesMax {
             let entry = session.outbox[position]
             position += 1
-            guard entry.isSwappedOut, entry.packetIdentifier == 0, entry.storeNumber > purge.nearNumber,
+            guard entry.isSwappedOut, entry.packetIdentifier == 0, entry.storeNumber > purge.residentNumber,
                 entry.storeNumber <= lastNumber
             else { continue }
             places.append(
@@ -206,7 +206,7 @@ extension BrokerShard {
         }
         steps -= places.count
         // What comes there later comes with its message.
-        purge.nearNumber = places.last?.number ?? lastNumber
+        purge.residentNumber = places.last?.number ?? lastNumber
         return places
     }
 
@@ -218,14 +218,14 @@ extension BrokerShard {
         if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }
         let waiting = session.outbox.waiting
         var unreadable = 0
-        if answer.request.isFar {
-            session.outbox.takeSiftedFar(journal) { place in
+        if answer.request.isPaged {
+            session.outbox.takeSiftedPaged(journal) { place in
                 if found.unreadable.contains(place.number) { unreadable += 1 }
                 return found.matching.contains(place.number)
             }
         } else {
             session.outbox.removeWaiting(
-                from: session.outbox.sentEnd, count: session.outbox.waitingNear, journal
+                from: session.outbox.sentEnd, count: session.outbox.waitingResident, journal
             ) { entry in
                 if found.unreadable.contains(entry.storeNumber) { unreadable += 1 }
                 return entry.packetIdentifier == 0 && found.matching.contains(entry.storeNumber)

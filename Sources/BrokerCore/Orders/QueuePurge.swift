@@ -22,7 +22,7 @@ struct QueuePurge {
     let sessionKey: UInt64
     var stage = Stage.memory
     /// Up to here, entries of the queue's front of which memory has no message are looked at, or asked for.
-    var nearNumber: UInt64 = 0
+    var residentNumber: UInt64 = 0
     /// Whether the session's queue is this order's to look through.
     var isSifting = false
     /// Whether rows that it has asked for are to come.

@@ -7,13 +7,13 @@
 ///     [ step | step ×3 | … ][ … ][ … | step ×9 ]    [ step × n ]
 ///
 /// Invariants: `count` is that of the steps not taken, `byteCount` the sum of what they say. Numbers rise, but for those of a damaged store.
-/// Belongs to a `FarQueue`.
+/// Belongs to a `PagedQueue`.
 struct EntryNumbers {
     /// A message that waits.
     enum Element: Equatable {
         case stored(StoredPlace)
         /// One that is in memory all the same, at the front of those.
-        case kept
+        case pinned
     }
 
     /// How an element follows the one before.
@@ -23,11 +23,11 @@ struct EntryNumbers {
         var payloadDistance: UInt64 = 0
         var byteCount: UInt32 = 0
         var isShared = false
-        var isKept = false
+        var isPinned = false
     }
 
     private enum Flag {
-        static let kept: UInt8 = 1
+        static let pinned: UInt8 = 1
         static let shared: UInt8 = 2
         /// A count follows.
         static let repeated: UInt8 = 4
@@ -37,7 +37,7 @@ struct EntryNumbers {
         static let sameBytes: UInt8 = 16
     }
 
-    /// Elements, kept ones included.
+    /// Elements, pinned ones included.
     private(set) var count = 0
     /// Topics, properties and payloads of the stored ones together.
     private(set) var byteCount = 0
@@ -64,7 +64,7 @@ struct EntryNumbers {
     mutating func append(_ element: Element) {
         var step = Step()
         switch element {
-        case .kept: step.isKept = true
+        case .pinned: step.isPinned = true
         case .stored(let place):
             step = Step(
                 distance: place.number &- lastAdded, payloadDistance: place.payload &- place.number, byteCount: place.byteCount,
@@ -104,7 +104,7 @@ struct EntryNumbers {
     }
 
     private func element(_ step: Step) -> Element {
-        if step.isKept { return .kept }
+        if step.isPinned { return .pinned }
         let number = lastTaken &+ step.distance
         return .stored(
             StoredPlace(number: number, payload: step.isShared ? number &+ step.payloadDistance : 0, byteCount: step.byteCount))
@@ -122,11 +122,11 @@ struct EntryNumbers {
         let isOfOneShard = open.distance & 0xff == 0 && open.payloadDistance & 0xff == 0
         let isSame = open.byteCount == writtenBytes
         let flags =
-            (open.isKept ? Flag.kept : 0) | (open.isShared ? Flag.shared : 0) | (openCount > 1 ? Flag.repeated : 0)
+            (open.isPinned ? Flag.pinned : 0) | (open.isShared ? Flag.shared : 0) | (openCount > 1 ? Flag.repeated : 0)
             | (isOfOneShard ? Flag.ofOneShard : 0) | (isSame ? Flag.sameBytes : 0)
         let last = chunks.count - 1
         chunks[last].append(flags)
-        if !open.isKept {
+        if !open.isPinned {
             Self.write(distance: open.distance, isOfOneShard, to: &chunks[last])
             if open.isShared { Self.write(distance: open.payloadDistance, isOfOneShard, to: &chunks[last]) }
             if !isSame { Self.write(UInt64(open.byteCount), to: &chunks[last]) }
@@ -146,9 +146,9 @@ struct EntryNumbers {
         let flags = chunks[0][position]
         position += 1
         var step = Step()
-        step.isKept = flags & Flag.kept != 0
+        step.isPinned = flags & Flag.pinned != 0
         step.isShared = flags & Flag.shared != 0
-        if !step.isKept {
+        if !step.isPinned {
             step.distance = readDistance(flags)
             if step.isShared { step.payloadDistance = readDistance(flags) }
             if flags & Flag.sameBytes == 0 { readBytes = UInt32(truncatingIfNeeded: readNumber()) }

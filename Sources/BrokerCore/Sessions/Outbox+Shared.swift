@@ -8,7 +8,7 @@ extension Outbox {
     mutating func dropOldestUnsent(_ journal: Journal?) -> Bool {
         var position = sentEnd
         while position < count, self[position].state != .waiting || self[position].wasSent { position &+= 1 }
-        guard position < count else { return dropFirstFar(journal) }
+        guard position < count else { return dropFirstPaged(journal) }
         removeWaiting(at: position, journal)
         return true
     }
@@ -31,7 +31,7 @@ extension Outbox {
             return true
         }
         removeWaiting(nil, where: isTaken)
-        removeResidentFar(nil, where: isTaken)
+        removePinned(nil, where: isTaken)
         return taken
     }
 
@@ -44,23 +44,23 @@ extension Outbox {
             return false
         }
         removeWaiting(nil, where: take)
-        removeResidentFar(nil, where: take)
+        removePinned(nil, where: take)
         return taken
     }
 
     /// Gives each of its entries to `body`, but for those that the store alone has: no share group has dealt these.
     func forEach(_ body: (OutboxEntry) -> Void) {
         for position in 0..<count where self[position].state != .vacant { body(self[position]) }
-        guard let far else { return }
-        for entry in far.kept.entries where entry.state != .vacant { body(entry) }
-        far.arriving.entries.forEach(body)
+        guard let paged else { return }
+        for entry in paged.pinned.entries where entry.state != .vacant { body(entry) }
+        paged.arriving.entries.forEach(body)
     }
 
     /// Drops a message that a share group has dealt, unless it was sent with QoS 1.
     mutating func removeDealt(_ name: MessageName, _ journal: Journal?) {
         let isIt = { (entry: OutboxEntry) in entry.name == name && (entry.qos == .exactlyOnce || !entry.wasSent) }
         removeWaiting(journal, where: isIt)
-        removeResidentFar(journal, where: isIt)
+        removePinned(journal, where: isIt)
     }
 
     /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were

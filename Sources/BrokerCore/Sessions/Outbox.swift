@@ -3,9 +3,9 @@ import MQTTCodec
 /// The messages that a session has still to receive, oldest first: those in flight, then those that wait.
 ///
 ///     head ▼                        ▼ sentEnd
-///     [ sent | vacant | released | waiting | waiting ] far      one ring; vacant places at the head are given up
+///     [ sent | vacant | released | waiting | waiting ] paged    one ring; vacant places at the head are given up
 ///
-/// What is `far` stands behind all of the ring; positions are the ring's.
+/// What is `paged` stands behind all of the ring; positions are the ring's.
 ///
 /// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those of them that are
 /// not vacant; every packet identifier in use occurs once. Empty, it holds at most the memory of a
@@ -20,23 +20,23 @@ struct Outbox {
     private(set) var sentEnd = 0
     /// QoS 1 and 2 messages sent and not yet acknowledged to the end: what counts against Receive Maximum. [MQTT-4.9.0-2 v5]
     private(set) var inFlight = 0
-    /// Of all that wait, `far` included.
+    /// Of all that wait, `paged` included.
     var waitingBytes = 0
     private(set) var inFlightBytes = 0
     /// What memory need not hold; nil for nothing.
-    var far: FarQueue?
+    var paged: PagedQueue?
     /// How many messages those are.
-    var farCount = 0
+    var pagedCount = 0
     private var lastPacketIdentifier: UInt16 = 0
     /// Whether the packet identifiers before `sentEnd` run on without a gap, so that an identifier's place can be computed.
     private var isSequential = true
 
-    var isEmpty: Bool { count &+ farCount == 0 }
-    var waiting: Int { count &- sentEnd &+ farCount }
+    var isEmpty: Bool { count &+ pagedCount == 0 }
+    var waiting: Int { count &- sentEnd &+ pagedCount }
     /// How many of those are in the ring.
-    var waitingNear: Int { count - sentEnd }
+    var waitingResident: Int { count - sentEnd }
     /// How many entries there is memory for.
-    var capacity: Int { mask + 1 + (far.map { $0.heldBytes / MemoryLayout<OutboxEntry>.stride } ?? 0) }
+    var capacity: Int { mask + 1 + (paged.map { $0.heldBytes / MemoryLayout<OutboxEntry>.stride } ?? 0) }
 
     /// The entry at `position` from the head.
     subscript(position: Int) -> OutboxEntry {
@@ -298,7 +298,7 @@ struct Outbox {
         for position in 0..<count { giveUp(position, journal) }
         ring?.deallocate()
         (ring, mask, head, count, sentEnd) = (nil, -1, 0, 0, 0)
-        removeFar(journal)
+        removePaged(journal)
         (inFlight, waitingBytes, inFlightBytes, isSequential) = (0, 0, 0, true)
     }
 

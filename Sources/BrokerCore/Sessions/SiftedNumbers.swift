@@ -2,7 +2,7 @@
 ///
 ///     first ◄── sifted ◄── (what is being looked at) ◄── unsifted ◄── append
 ///
-/// Without such an order all are unsifted. Belongs to a `FarQueue`.
+/// Without such an order all are unsifted. Belongs to a `PagedQueue`.
 struct SiftedNumbers {
     private var sifted = EntryNumbers()
     private var unsifted = EntryNumbers()

@@ -16,21 +16,21 @@ public struct StoreRequest: Sendable {
     package let entries: [UInt64]
     public let rows: [Row]
     /// Whether they are of the part of a queue of which memory has nothing.
-    package var isFar = false
+    package var isPaged = false
     /// Whether an order looks for topics among them.
     package var isPurge = false
     /// Of a session that leaves: which time its queue is read; 0 for another one.
     package var departureRound = 0
 
     package init(
-        sessionIndex: UInt32, sessionKey: UInt64, entries: [UInt64], rows: [Row], isFar: Bool = false, isPurge: Bool = false,
+        sessionIndex: UInt32, sessionKey: UInt64, entries: [UInt64], rows: [Row], isPaged: Bool = false, isPurge: Bool = false,
         departureRound: Int = 0
     ) {
         self.sessionIndex = sessionIndex
         self.sessionKey = sessionKey
         self.entries = entries
         self.rows = rows
-        self.isFar = isFar
+        self.isPaged = isPaged
         self.isPurge = isPurge
         self.departureRound = departureRound
     }

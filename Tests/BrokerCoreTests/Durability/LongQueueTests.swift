@@ -41,13 +41,13 @@ import Testing
         let broker = SimulatedBroker(settings: settings(), store: SimulatedStore())
         let client = absent(broker)
         publish(0..<1000, broker)
-        #expect(outbox(broker)?.waiting == 1000 && outbox(broker)?.waitingNear == 8)
-        #expect(outbox(broker)?.far?.storedCount == 992)
+        #expect(outbox(broker)?.waiting == 1000 && outbox(broker)?.waitingResident == 8)
+        #expect(outbox(broker)?.paged?.storedCount == 992)
         #expect(broker.statistics().storedMessages == 8)
         #expect(outbox(broker)?.capacity ?? .max < 300)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts == (0..<1000).map { "\($0)" })
-        #expect(outbox(broker)?.isEmpty == true && outbox(broker)?.far == nil)
+        #expect(outbox(broker)?.isEmpty == true && outbox(broker)?.paged == nil)
         #expect(broker.store?.rows[.entry]?.isEmpty == true)
     }
 
@@ -55,7 +55,7 @@ import Testing
         let broker = SimulatedBroker(settings: settings { $0.residentBytesMax = 1000 }, store: SimulatedStore())
         let client = absent(broker)
         publish(0..<20, broker, padding: 5000)
-        #expect(outbox(broker)?.waitingNear == 1)
+        #expect(outbox(broker)?.waitingResident == 1)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts.map { $0.prefix { $0 != "x" } } == (0..<20).map { "\($0)" })
     }
@@ -267,6 +267,6 @@ import Testing
         #expect(rows.count + behind == 50 && row?.count == 50 && rows.count < 12)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts == (0..<60).filter { $0 % 2 == 1 }.map { "\($0)" } + (60..<80).map { "\($0)" })
-        #expect(outbox(broker)?.far == nil && broker.store?.rows[.entry]?.isEmpty == true)
+        #expect(outbox(broker)?.paged == nil && broker.store?.rows[.entry]?.isEmpty == true)
     }
 }

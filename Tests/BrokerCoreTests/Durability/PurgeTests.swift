@@ -80,7 +80,7 @@ import Testing
         house.publish(1000..<1010)
         house.connect()
         #expect(house.numbers == numbers(0..<1000) + Array(1000..<1010))
-        #expect(house.entryRows == 0 && house.session?.outbox.far == nil)
+        #expect(house.entryRows == 0 && house.session?.outbox.paged == nil)
     }
 
     @Test(arguments: [0, 300]) func `what a start has brought back is purged as well, and stays so through crashes`(padding: Int) {
@@ -92,7 +92,7 @@ import Testing
         other.disconnect()
         house.publish(0..<100, padding: padding)
         house.crash()
-        #expect(house.session?.outbox.waitingNear == 8)
+        #expect(house.session?.outbox.waitingResident == 8)
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(33))
         house.session?.outbox.checkInvariants()
         // It was answered, so it is on the disk.
@@ -115,7 +115,7 @@ import Testing
         var (turns, largest) = (0, 0)
         while house.core.orders.isEmpty == false, house.broker.stepOnce() {
             turns += 1
-            largest = max(largest, house.session?.outbox.far?.asked.count ?? 0)
+            largest = max(largest, house.session?.outbox.paged?.asked.count ?? 0)
         }
         #expect(largest == 32 && turns >= 2 * 392 / 32)
         #expect(house.results() == [.removed(133)])
@@ -332,7 +332,7 @@ import Testing
         house.publish(0..<60)
         house.begin()
         while house.broker.step() {}
-        #expect(house.session?.outbox.far?.isSifting == true)
+        #expect(house.session?.outbox.paged?.isSifting == true)
         for number in 60..<90 { house.publisher.publish("t/\(number % 3)", "\(number)", qos: .atLeastOnce, until: .sent) }
         while house.broker.step() {}
         // The rows of the oldest ones go before the store has read them.

@@ -29,7 +29,7 @@ import Testing
     }
 
     private static func element(_ random: inout SeededGenerator, after last: inout UInt64) -> EntryNumbers.Element {
-        if random.oneIn(20) { return .kept }
+        if random.oneIn(20) { return .pinned }
         switch random.below(20) {
         case 0: last &+= UInt64(random.below(1_000_000))
         // A damaged store may be read out of its order.

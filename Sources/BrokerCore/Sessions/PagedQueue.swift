@@ -2,39 +2,39 @@ import MQTTCodec
 
 /// The part of a queue behind what memory holds of it: the store has it, and memory a count.
 ///
-///     the queue's front ◄── asked ◄── numbers, with `kept` among them ◄── arriving ◄── a message
+///     the queue's front ◄── asked ◄── numbers, with `pinned` among them ◄── arriving ◄── a message
 ///                             │          rows of the store                  │
 ///                             └─ being read by the store                    └─ not durable yet
 ///
-/// What a share group has given the session stays in memory, for it may have to go to another member at any time: `kept` has those, in the
-/// order of their marks among `numbers`.
+/// What a share group has given the session stays in memory, for it may have to go to another member at any time:
+/// `pinned` has those, in the order of their marks among `numbers`.
 ///
 /// An order that looks for topics goes through `numbers` and has the store read some of them at a time; what stays is sifted:
 ///
 ///     the queue's front ◄── sifted ◄── asked ◄── unsifted ◄── arriving
 ///
-/// Invariants: `numbers` has as many marks as there are in `kept`, of which `vacantCount` are vacant; numbers rise from the front to
-/// `arriving`; `byteCount` is of all of them; `isSifting` only while something was asked for.
+/// Invariants: `numbers` has as many marks as there are in `pinned`, of which `vacantCount` are vacant; numbers rise
+/// from the front to `arriving`; `byteCount` is of all of them; `isSifting` only while something was asked for.
 /// Owned by an outbox, which has one only while there is something in it.
-final class FarQueue {
+final class PagedQueue {
     /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
     private(set) var asked: [StoredPlace?] = []
     private(set) var numbers = SiftedNumbers()
     /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the front.
     private(set) var isSifting = false
-    private(set) var kept = EntryLine()
+    private(set) var pinned = EntryLine()
     private(set) var arriving = EntryLine()
     private var askedCount = 0
-    /// Places in `kept` of messages that were taken out: they go when their turn comes.
+    /// Places in `pinned` of messages that were taken out: they go when their turn comes.
     private var vacantCount = 0
     /// Topics, properties and payloads together.
     private(set) var byteCount = 0
 
     var count: Int { askedCount + numbers.count - vacantCount + arriving.count }
     /// How many the store alone has.
-    var storedCount: Int { askedCount + numbers.count - kept.count }
+    var storedCount: Int { askedCount + numbers.count - pinned.count }
     /// Bytes of memory, without messages.
-    var heldBytes: Int { numbers.heldBytes + (kept.capacity + arriving.capacity) * MemoryLayout<OutboxEntry>.stride }
+    var heldBytes: Int { numbers.heldBytes + (pinned.capacity + arriving.capacity) * MemoryLayout<OutboxEntry>.stride }
 
     /// Whether something could be durable by now.
     var hasArriving: Bool { !arriving.isEmpty }
@@ -53,10 +53,10 @@ final class FarQueue {
     }
 
     /// Adds one at the end that the store has too.
-    func append(kept entry: OutboxEntry) {
+    func append(pinned entry: OutboxEntry) {
         precondition(arriving.isEmpty, "what is stored stands before what is not")
-        numbers.append(.kept)
-        kept.append(entry)
+        numbers.append(.pinned)
+        pinned.append(entry)
         byteCount += Int(entry.byteCount)
     }
 
@@ -66,8 +66,8 @@ final class FarQueue {
             var entry = entry
             _ = arriving.popFirst()
             guard entry.storeNumber != 0, entry.group == 0 else {
-                numbers.append(.kept)
-                kept.append(entry)
+                numbers.append(.pinned)
+                pinned.append(entry)
                 continue
             }
             let payload = entry.payload?.number ?? entry.message?.with { $0.stored?.number } ?? 0
@@ -102,7 +102,7 @@ final class FarQueue {
         }
         askedCount = asked.count
         if !asked.isEmpty { return .stored(asked.compactMap { $0 }) }
-        if nextNumber() == .kept {
+        if nextNumber() == .pinned {
             guard let entry = popKept() else { preconditionFailure("a mark without its message") }
             return resident(entry)
         }
@@ -111,8 +111,8 @@ final class FarQueue {
 
     /// What comes next and has not been taken out.
     private func nextNumber() -> EntryNumbers.Element? {
-        while vacantCount > 0, numbers.first() == .kept, kept.first?.state == .vacant {
-            _ = (numbers.popFirst(), kept.popFirst())
+        while vacantCount > 0, numbers.first() == .pinned, pinned.first?.state == .vacant {
+            _ = (numbers.popFirst(), pinned.popFirst())
             vacantCount -= 1
         }
         return numbers.first()
@@ -192,8 +192,8 @@ final class FarQueue {
             guard place.number <= lastNumber else { return false }
             _ = numbers.popFirst()
             giveUp(place, journal)
-        case .kept:
-            guard kept.first.map({ $0.storeNumber <= lastNumber }) ?? true else { return false }
+        case .pinned:
+            guard pinned.first.map({ $0.storeNumber <= lastNumber }) ?? true else { return false }
             guard let entry = popKept() else { preconditionFailure("a mark without its message") }
             giveUp(entry, journal)
         case nil:
@@ -205,7 +205,7 @@ final class FarQueue {
 
     private func popKept() -> OutboxEntry? {
         _ = numbers.popFirst()
-        return kept.popFirst()
+        return pinned.popFirst()
     }
 
     private func giveUp(_ place: StoredPlace, _ journal: Journal?) {
@@ -225,7 +225,7 @@ final class FarQueue {
     /// Takes those of the messages in memory for which `isTaken` says so, in their order; who takes one ends its row, unless it has a journal
     /// here. O(messages in memory): of the others it does not matter how many there are.
     func removeResident(_ journal: Journal?, where isTaken: (OutboxEntry) -> Bool) {
-        kept.change { entry in
+        pinned.change { entry in
             guard entry.state != .vacant, isTaken(entry) else { return }
             giveUp(entry, journal)
             entry = OutboxEntry(stored: 0, byteCount: 0, detail: nil, qos: .atMostOnce, retain: false)
@@ -246,14 +246,14 @@ final class FarQueue {
         while !numbers.isEmpty {
             let isSifted = numbers.hasSifted
             guard let element = numbers.popFirst() else { break }
-            if element == .kept {
-                guard let entry = kept.popFirst() else { preconditionFailure("a mark without its message") }
+            if element == .pinned {
+                guard let entry = pinned.popFirst() else { preconditionFailure("a mark without its message") }
                 guard entry.state != .vacant else { continue }
                 staying.append(entry)
             }
             if isSifted { left.append(sifted: element) } else { left.append(element) }
         }
-        (numbers, kept, vacantCount) = (left, staying, 0)
+        (numbers, pinned, vacantCount) = (left, staying, 0)
     }
 
     /// The lowest number that the store alone has; nil for none. For tests.
@@ -283,13 +283,13 @@ final class FarQueue {
             precondition(place.number > last, "numbers rise along a queue")
             last = place.number
         }
-        precondition(marks == kept.count, "each mark has its message")
-        precondition(vacantCount == kept.entries.count { $0.state == .vacant }, "what was taken out is counted")
+        precondition(marks == pinned.count, "each mark has its message")
+        precondition(vacantCount == pinned.entries.count { $0.state == .vacant }, "what was taken out is counted")
         let bytes =
             asked.reduce(0) { $0 + Int($1?.byteCount ?? 0) }
-            + (kept.entries + arriving.entries).reduce(0) { $0 + Int($1.byteCount) }
+            + (pinned.entries + arriving.entries).reduce(0) { $0 + Int($1.byteCount) }
         precondition(bytes + numbers.byteCount == byteCount, "a queue knows how much is in it")
         precondition(
-            (kept.entries + arriving.entries).allSatisfy { $0.state != .sent && $0.packetIdentifier == 0 }, "none was sent")
+            (pinned.entries + arriving.entries).allSatisfy { $0.state != .sent && $0.packetIdentifier == 0 }, "none was sent")
     }
 }
