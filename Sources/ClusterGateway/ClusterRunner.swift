@@ -28,9 +28,9 @@ package final class ClusterRunner: ClusterParticipant {
     /// nil where nothing is logged.
     var log: LogLane?
     /// nil where sessions do not move: without a store.
-    var sessions: SessionDesk?
+    var sessions: SessionCoordinator?
     /// nil where nothing is logged.
-    var dealing: DealingDesk?
+    var dealing: DealingCoordinator?
     lazy var access = AccessBucket(
         plan, node: incarnations.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
         complain: { [unowned self] in tell($0) })
@@ -85,7 +85,7 @@ package final class ClusterRunner: ClusterParticipant {
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
         if plan.logPartitions > 0 { log = LogLane(plan, incarnations, on: loop, connection: connection, refusals) }
-        if plan.movesSessions { sessions = SessionDesk(plan, incarnations, on: loop, connection) }
+        if plan.movesSessions { sessions = SessionCoordinator(plan, incarnations, on: loop, connection) }
         refusals.changed = { [unowned self] in report() }
         sessions?.refused = { [unowned self] in refusals.refused($0, $1) }
         sessions?.shownName = { [unowned self] in members.table.shownName(of: $0) }
@@ -95,7 +95,7 @@ package final class ClusterRunner: ClusterParticipant {
         guard let log, let sessions else { return }
         sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
         sessions.replay.gone = { [unowned log] in log.partitions[$0].noteGone(through: $1) }
-        dealing = DealingDesk(incarnations, on: loop, log: log, replay: sessions.replay)
+        dealing = DealingCoordinator(incarnations, on: loop, log: log, replay: sessions.replay)
         log.whenCut = { [unowned self] in dealing?.isCut($0, at: $1) }
         sessions.readAhead = { [unowned self] will in
             will.withMessage { message in

@@ -36,18 +36,18 @@ public final class Server: @unchecked Sendable {
     let manager = ServiceManager()
     let control: ControlLoop
     /// Asks the loops for administrators; made when the broker runs. The control thread's.
-    private(set) var desk: BrokerDesk?
+    private(set) var brokerClient: BrokerClient?
     /// Who is banned; made when the broker runs. The control thread's.
-    private(set) var bans: BanDesk?
+    private(set) var bans: BanService?
     /// Sends the clients away; made when the broker runs. The control thread's.
-    private(set) var drain: DrainDesk?
+    private(set) var drain: DrainService?
     /// Dynamic security's files, and what performs commands on them. The control thread's.
     let keepers: SecurityKeepers
-    private(set) var securityDesk: SecurityDesk?
+    private(set) var securityService: DynamicSecurityService?
     /// Hashes passwords for files. The control thread's.
     private(set) lazy var hasher = EntryHasher(control.mailbox)
     /// Answers over HTTP; made when the broker runs. The control thread's.
-    private(set) var http: HTTPDesk?
+    private(set) var http: HTTPFrontend?
     /// Sees and steers over it. The control thread's.
     var administration: Administration?
     /// Where changes are written down. The control thread's.
@@ -70,7 +70,7 @@ public final class Server: @unchecked Sendable {
     /// Reads the configuration again; nil when there is no file.
     let reread: (@Sendable () -> ConfigurationResult)?
     /// The bridges to other brokers. The control thread's.
-    let bridges: BridgeDesk
+    let bridges: BridgeSupervisor
     /// The cluster that this is a node of; nil on a broker that is alone.
     let clusterPlan: ClusterPlan?
     /// By what it is let in there now; nil while that is as it was at the start. The control thread's.
@@ -78,7 +78,7 @@ public final class Server: @unchecked Sendable {
     /// How it was when the loop told last. The control thread's.
     var clusterStatus = ClusterStatus(trouble: "no server has answered yet")
     /// Speaks for this node, and for administrators with the others; nil on a broker that is alone. The control thread's.
-    var clusterDesk: ClusterDesk?
+    var clusterAdministration: ClusterAdministration?
     var syncWatch: SyncWatch?
     /// When it began, in milliseconds since 1970.
     let startedAt = MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds()
@@ -139,7 +139,7 @@ public final class Server: @unchecked Sendable {
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         keepers = SecurityKeepers(log: log)
         tables = try Self.tables(configuration, keepers, workers: workers, log)
-        bridges = BridgeDesk(try Self.bridgePlans(configuration), log: log)
+        bridges = BridgeSupervisor(try Self.bridgePlans(configuration), log: log)
         clusterPlan = try ClusterPlan(configuration)
         if clusterPlan != nil, keepers.keepers.count > 1 {
             throw .cluster(
@@ -197,7 +197,7 @@ public final class Server: @unchecked Sendable {
         administration?.end()
         http?.service.stop()
         for thread in threads { thread.join() }
-        desk?.end()
+        brokerClient?.end()
         keeper?.close(loops.map(\.shard))
         workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
@@ -248,22 +248,24 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         try keeper?.start(loops.map(\.mailbox), control: control.mailbox)
-        let desk = BrokerDesk(
+        let brokerClient = BrokerClient(
             placement: shards[0].placement, mailboxes: loops.map(\.mailbox), now: MonotonicClock.milliseconds())
-        self.desk = desk
+        self.brokerClient = brokerClient
         auditLog.open(configuration.administration.auditFile)
-        drain = DrainDesk(
+        drain = DrainService(
             on: control.events, mailboxes: loops.map(\.mailbox), log: log,
             count: { [unowned self] in clientConnections },
             countClients: { done in
-                desk.statistics { shards in done(shards.reduce(0) { $0 + max(0, $1.clientsConnected - $1.localClientsConnected) }) }
+                brokerClient.statistics { shards in
+                    done(shards.reduce(0) { $0 + max(0, $1.clientsConnected - $1.localClientsConnected) })
+                }
             },
             otherNodes: { [unowned self] in clusterPlan == nil ? nil : clusterStatus.addressesOfOthers },
             stop: { [unowned self] in if !isStopping { stop() } })
         startBans(shards)
-        securityDesk = makeSecurityDesk(desk)
+        securityService = makeSecurityService(brokerClient)
         admission = setup.admission
-        try startHTTP(desk, admission: setup.admission)
+        try startHTTP(brokerClient, admission: setup.admission)
         control.receive = { [unowned self] letter in received(letter) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
@@ -301,7 +303,7 @@ public final class Server: @unchecked Sendable {
         var list = shards[0].bans
         _ = list.removeExpired(at: Self.moment().wallMilliseconds)
         for shard in shards { shard.apply(list) }
-        let bans = BanDesk(
+        let bans = BanService(
             list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil && clusterPlan == nil,
             log: log)
         bans.apply(configuration.limits)
@@ -314,9 +316,9 @@ public final class Server: @unchecked Sendable {
     private static let banCheckMilliseconds: UInt64 = 1000
 
     /// Opens the listeners of HTTP on the control thread's loop; a reload may bring some where there are none.
-    private func startHTTP(_ desk: BrokerDesk, admission: ConnectionAdmission) throws(ServerError) {
-        let http = HTTPDesk(
-            on: control, asking: desk, configuration: configuration, tables: tables, throttle: workers.throttle,
+    private func startHTTP(_ brokerClient: BrokerClient, admission: ConnectionAdmission) throws(ServerError) {
+        let http = HTTPFrontend(
+            on: control, asking: brokerClient, configuration: configuration, tables: tables, throttle: workers.throttle,
             admission: admission,
             log: log)
         do throws(SystemError) {
@@ -328,7 +330,7 @@ public final class Server: @unchecked Sendable {
         http.login.hasFailed = { [bans] in bans?.received(.failedLogin(address: $0), at: Self.moment()) }
         http.login.isBanned = { [bans] in bans?.refusesPasswords(of: $0) ?? false }
         self.http = http
-        startAdministration(desk, http)
+        startAdministration(brokerClient, http)
     }
 
     /// How often the maxima that HTTP tells of are looked at.

@@ -29,7 +29,7 @@ public struct RightsChange: Sendable {
 ///     told ─► the first walk gives those concerned their rights anew ─► the second ends their connections, which takes longer
 ///
 /// What is told meanwhile waits for the next walk, which is about all that was told until it begins. Owned by a shard, used on its thread only.
-struct RightsDesk {
+struct RightsUpdates {
     /// A walk: what it is about, and the index of the session that comes next.
     struct Walk {
         let changes: [RightsChange]
@@ -103,7 +103,7 @@ extension BrokerShard {
     ///
     /// - Parameter body: gets how many steps are left, and says how many more a session has taken, and whether it is done with.
     /// - Returns: whether all sessions were looked at. One that is made meanwhile has its rights already.
-    private func step(_ walk: inout RightsDesk.Walk, _ body: (Session, Int) -> (steps: Int, isDone: Bool)) -> Bool {
+    private func step(_ walk: inout RightsUpdates.Walk, _ body: (Session, Int) -> (steps: Int, isDone: Bool)) -> Bool {
         let end = sessions.indexEnd
         var steps = 0
         while walk.place < end, steps < Limits.rightsStepsPerTurn {
@@ -156,8 +156,8 @@ extension BrokerShard {
         return steps
     }
 
-    private func beginCheck(of session: Session) -> RightsDesk.Check {
-        var check = RightsDesk.Check(
+    private func beginCheck(of session: Session) -> RightsUpdates.Check {
+        var check = RightsUpdates.Check(
             sessionKey: session.key, records: [], groups: session.groups.compactMap { $0.name.topicFilter })
         var record = session.firstSubscription
         while record != SubscriptionRecord.none {
@@ -168,7 +168,7 @@ extension BrokerShard {
     }
 
     /// The filter that is looked at next; nil if there is none left.
-    private func nextSubscription(_ check: inout RightsDesk.Check, of session: Session) -> TopicFilter? {
+    private func nextSubscription(_ check: inout RightsUpdates.Check, of session: Session) -> TopicFilter? {
         while let record = check.records.popLast() {
             guard let (subscriber, _) = tree.holder(at: record), subscriber == .session(session.index) else { continue }
             if let filter = TopicFilter(tree.filter(of: record)) { return filter }

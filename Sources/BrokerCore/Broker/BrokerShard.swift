@@ -43,9 +43,9 @@ public final class BrokerShard {
     /// Sees every message that a client, a will or the broker itself publishes on this shard, when it is taken. In tests.
     package var watcher: ((PublishPacket) -> Void)?
     /// What the shard is asked about what it holds.
-    var queries = QueryDesk()
+    var queries = QueryScheduler()
     /// What it is told to do.
-    var orders = OrderDesk()
+    var orders = OrderScheduler()
     /// The clients that are sent away.
     var draining = Draining()
     /// What goes to other nodes; nil on a broker that is alone.
@@ -57,11 +57,11 @@ public final class BrokerShard {
     /// Who is not let in, and who may soon be.
     var banning = Banning()
     /// Whose rights have changed.
-    var rights = RightsDesk()
+    var rights = RightsUpdates()
     /// Bytes of requests below `$CONTROL/` that the shell has not answered.
     var unansweredBytes = 0
     /// What is to be told of clients.
-    var presence: PresenceDesk
+    var presence: PresenceEvents
     /// Whether somebody wants to hear of it as effects.
     var isWatched = false
     /// The timer of what happens a second later.
@@ -150,7 +150,7 @@ public final class BrokerShard {
         matchCache = MatchCache(hashing: hashing)
         retained = RetainedStore(hashing: hashing)
         closedConnections = ClosedConnections(shard: index, shardCount: shardCount, memoryMax: settings.keptBytesMax)
-        presence = PresenceDesk(shardCount: shardCount, now: now)
+        presence = PresenceEvents(shardCount: shardCount, now: now)
         dropLog = DropLog(hashing: hashing)
         wheel = TimerWheel(now: now)
         self.random = random

@@ -38,7 +38,7 @@ extension BrokerShard {
     }
 
     /// - Returns: false if the order needs another turn.
-    private func goOn(_ order: OrderDesk.OpenOrder) -> Bool {
+    private func goOn(_ order: OrderScheduler.OpenOrder) -> Bool {
         var order = order
         var steps = orders.stepsLeft
         let progress = carryOut(&order, &steps)
@@ -54,7 +54,7 @@ extension BrokerShard {
         return true
     }
 
-    private func carryOut(_ order: inout OrderDesk.OpenOrder, _ steps: inout Int) -> OrderProgress {
+    private func carryOut(_ order: inout OrderScheduler.OpenOrder, _ steps: inout Int) -> OrderProgress {
         steps -= 1
         switch order.order.action {
         case .kick(let client, let publishesWill):
@@ -95,7 +95,7 @@ extension BrokerShard {
     }
 
     private func deleteRetained(
-        _ filter: TopicFilter, _ isRehearsal: Bool, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
+        _ filter: TopicFilter, _ isRehearsal: Bool, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
     ) -> ShardOrderOutcome.Result? {
         guard let pattern = retained.pattern(of: filter.matchingBytes) else { return .removed(order.count) }
         let end = retained.nodes.end

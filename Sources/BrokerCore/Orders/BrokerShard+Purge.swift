@@ -5,7 +5,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Goes on with it.
     func purge(
-        _ client: EncodedString, _ filter: TopicFilter?, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
+        _ client: EncodedString, _ filter: TopicFilter?, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
     ) -> OrderProgress {
         let known = order.purge ?? sessions.find(client).map { QueuePurge(of: $0) }
         guard var purge = known else { return .ended(.notFound) }
@@ -63,7 +63,7 @@ extension BrokerShard {
     ///
     /// - Returns: whether all were.
     private func purgeMemory(
-        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ order: inout OrderDesk.OpenOrder, _ steps: inout Int
+        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
     ) -> Bool {
         let waiting = session.outbox.waiting
         // What has come since the order was given is behind the places that it is about.
@@ -86,7 +86,7 @@ extension BrokerShard {
     ///
     /// - Parameter left: how many there are still to be looked at.
     private func purgeResident(
-        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ order: inout OrderDesk.OpenOrder,
+        _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ order: inout OrderScheduler.OpenOrder,
         _ steps: inout Int
     ) -> Bool {
         let resident = session.outbox.waitingResident

@@ -3,7 +3,7 @@ import MQTTCodec
 
 /// Looking through sessions, queues and trees for those who ask, a part of them in each turn.
 extension BrokerShard {
-    func lookAtClients(_ selection: ClientSelection, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
+    func lookAtClients(_ selection: ClientSelection, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
         if query.best != nil { return lookForBestClients(selection, &query, &steps) }
         return visit(sessions.indexEnd, &query, &steps) { place, query, steps in
             steps -= Limits.stepsPerSession - 1
@@ -15,7 +15,7 @@ extension BrokerShard {
 
     /// All of a page in an order at the end: out of a list that was made for the page before, or of all sessions.
     private func lookForBestClients(
-        _ selection: ClientSelection, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int
+        _ selection: ClientSelection, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int
     ) -> Bool {
         let rowsMax = query.query.rowsMax
         if query.cursor.place == 0,
@@ -43,7 +43,8 @@ extension BrokerShard {
     }
 
     func lookAtQueue(
-        of client: EncodedString, isInFlightOnly: Bool, withPayload: Bool, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int
+        of client: EncodedString, isInFlightOnly: Bool, withPayload: Bool, _ query: inout QueryScheduler.OpenQuery,
+        _ steps: inout Int
     ) -> Bool {
         guard let session = sessions.find(client) else { return true }
         query.count = isInFlightOnly ? session.outbox.inFlight : session.outbox.inFlight + session.outbox.waiting
@@ -62,7 +63,7 @@ extension BrokerShard {
     }
 
     /// First the places of subscriptions, then those of retained messages.
-    func lookAtTopics(_ query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
+    func lookAtTopics(_ query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
         guard let prefix = query.levels?.prefix else { return true }
         let border = tree.recordLimit
         let isAtEnd = visit(border + UInt32(retained.nodes.end), &query, &steps) { place, query, steps in

@@ -36,7 +36,7 @@ extension BrokerShard {
         }
     }
 
-    private func reply(to query: QueryDesk.OpenQuery, isAtEnd: Bool) -> ShardReply {
+    private func reply(to query: QueryScheduler.OpenQuery, isAtEnd: Bool) -> ShardReply {
         func reply(_ rows: ShardReply.Rows, hasMore: Bool? = nil) -> ShardReply {
             let next = isAtEnd || hasMore != nil ? nil : query.cursor
             return ShardReply(
@@ -68,7 +68,7 @@ extension BrokerShard {
     /// Looks at the places that come next, until the page is full, the steps are used up or nothing is left.
     ///
     /// - Returns: whether nothing is left.
-    private func look(for query: inout QueryDesk.OpenQuery, _ steps: inout Int) -> Bool {
+    private func look(for query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
         switch query.query.subject {
         case .clients(let selection): return lookAtClients(selection, &query, &steps)
         case .queue(let client, let withPayload):
@@ -97,7 +97,7 @@ extension BrokerShard {
     }
 
     private func lookAtSubscriptions(
-        of client: EncodedString?, matching topic: TopicName?, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int
+        of client: EncodedString?, matching topic: TopicName?, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int
     ) -> Bool {
         // A client that is not here has none.
         let session = client.flatMap { sessions.find($0) }
@@ -113,8 +113,8 @@ extension BrokerShard {
 
     /// - Parameter body: looks at a place; false if it has to be looked at again, because the page is full before all of it is told.
     func visit(
-        _ end: UInt32, _ query: inout QueryDesk.OpenQuery, _ steps: inout Int,
-        _ body: (UInt32, inout QueryDesk.OpenQuery, inout Int) -> Bool
+        _ end: UInt32, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int,
+        _ body: (UInt32, inout QueryScheduler.OpenQuery, inout Int) -> Bool
     ) -> Bool {
         while query.cursor.place < end, steps > 0, !query.isFull {
             steps -= 1
@@ -127,7 +127,7 @@ extension BrokerShard {
     /// their sessions. All members of a group are steps of one turn.
     private func addSubscriptions(
         at place: UInt32, _ subscriber: Subscriber, _ terms: SubscriptionTerms, of owner: Session?,
-        to query: inout QueryDesk.OpenQuery, _ steps: inout Int
+        to query: inout QueryScheduler.OpenQuery, _ steps: inout Int
     ) -> Bool {
         if subscriber.isSession {
             guard owner == nil || owner?.index == subscriber.index else { return true }
@@ -157,7 +157,7 @@ extension BrokerShard {
     }
 
     private func add(
-        _ member: GroupMember, _ session: Session, of group: ShareGroup, to query: inout QueryDesk.OpenQuery
+        _ member: GroupMember, _ session: Session, of group: ShareGroup, to query: inout QueryScheduler.OpenQuery
     ) {
         query.rows.textBytes += group.name.filter.count + session.clientIdentifier.count
         query.rows.subscriptions.append(

@@ -3,7 +3,7 @@ import Cluster
 /// Wills that stand in records although they are over: this node has published them without the cluster, or they are not to be published any more
 /// and the record could not be told yet. Nobody publishes them by the record; the next one that is written has them no more.
 ///
-/// Belongs to a `SessionDesk`.
+/// Belongs to a `SessionCoordinator`.
 struct EndedWills {
     private var names: [[UInt8]: Set<WillName>] = [:]
     private(set) var count = 0

@@ -1,7 +1,8 @@
 /// By which claim of another node each session was given up here, with its wills settled; all are forgotten for the next one when there are too
 /// many.
 ///
-/// Invariant: at most `Limits.sessionDropsMax`, whose names have `Limits.sessionNameBytesMax`. Belongs to a `SessionDesk`.
+/// Invariant: at most `Limits.sessionDropsMax`, whose names have `Limits.sessionNameBytesMax`. Belongs to a
+/// `SessionCoordinator`.
 struct SettledClaims {
     private var epochs: [[UInt8]: UInt64] = [:]
     private var byteCount = 0

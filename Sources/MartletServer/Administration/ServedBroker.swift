@@ -15,7 +15,7 @@ import Transports
 /// The running broker as its administration sees it. Belongs to the control thread.
 final class ServedBroker: AdministeredBroker {
     unowned let server: Server
-    private let desk: BrokerDesk
+    private let brokerClient: BrokerClient
     let login: HTTPLogin
     /// The topics below `$SYS/broker/alarms`, and what they say.
     private var toldAlarms: [String: String] = [:]
@@ -23,8 +23,8 @@ final class ServedBroker: AdministeredBroker {
     /// Told of what happens to clients, while it is watched.
     var tell: ((PresenceEvent) -> Void)?
 
-    init(_ server: Server, _ desk: BrokerDesk, _ login: HTTPLogin) {
-        (self.server, self.desk, self.login) = (server, desk, login)
+    init(_ server: Server, _ brokerClient: BrokerClient, _ login: HTTPLogin) {
+        (self.server, self.brokerClient, self.login) = (server, brokerClient, login)
         facts = BrokerFacts(
             version: ProductVersion.text, node: server.clusterPlan?.nodeName ?? ProcessFigures.hostName(),
             startedAt: server.startedAt)
@@ -32,20 +32,22 @@ final class ServedBroker: AdministeredBroker {
 
     // MARK: The shards
 
-    var shardCount: Int { desk.shardCount }
+    var shardCount: Int { brokerClient.shardCount }
 
-    func shard(of clientIdentifier: EncodedString) -> Int { desk.placement.shard(of: clientIdentifier) }
+    func shard(of clientIdentifier: EncodedString) -> Int { brokerClient.placement.shard(of: clientIdentifier) }
 
-    func shard(of topic: TopicName) -> Int { desk.placement.shard(of: topic) }
+    func shard(of topic: TopicName) -> Int { brokerClient.placement.shard(of: topic) }
 
-    func ask(_ query: ShardQuery, of shard: Int, _ done: @escaping (ShardReply?) -> Void) { desk.ask(query, of: shard, done) }
+    func ask(_ query: ShardQuery, of shard: Int, _ done: @escaping (ShardReply?) -> Void) {
+        brokerClient.ask(query, of: shard, done)
+    }
 
     func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
-        desk.order(order, to: shard, done)
+        brokerClient.order(order, to: shard, done)
     }
 
     func statistics(_ done: @escaping ([ShardStatistics]) -> Void) {
-        desk.statistics { [self] counts in
+        brokerClient.statistics { [self] counts in
             var counts = counts
             // What this thread has counted goes with the first shard's.
             if !counts.isEmpty {
@@ -57,7 +59,7 @@ final class ServedBroker: AdministeredBroker {
     }
 
     func watchClients(_ isWatched: Bool) {
-        desk.watchEvents(isWatched ? { [weak self] event in self?.tell?(event) } : nil)
+        brokerClient.watchEvents(isWatched ? { [weak self] event in self?.tell?(event) } : nil)
     }
 
     func watchLog(_ isWatched: Bool) {
@@ -80,7 +82,7 @@ final class ServedBroker: AdministeredBroker {
         }
     }
 
-    func tracesTaken(by shard: Int) { desk.tracesTaken(by: shard) }
+    func tracesTaken(by shard: Int) { brokerClient.tracesTaken(by: shard) }
 
     // MARK: How it is
 
@@ -89,7 +91,7 @@ final class ServedBroker: AdministeredBroker {
     var condition: BrokerCondition {
         var condition = BrokerCondition()
         let now = MonotonicClock.milliseconds()
-        condition.loopAges = desk.answeredAt.map { now - min(now, $0) }
+        condition.loopAges = brokerClient.answeredAt.map { now - min(now, $0) }
         condition.isListening = drain == nil
         condition.isStopping = server.isStopping
         condition.store = server.keeper == nil ? nil : server.storeTrouble
@@ -220,8 +222,8 @@ final class ServedBroker: AdministeredBroker {
     // MARK: The cluster
 
     func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
-        guard let desk = server.clusterDesk else { return done([]) }
-        desk.ask(request, done)
+        guard let brokerClient = server.clusterAdministration else { return done([]) }
+        brokerClient.ask(request, done)
     }
 
     // MARK: Bans

@@ -14,9 +14,9 @@ import Transports
 /// Seeing and steering the broker over HTTP. On the control thread.
 extension Server {
     /// Lets administrators in by the listeners of HTTP.
-    func startAdministration(_ desk: BrokerDesk, _ http: HTTPDesk) {
+    func startAdministration(_ brokerClient: BrokerClient, _ http: HTTPFrontend) {
         if let reread { note(reread()) }
-        let broker = ServedBroker(self, desk, http.login)
+        let broker = ServedBroker(self, brokerClient, http.login)
         let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
         bans?.tell = { [unowned administration] in administration.tell($0, $1, at: Self.moment()) }
         broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
@@ -62,14 +62,14 @@ extension Server {
         case .bridges(let statuses): note(statuses)
         case .cluster(let status): note(status)
         case .access(let news): received(news)
-        case .securityRead(let model): securityDesk?.read(model)
+        case .securityRead(let model): securityService?.read(model)
         case .clusterReached: syncWatch?.ask()
         case .syncConducts(let conducts): syncWatch?.received(conducts)
-        case .clusterAsked(let number, let question): clusterDesk?.asked(number, question)
-        case .clusterAnswered(let token, let reports): clusterDesk?.answered(token, reports)
+        case .clusterAsked(let number, let question): clusterAdministration?.asked(number, question)
+        case .clusterAnswered(let token, let reports): clusterAdministration?.answered(token, reports)
         case .reloaded: reloadIsInForce()
         case .control(let message): received(message)
-        case .hashed(let passwords): securityDesk?.hashed(passwords)
+        case .hashed(let passwords): securityService?.hashed(passwords)
         case .entryHashed(let number, let entry): hasher.hashed(number, entry)
         case .store(let report):
             switch report {
@@ -77,7 +77,7 @@ extension Server {
             case .failed: storeTrouble = .failed
             default: storeTrouble = .good
             }
-        default: desk?.received(letter, now: control.events.nowMilliseconds)
+        default: brokerClient?.received(letter, now: control.events.nowMilliseconds)
         }
     }
 

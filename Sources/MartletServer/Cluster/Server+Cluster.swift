@@ -24,10 +24,10 @@ extension Server {
         }
         loops[0].cluster = ClusterRunner(clusterPlan, node: node, on: loops[0])
         control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.cluster(.report)) }
-        let desk = ClusterDesk(clusterPlan, self)
-        clusterDesk = desk
-        desk.summarize()
-        control.repeatEvery(Limits.summaryMilliseconds) { desk.summarize() }
+        let brokerClient = ClusterAdministration(clusterPlan, self)
+        clusterAdministration = brokerClient
+        brokerClient.summarize()
+        control.repeatEvery(Limits.summaryMilliseconds) { brokerClient.summarize() }
         watchSyncs(clusterPlan)
     }
 
@@ -85,11 +85,11 @@ extension Server {
         switch news {
         case .whole(let state):
             bans?.received(state, at: now)
-            securityDesk?.received(state)
+            securityService?.received(state)
         case .ban(let entry): bans?.received(entry, at: now)
         case .banAnswer(let token, let failure): bans?.answered(token, failure)
-        case .security(let revision, let pieces): securityDesk?.received(revision: revision, pieces)
-        case .verdict(let verdict): securityDesk?.received(verdict)
+        case .security(let revision, let pieces): securityService?.received(revision: revision, pieces)
+        case .verdict(let verdict): securityService?.received(verdict)
         }
     }
 

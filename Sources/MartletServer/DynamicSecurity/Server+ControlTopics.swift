@@ -15,9 +15,9 @@ extension Server {
     static let brokerEndpoint: TopicName = "$CONTROL/broker/v1"
 
     /// Makes what performs commands on dynamic security.
-    func makeSecurityDesk(_ desk: BrokerDesk) -> SecurityDesk {
+    func makeSecurityService(_ brokerClient: BrokerClient) -> DynamicSecurityService {
         let mailbox = control.mailbox
-        let securityDesk = SecurityDesk(desk, log: log, tellLoops: { [unowned self] in tellLoops($0) }) {
+        let securityService = DynamicSecurityService(brokerClient, log: log, tellLoops: { [unowned self] in tellLoops($0) }) {
             [unowned self] passwords in
             let hash = SecurityKeepers.hashing(configuration.general)
             @Sendable func make() {
@@ -33,8 +33,8 @@ extension Server {
                 make()
             }
         }
-        if clusterPlan != nil, let keeper = keepers.keepers.values.first { securityDesk.share(sharedSecurity(of: keeper)) }
-        return securityDesk
+        if clusterPlan != nil, let keeper = keepers.keepers.values.first { securityService.share(sharedSecurity(of: keeper)) }
+        return securityService
     }
 
     /// A client has published a request.
@@ -44,13 +44,13 @@ extension Server {
         default:
             // The broker's own clients have come by no listener: they give no commands.
             guard configuration.listeners.indices.contains(message.info.listener),
-                let keeper = keepers.keeper(of: configuration.listeners[message.info.listener].security), let securityDesk
+                let keeper = keepers.keeper(of: configuration.listeners[message.info.listener].security), let securityService
             else {
                 return answer(message, with: Array(#"{"error": "endpoint not available"}"#.utf8)) {}
             }
-            let asker = SecurityDesk.Asker(
+            let asker = DynamicSecurityService.Asker(
                 clientIdentifier: "\(message.clientIdentifier)", userName: message.userName.map { "\($0)" })
-            let isTaken = securityDesk.perform(SecurityRequest(message.payload), on: keeper, for: asker) {
+            let isTaken = securityService.perform(SecurityRequest(message.payload), on: keeper, for: asker) {
                 [unowned self] reply, next in
                 audit(reply, message)
                 endSessions(reply.changes)
@@ -73,9 +73,9 @@ extension Server {
         let own = configuration.listeners.indices.contains(listener) ? configuration.listeners[listener].security : nil
         let keeper = ([own].compactMap { $0 } + configuration.openListeners.map(\.security)).lazy
             .compactMap { self.keepers.keeper(of: $0) }.first
-        guard let keeper, let securityDesk else { return done(.notConfigured) }
-        let asker = SecurityDesk.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
-        let isTaken = securityDesk.perform(SecurityRequest(payload), on: keeper, for: asker) { [unowned self] reply, next in
+        guard let keeper, let securityService else { return done(.notConfigured) }
+        let asker = DynamicSecurityService.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
+        let isTaken = securityService.perform(SecurityRequest(payload), on: keeper, for: asker) { [unowned self] reply, next in
             let hasChanged = !reply.changes.isEmpty
             done(.performed(reply.text, changes: hasChanged ? reply.lines.joined(separator: "; ") : ""))
             endSessions(reply.changes)
@@ -94,9 +94,9 @@ extension Server {
     /// - Parameter done: called when it has left, or when it cannot.
     private func answer(_ message: ControlMessage, with text: [UInt8], _ done: @escaping () -> Void) {
         noteAnswered(message)
-        guard let desk, let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
+        guard let brokerClient, let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
         let packet = PublishPacket(topic: topic, payload: text)
-        desk.publish(packet) { [log] reason, _ in
+        brokerClient.publish(packet) { [log] reason, _ in
             if reason.isError { log.write(.warning, "Warning: the answer on \(topic) could not be sent: \(reason).") }
             done()
         }

@@ -21,7 +21,7 @@ final class HTTPLogin: AlarmHandler {
 
     private let loop: EventLoop
     private let log: Log
-    private var desk: LoginDesk
+    private var brokerClient: LoginService
     private var lastNumber: UInt32 = 0
     private struct Pending {
         let info: ConnectionInfo
@@ -42,17 +42,17 @@ final class HTTPLogin: AlarmHandler {
     /// - Parameter post: brings a decision to `decided` on the control thread; called on any thread.
     init(
         on loop: EventLoop, tables: SecurityTables, throttle: LoginThrottle, log: Log,
-        post: @escaping @Sendable (LoginDesk.Decision) -> Void
+        post: @escaping @Sendable (LoginService.Decision) -> Void
     ) {
         self.loop = loop
         self.log = log
-        desk = LoginDesk(tables: tables, throttle: throttle, log: log, post: post)
+        brokerClient = LoginService(tables: tables, throttle: throttle, log: log, post: post)
     }
 
     /// The users and rules that are in force.
     var tables: SecurityTables {
-        get { desk.tables }
-        set { desk.tables = newValue }
+        get { brokerClient.tables }
+        set { brokerClient.tables = newValue }
     }
 
     /// Decides who asks; `done` is called once, now or later, and not when the peer goes before.
@@ -60,7 +60,7 @@ final class HTTPLogin: AlarmHandler {
     /// - Parameter names: where the listener has user names from.
     func decide(_ exchange: HTTPExchange, names: CertificateUserName, _ done: @escaping (Outcome) -> Void) {
         let peer = exchange.peer
-        let security = desk.tables.listeners[peer.listener]
+        let security = brokerClient.tables.listeners[peer.listener]
         if names != .none {
             let identity = peer.identity
             let name =
@@ -90,28 +90,28 @@ final class HTTPLogin: AlarmHandler {
         }
         lastNumber &+= 1
         let connection = ConnectionID(slot: lastNumber, generation: 0)
-        pending[connection] = Pending(info: info, backend: desk.tables.listeners[info.listener].passwordBackend, done: done)
-        desk.request(
+        pending[connection] = Pending(info: info, backend: brokerClient.tables.listeners[info.listener].passwordBackend, done: done)
+        brokerClient.request(
             AuthenticationRequest(
                 clientIdentifier: Self.clientIdentifier, info: info, step: .password(userName: user, password: password)),
             from: connection)
         return { [weak self] in
             self?.pending[connection] = nil
-            self?.desk.forget(connection)
+            self?.brokerClient.forget(connection)
         }
     }
 
     /// A password was checked.
-    func decided(_ decision: LoginDesk.Decision) {
+    func decided(_ decision: LoginService.Decision) {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
-        desk.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
+        brokerClient.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
         tell(told)
     }
 
     func alarmRang() {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
-        desk.advance(to: loop.nowMilliseconds) { told.append(($0, $1)) }
+        brokerClient.advance(to: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
         tell(told)
     }
@@ -122,7 +122,7 @@ final class HTTPLogin: AlarmHandler {
     }
 
     private func setAlarm() {
-        if let deadline = desk.nextDeadline { loop.setAlarm(at: deadline, for: self) }
+        if let deadline = brokerClient.nextDeadline { loop.setAlarm(at: deadline, for: self) }
     }
 
     private func tell(_ connection: ConnectionID, _ outcome: AuthenticationOutcome) {

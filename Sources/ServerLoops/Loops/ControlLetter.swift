@@ -51,5 +51,5 @@ package enum ControlLetter: Sendable {
     /// A password for a file is hashed; nil where there was no memory for it.
     case entryHashed(number: Int, String?)
     /// A login over HTTP is decided.
-    case decided(LoginDesk.Decision)
+    case decided(LoginService.Decision)
 }

@@ -16,7 +16,7 @@ package enum LoopLetter: Sendable {
     /// A value below `$SYS`, for as long as `sys_interval` lets them be published.
     case systemTopic(topic: String, value: String)
     /// A login is decided.
-    case decided(LoginDesk.Decision)
+    case decided(LoginService.Decision)
     /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing more. Before the settings
     /// that go with them.
     case listeners([TransportLayers], ConnectionAdmission, closed: [Int])

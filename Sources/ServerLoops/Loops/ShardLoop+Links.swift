@@ -59,7 +59,8 @@ extension ShardLoop {
 
     package func adopt(_ received: HandOver, _ channel: any ByteChannel, decidedBy security: ListenerSecurity?) {
         var handOver = received
-        if let login = handOver.connectedLogin, let security, !desk.tables.listeners[login.info.listener].keeps(login, of: security)
+        if let login = handOver.connectedLogin, let security,
+            !brokerClient.tables.listeners[login.info.listener].keeps(login, of: security)
         {
             // The files have changed while it was on its way: those that are in force decide.
             handOver.login = nil
@@ -248,7 +249,7 @@ extension ShardLoop {
 
     /// The core has ended a connection.
     package func close(_ id: ConnectionID, now: UInt64) {
-        desk.forget(id)
+        brokerClient.forget(id)
         guard let link = take(id) else { return }
         if link.hasEnded {
             finish(link)
@@ -289,7 +290,7 @@ extension ShardLoop {
     package func send(_ id: ConnectionID, _ handOver: HandOver) {
         guard let link = take(id) else { return }
         link.deregister(from: events)
-        let security = handOver.login.map { _ in desk.tables.listeners[handOver.info.listener] }
+        let security = handOver.login.map { _ in brokerClient.tables.listeners[handOver.info.listener] }
         loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel, security))
     }
 

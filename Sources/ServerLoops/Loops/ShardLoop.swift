@@ -34,7 +34,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     var arrivals: Arrivals<Link>
     /// By slot of the core's connection table.
     var links: [Link?] = []
-    package var desk: LoginDesk
+    package var brokerClient: LoginService
     package var draining: [(link: Link, deadline: UInt64)] = []
     /// All loops of the broker, by index; set before any runs.
     package var loops: [ShardLoop] = []
@@ -118,7 +118,9 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         taken = Array(repeating: 0, count: shard.placement.shardCount)
         mailbox = Mailbox(loop: events)
         arrivals = Arrivals(in: events.scratch)
-        desk = LoginDesk(tables: setup.tables, throttle: setup.throttle, log: setup.log) { [mailbox] in mailbox.post(.decided($0)) }
+        brokerClient = LoginService(tables: setup.tables, throttle: setup.throttle, log: setup.log) { [mailbox] in
+            mailbox.post(.decided($0))
+        }
     }
 
     /// Works until the broker is told to stop and every connection has ended.
@@ -146,8 +148,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         turnBeganAt = events.clockMicroseconds
         shard.advance(to: now, microseconds: turnBeganAt)
         heldMemory.beginTurn(of: shard)
-        desk.nowMicroseconds = turnBeganAt
-        desk.advance(to: now) { shard.authenticated($0, $1) }
+        brokerClient.nowMicroseconds = turnBeganAt
+        brokerClient.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { letter in
             switch letter {
             case .mail(let sender, let batch):
@@ -165,8 +167,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 stopListeners { closed.contains($0) }
             case .open(let listeners): open(listeners)
             case .settings(let settings, let tables, let countdown):
-                let before = desk.tables
-                desk.tables = tables
+                let before = brokerClient.tables
+                brokerClient.tables = tables
                 shard.apply(settings)
                 shard.dismissClients { tables.keeps($0, of: before) }
                 countdown.count()
@@ -237,7 +239,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             switch effect {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
-            case .authenticate(let id, let request): desk.request(request, from: id)
+            case .authenticate(let id, let request): brokerClient.request(request, from: id)
             case .store(let batch): keep(batch)
             case .read(let request): store?.read(request, for: index)
             case .reply(let reply): control?.post(.reply(reply))
@@ -264,7 +266,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         // What is not read stays ready, so the loop would only spin.
         if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
         if !again.isEmpty || !handshaking.isEmpty || !ending.isEmpty || incarnationNews != nil { return now }
-        var deadlines = [shard.nextDeadline, desk.nextDeadline, draining.first?.deadline]
+        var deadlines = [shard.nextDeadline, brokerClient.nextDeadline, draining.first?.deadline]
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
         if let cluster { deadlines.append(cluster.nextDeadline) }
         if !parked.isEmpty {
@@ -296,9 +298,9 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         return { [store] in store?.tidyUp() }
     }
 
-    private func decided(_ decision: LoginDesk.Decision, now: UInt64) {
+    private func decided(_ decision: LoginService.Decision, now: UInt64) {
         latencies.loginDecided(by: decision.backend, microseconds: turnBeganAt &- min(turnBeganAt, decision.askedAt))
-        desk.decided(decision, now: now) { shard.authenticated($0, $1) }
+        brokerClient.decided(decision, now: now) { shard.authenticated($0, $1) }
     }
 
     private func measuredStatistics() -> ShardStatistics {

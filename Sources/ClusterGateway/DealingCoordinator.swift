@@ -1,0 +1,145 @@
+import BrokerCore
+import BrokerModel
+import Cluster
+import EpollLoop
+import ServerLoops
+
+/// What share groups deal of the cluster's log, as one node sees it: how far this node is done with its part, and whose part it deals when another is
+/// gone, or when this one is there again: it was killed, or has lost its lease.
+///
+///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
+///     a node is gone ────────┐
+///     earlier incarnations of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
+///                                                                                                    └──────► PastOrder
+///
+/// Who deals is decided by `HeirBook`.
+///
+/// Belongs to the loop that speaks to the servers.
+final class DealingCoordinator {
+    private unowned let loop: ShardLoop
+    private let incarnations: NodeIncarnations
+    private let log: LogLane
+    private let replay: LogReplay
+    private var book = DealtBook()
+    /// The others that are there; nil before they are known.
+    private var others: Set<NodeID>?
+    private var heirs: HeirBook
+    /// Whether the shards have dealt what earlier incarnations were.
+    private var isPastSettled = false
+    /// What the shards have answered to the question under way.
+    private var answers: [Int: [DealtBook.Dealt]] = [:]
+
+    /// Before any loop runs, and behind `BrokerShard.joinCluster`.
+    init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
+        (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
+        heirs = HeirBook(incarnations.current)
+        log.whenInherited = { [unowned self] in said(heirOf: $0, by: $1) }
+        begin(loop.loops.compactMap(\.shard.unsettledPast))
+    }
+
+    /// Another incarnation has begun.
+    ///
+    /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledPast`.
+    func beginIncarnation(_ parts: [StoredDealing]) {
+        answers = [:]
+        replay.forgetPast()
+        begin(parts)
+    }
+
+    private func begin(_ parts: [StoredDealing]) {
+        let all = parts.reduce(nil as StoredDealing?) { $0?.union($1) ?? $1 }?.parts ?? []
+        isPastSettled = false
+        let incarnations = all.map {
+            (NodeID($0.incarnation), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir)))
+        }
+        for (gone, heir) in heirs.begin(self.incarnations.current, past: Dictionary(incarnations) { one, _ in one }) {
+            tellAll(.past(.heir(of: gone, heir)))
+        }
+    }
+
+    /// To be called about each second.
+    func ask() {
+        answers = [:]
+        tellAll(.tellDealt)
+        guard log.trouble == nil else { return }
+        for gone in heirs.unclaimed { log.tell(heirOf: gone) }
+        settle()
+        for gone in heirs.passSecond() { tellAll(.hasDealt(for: gone)) }
+        if isPastSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
+            isPastSettled = false
+            heirs.endPast()
+            tellAll(.past(.end))
+        }
+    }
+
+    /// A partition of the log ends at this record, before some that was read.
+    func isCut(_ partition: Int, at last: UInt64) {
+        book.isCut(partition, at: last)
+        heirs.isCut(partition, at: last)
+    }
+
+    func received(_ dealt: [DealtBook.Dealt], from shard: Int) {
+        answers[shard] = dealt
+        guard answers.count == loop.loops.count, log.trouble == nil else { return }
+        for (partition, through) in book.done(Array(answers.values), now: loop.events.nowMilliseconds) {
+            log.tell(dealtThrough: through, partition)
+        }
+    }
+
+    /// These nodes are there, this one apart.
+    func live(_ nodes: Set<NodeID>) {
+        others = nodes
+        // Earlier incarnations of this node are its past.
+        let change = book.live(
+            nodes.filter { $0.store != incarnations.current.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
+            now: loop.events.nowMilliseconds
+        ) {
+            log.dealtThrough(by: $0, $1)
+        }
+        for other in change.come {
+            heirs.isThere(other)
+            tellAll(.dealsNoMoreFor(other))
+        }
+        for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { heirs.isGone(other, done: done) }
+        for gone in heirs.unclaimed where change.known[gone] != nil { log.tell(heirOf: gone) }
+        settle()
+        for other in change.gone where change.known[other] == nil { log.tell(gone: other) }
+        if !change.gone.isEmpty { log.forgetDealt(except: nodes) }
+    }
+
+    /// The log has a node's word that it would deal for one that is gone.
+    private func said(heirOf gone: NodeID, by heir: NodeID) {
+        if heirs.said(heirOf: gone, by: heir) { tellAll(.past(.heir(of: gone, heir))) }
+        settle()
+    }
+
+    /// Does what has become this node's to do, when all is read that those who are gone can have written.
+    private func settle() {
+        let (duties, won) = (heirs.takeDuties(), heirs.takePast())
+        guard !duties.isEmpty || won != nil else { return }
+        log.whenRead { [weak self, incarnation = incarnations.current] in
+            // The lease may have ended meanwhile.
+            guard let self, incarnation == incarnations.current else { return }
+            for (gone, done) in duties where heirs.isMine(gone) {
+                // What is read from now on, the shards deal as it comes.
+                tellAll(.dealsFor(gone, after: done))
+                replay.add(gone, spans(after: done))
+            }
+            if let won { settlePast(won) }
+        }
+    }
+
+    private func settlePast(_ won: [(gone: NodeID, done: [UInt64])]) {
+        for (gone, done) in won { tellAll(.dealsFor(gone, after: done)) }
+        replay.settlePast(spans(after: heirs.pastDone), won: Set(won.map(\.gone))) { [weak self] in self?.isPastSettled = true }
+    }
+
+    /// What was read behind these places.
+    private func spans(after places: [UInt64]) -> [LogSpan] {
+        log.readThrough.enumerated().map { partition, read in
+            LogSpan(partition: partition, after: min(read, partition < places.count ? places[partition] : 0), through: read)
+        }
+    }
+
+    private func tellAll(_ letter: ClusterLetter) { for other in loop.loops { other.post(letter, from: loop) } }
+}

@@ -1,0 +1,197 @@
+import BrokerCore
+import Cluster
+import NATSClient
+import ServerLoops
+
+/// Sessions that go to other nodes, and what nodes write to each other about them.
+extension SessionCoordinator {
+    // MARK: Letters
+
+    /// Sends a letter, whose answer `letterAnswered` gets; one that is under way is not sent again.
+    func send(_ letter: SessionLetter, to other: NodeID) {
+        let sent = SentLetter(node: other, letter: letter)
+        guard let subject = Subject(space.sessions(to: other)), !lettersUnderWay.contains(sent) else { return }
+        lastLetter += 1
+        let token = Self.letterTokens | lastLetter
+        do throws(NATSRefusal) {
+            try connection.request(subject, payload: letter.encoded, token: token, within: Limits.sessionLetterMillisecondsMax)
+            letters[token] = sent
+            lettersUnderWay.insert(sent)
+        } catch {
+            // As if it had got lost.
+            if case .fetch = letter.kind { took(letter.identifier, letter, nil, from: other) }
+        }
+    }
+
+    func letterAnswered(_ token: UInt64, _ answer: NATSAnswer) {
+        guard let sent = letters.removeValue(forKey: token) else { return }
+        lettersUnderWay.remove(sent)
+        let (other, letter) = (sent.node, sent.letter)
+        var said: SessionAnswer?
+        if case .message(let message) = answer { said = message.payload.withUnsafeBytes { SessionAnswer(reading: $0) } }
+        let session = letter.identifier
+        switch letter.kind {
+        case .ask:
+            if case .stopped(let offer, let hasSettledWills) = said {
+                stopped(session, offer: offer, hasSettledWills: hasSettledWills, epoch: letter.epoch, by: other)
+            }
+        case .fetch: took(session, letter, said, from: other)
+        case .drop:
+            if said == .dropped {
+                drops.removeAll { $0.session == session && $0.epoch == letter.epoch && $0.store == other.store }
+            }
+        case .stay: return
+        }
+    }
+
+    /// Takes a message if it is a letter.
+    func received(_ message: MessageView) -> Bool {
+        if scan.received(message, now: now) { return true }
+        guard message.subject.elementsEqual(subject) else { return false }
+        // Servers ask for no right to publish there: whoever asks does not choose what a node writes to.
+        guard message.reply.starts(with: "_INBOX.".utf8), let reply = Subject(message.reply),
+            let letter = SessionLetter(reading: message.payload)
+        else { return true }
+        let session = letter.identifier
+        switch letter.kind {
+        case .ask(let cleanStart): asked(letter, cleanStart: cleanStart, reply)
+        case .fetch(let offer, let number): fetched(session, offer: offer, number: number, reply)
+        case .drop: dropped(letter, reply)
+        case .stay:
+            if let departure = departures[session], departure.epoch == letter.epoch {
+                departures[session] = nil
+                post(.stays(session), to: departure.shard)
+            }
+        }
+        return true
+    }
+
+    private func reply(_ answer: SessionAnswer, to reply: Subject) {
+        // What does not leave is asked for again.
+        try? connection.publish(reply, payload: answer.encoded)
+    }
+
+    // MARK: What others ask
+
+    private func asked(_ letter: SessionLetter, cleanStart: Bool, _ reply: Subject) {
+        let session = letter.identifier
+        if let departure = departures[session] {
+            guard departure.epoch <= letter.epoch else { return }
+            if departure.epoch == letter.epoch, departure.node == letter.node {
+                departures[session]?.touchedAt = now
+                if departure.piece == nil { departures[session]?.asker = reply } else { offer(departure, reply) }
+                return
+            }
+        }
+        guard keeper != nil else { return depart(session, to: letter.node, epoch: letter.epoch, reply, cleanStart: cleanStart) }
+        // Who is on the way here has only what others have said.
+        let isKept = visits[session]?.hasSettledWills ?? (keeper?.keeps(session) == true && !left.isHandling(session))
+        left.notTaken(session)
+        // An answer may have got lost.
+        let hasSettled = isKept || settledClaims[session] == letter.epoch || departures[session]?.hasSettledWills == true
+        if hasSettled {
+            settledClaims.insert(session, letter.epoch)
+        }
+        asker = (reply, cleanStart)
+        keeper?.askedToHandOver(session, by: letter.node, epoch: letter.epoch, self)
+        asker = nil
+        departures[session]?.hasSettledWills = hasSettled
+        // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already: who asks is asked then.
+        guard departures[session] != nil, visits[session] != nil, (keeper?.writtenEpoch(of: session) ?? 0) <= letter.epoch else {
+            return
+        }
+        overtake(session)
+        keeper?.release(session)
+    }
+
+    /// Has the shard stop, and give what it has.
+    func depart(_ session: [UInt8], to other: NodeID, epoch: UInt64, _ asker: Subject, cleanStart: Bool) {
+        guard let shard = shard(of: session) else { return reply(.stopped(nil), to: asker) }
+        drops.removeAll { $0.session == session }
+        forgetSaves(of: session)
+        endedWills.keep([], of: session)
+        lastOffer += 1
+        departures[session] = SessionDeparture(
+            shard: shard, node: other, epoch: epoch, offer: lastOffer, asker: asker, touchedAt: now)
+        post(.leaves(session, cleanStart: cleanStart), to: shard)
+    }
+
+    private func offer(_ departure: SessionDeparture, _ asker: Subject) {
+        let offer = SessionAnswer.Offer(number: departure.offer, epoch: departure.keptBy)
+        reply(.stopped(offer, hasSettledWills: departure.hasSettledWills), to: asker)
+    }
+
+    /// The shard has stopped, and gives a piece.
+    func leaving(_ session: [UInt8], _ piece: SessionPiece) {
+        guard var departure = departures[session] else { return }
+        if publishesWill(of: session) {
+            heldLeavings[session] = piece
+            return
+        }
+        if piece.number == 0, piece.isLast, piece.bytes.isEmpty {
+            departures[session] = nil
+            if let asker = departure.asker { reply(.stopped(nil, hasSettledWills: departure.hasSettledWills), to: asker) }
+            return
+        }
+        departure.piece = piece
+        if piece.number == 0 { departure.keptBy = piece.epoch }
+        departure.touchedAt = now
+        if let asker = departure.asker { offer(departure, asker) }
+        departure.asker = nil
+        if let fetcher = departure.fetcher, fetcher.number == piece.number {
+            give(piece, to: fetcher.reply)
+            departure.fetcher = nil
+        }
+        departures[session] = departure
+    }
+
+    private func give(_ piece: SessionPiece, to fetcher: Subject) {
+        reply(.piece(number: piece.number, isLast: piece.isLast, bytes: piece.bytes), to: fetcher)
+    }
+
+    private func fetched(_ session: [UInt8], offer: UInt64, number: Int, _ fetcher: Subject) {
+        guard let departure = departures[session], departure.offer == offer, let piece = departure.piece,
+            number == piece.number || number == piece.number + 1
+        else { return reply(.unknown, to: fetcher) }
+        departures[session]?.touchedAt = now
+        if number == piece.number { return give(piece, to: fetcher) }
+        if departure.fetcher?.number != number { post(.pieceTaken(session, number: piece.number), to: departure.shard) }
+        departures[session]?.fetcher = (fetcher, number)
+    }
+
+    private func dropped(_ letter: SessionLetter, _ asker: Subject) {
+        let session = letter.identifier
+        defer { reply(.dropped, to: asker) }
+        if let departure = departures[session] {
+            guard departure.epoch <= letter.epoch else { return }
+            departures[session] = nil
+            counters.given += 1
+            return post(.gone(session), to: departure.shard)
+        }
+        // It has come back here since.
+        guard visits[session] == nil, keeper?.keeps(session) != true, let shard = shard(of: session) else { return }
+        post(.leaves(session, cleanStart: false), to: shard)
+        post(.gone(session), to: shard)
+    }
+
+    /// Who asks for a session and does not fetch it has gone away: it waits here as before.
+    func tickDepartures() {
+        for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionDepartureMillisecondsMax {
+            departures[session] = nil
+            post(.stays(session), to: departure.shard)
+        }
+    }
+
+    private var subject: [UInt8] { space.sessions(to: node) }
+
+    /// Numbers of requests that are letters.
+    private static let letterTokens: UInt64 = 1 << 60 | SessionRecords.lettersBit
+
+    static func isLetter(_ token: UInt64) -> Bool { token >> 59 == 3 }
+}
+
+/// A letter, and whom it went to.
+struct SentLetter: Hashable {
+    let node: NodeID
+    let letter: SessionLetter
+}

@@ -1,0 +1,337 @@
+import BrokerCore
+import BrokerModel
+import Cluster
+import Configuration
+import EpollLoop
+import MQTTCodec
+import NATSClient
+import Platform
+import ServerLoops
+
+/// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the letters of other
+/// nodes and the log.
+///
+///     shard ── claim ──► SessionKeeper ──► record ──► ask the last keeper ──► its pieces ──► shard ──► the log again ──► CONNACK
+///     shard ◄── leaves ◄── SessionKeeper ◄── another node asks
+///
+/// Belongs to the loop that speaks to the servers.
+final class SessionCoordinator {
+    /// Since the start.
+    struct Counters {
+        /// Sessions that came from other nodes, and that went there.
+        var taken: UInt64 = 0
+        var given: UInt64 = 0
+        /// Sessions that began anew because nobody had them any more.
+        var lost: UInt64 = 0
+        var refused: UInt64 = 0
+        /// Sessions that were taken up from their records, without the nodes that had them.
+        var restored: UInt64 = 0
+        /// Wills that were published, and sessions that have ended, whose nodes were gone.
+        var leftWills: UInt64 = 0
+        var leftEnded: UInt64 = 0
+    }
+
+    private let incarnations: NodeIncarnations
+    let loop: ShardLoop
+    let connection: NATSConnection
+    let space: SubjectSpace
+    let replay: LogReplay
+    private(set) lazy var records = SessionRecords(
+        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") }, refused: { [unowned self] in refused($0, $1) })
+    /// Is told of a stream that has no room, and why.
+    var refused: (String, JetStreamError) -> Void = { _, _ in }
+    let plan: ClusterPlan
+    private let placement: ShardPlacement
+    /// Brings an order to a shard.
+    lazy var deliver: (SessionOrder, Int) -> Void = { [unowned self] in loop.loops[$1].post(.session($0), from: loop) }
+    /// nil without a lease.
+    var keeper: SessionKeeper?
+    var visits: [[UInt8]: SessionVisit] = [:]
+    var departures: [[UInt8]: SessionDeparture] = [:]
+    var counters = Counters()
+    /// Which stores are alive, and by whom.
+    private(set) var live: Set<NodeID> = []
+    /// Since when stores are missed.
+    private(set) var missedSince: [UInt32: UInt64] = [:]
+    /// Who was refused because of them.
+    var awaited = AwaitedNodes()
+    /// What other nodes are to forget, until they say that they have.
+    var drops: [SessionDrop] = []
+    /// Behind what this node has told of its share groups, and whether all nodes know it.
+    var lastTicket: () -> UInt64 = { 0 }
+    var isInForce: (UInt64) -> Bool = { _ in true }
+    /// What the log calls a node.
+    var shownName: (NodeID) -> String = { "\($0)" }
+    /// What was asked of other nodes, by token.
+    var letters: [UInt64: SentLetter] = [:]
+    var lettersUnderWay: Set<SentLetter> = []
+    var lastLetter: UInt64 = 0
+    var lastOffer: UInt64
+    /// While another node's question is given to the keeper.
+    var asker: (reply: Subject, cleanStart: Bool)?
+    /// Sessions that are over, whose records are to go: the record's epoch and number; nil while they are looked for.
+    var endings: [[UInt8]: (epoch: UInt64, number: UInt64)?] = [:]
+    var isFencing = false
+    var isConnecting = false
+    /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
+    var savesUnderWay: [[UInt8]: UInt64] = [:]
+    var savesWaiting: [[UInt8]: SavedSession] = [:]
+    /// Those that are too large to be stored, of which that was told.
+    var unsavable: Set<[UInt8]> = []
+    var ticksAt: UInt64 = 0
+    private var looksAt: UInt64 = 0
+    /// Wills on their way into the log, by session, in their order; and whose are under way, by request.
+    var willJobs: [[UInt8]: [WillJob]] = [:]
+    var willTokens: [UInt64: [UInt8]] = [:]
+    /// Sessions of which one is to be sent: from `willHead` on, and in the next tick.
+    var willQueue: [[UInt8]] = []
+    var willHead = 0
+    var willRetries: [[UInt8]] = []
+    /// Those that wait for what their clients have published before.
+    var willsBehind: [[UInt8]] = []
+    /// What is on its way to the servers and comes before a will; and whether any of it still is.
+    var readAhead: (SessionRecord.LastWill) -> WillAhead = { _ in WillAhead() }
+    var isAhead: (WillAhead) -> Bool = { _ in false }
+    var lastWillToken: UInt64 = 0
+    /// Those that stand in records although they are over.
+    var endedWills = EndedWills()
+    /// Sessions that are over when their wills are in the log, and pieces of sessions that leave then.
+    var endsAfterWills: Set<[UInt8]> = []
+    var heldLeavings: [[UInt8]: SessionPiece] = [:]
+    /// By which claims of others sessions have left of which this node has seen to the wills.
+    var settledClaims = SettledClaims()
+    /// Sessions that are kept here while other nodes may still act by earlier claims.
+    var unsettled: [[UInt8]: UnsettledSession] = [:]
+    /// Sessions that nobody keeps any more.
+    var left = LeftSessions()
+    private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
+    /// From which claim on what a shard has of a session to be adopted counts; `UInt64.max` for none.
+    var adoptions: [[UInt8]: UInt64] = [:]
+    /// Adopted sessions of which a shard is to say whether it has them.
+    var awaitingShards: [[UInt8]: SessionRecord] = [:]
+    var leftNews: [LeftNews] = []
+    /// Those of which shards have asked whose they are.
+    var woken: [[UInt8]: Waking] = [:]
+
+    /// By which claim a shard has a session, and whether its client has stayed.
+    struct Waking {
+        let epoch: UInt64
+        let isConnected: Bool
+    }
+
+    init(_ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection) {
+        (self.plan, self.incarnations, self.loop, self.connection) = (plan, incarnations, loop, connection)
+        space = SubjectSpace(cluster: plan.name)
+        placement = loop.shard.placement
+        // A node that was started again knows nothing of what its earlier incarnation has offered.
+        lastOffer = (incarnations.current.rawValue & 0xffff_ffff) << 28
+        replay = LogReplay(
+            plan, incarnations, on: loop, connection,
+            tell: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
+    }
+
+    var node: NodeID { incarnations.current }
+
+    var now: UInt64 { loop.events.nowMilliseconds }
+
+    /// In milliseconds since 1970.
+    var wallClock: UInt64 { readWallClock() }
+    var readWallClock = { WallClock.milliseconds() }
+
+    func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+
+    static func name(_ session: [UInt8]) -> String { String(decoding: session, as: UTF8.self) }
+
+    func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
+
+    func post(_ order: SessionOrder, to shard: Int) { deliver(order, shard) }
+
+    // MARK: The loop
+
+    var nextDeadline: UInt64? {
+        let isMoving = !visits.isEmpty || !unsettled.isEmpty || !departures.isEmpty || !drops.isEmpty || !endings.isEmpty
+        let isBusy =
+            isMoving || !awaited.isEmpty || !savesUnderWay.isEmpty || !savesWaiting.isEmpty || !willJobs.isEmpty
+            || !leftNews.isEmpty
+        // With a lease it is looked now and then whether something is left.
+        let looksForLeft = keeper == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
+        return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft].compactMap { $0 }.min()
+    }
+
+    func advance(now: UInt64) {
+        replay.advance(now: now)
+        scan.advance(now: now)
+        guard now >= ticksAt else { return }
+        ticksAt = now + Limits.sessionTickMilliseconds
+        takeRefused()
+        keeper?.tick(now: now, self)
+        tickVisits()
+        tickUnsettled()
+        tellAwaited()
+        tickDepartures()
+        tickWills()
+        tickSaves()
+        tickLeft()
+        guard now >= looksAt, connection.isReady else { return }
+        looksAt = now + Limits.leaseRenewalMilliseconds
+        records.create()
+        sendDrops()
+        for (session, found) in endings { end(session, found) }
+    }
+
+    func attached() {
+        records.attached()
+        replay.attached()
+    }
+
+    func detached() {
+        records.detached()
+        replay.detached()
+        if scan.isReading { scan.begin(at: now) }
+        scan.end()
+        endWillRequests()
+        (letters, lettersUnderWay) = ([:], [])
+        for session in visits.keys {
+            guard case .fetching(var fetch) = visits[session]?.stage, fetch.isLast == nil else { continue }
+            fetch.asksAt = now
+            visits[session]?.stage = .fetching(fetch)
+        }
+    }
+
+    // MARK: The lease
+
+    /// These nodes hold a lease, by all entries up to a number; `me` is this one, if it holds one.
+    func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Keeper?) {
+        let stores = Set(nodes.map(\.store))
+        for gone in live where !stores.contains(gone.store) {
+            missedSince[gone.store] = now
+            scan.begin(at: now)
+        }
+        for store in stores { missedSince[store] = nil }
+        live = Set(nodes)
+        if keeper == nil, let me {
+            keeper = SessionKeeper(me)
+            scan.begin(at: now)
+            keeper?.live(live, through: sequence, self)
+            for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { connect(session) }
+            // Their clients may have stayed.
+            if plan.detached == .local { for shard in loop.loops.indices { post(.leaseBegins, to: shard) } }
+        } else {
+            keeper?.live(live, through: sequence, self)
+        }
+    }
+
+    /// This node acts for nobody any more.
+    func leaseEnded() {
+        guard keeper != nil else { return }
+        isFencing = true
+        keeper?.fence(self)
+        isFencing = false
+        keeper = nil
+        drops = []
+        (endsAfterWills, heldLeavings, unsettled) = ([], [:], [:])
+        forgetWills()
+        forgetLeft()
+        endSaves()
+        for (session, visit) in visits {
+            replay.forget(session)
+            fail(session, visit, "the cluster cannot be reached")
+        }
+        visits = [:]
+        guard plan.detached == .refuse else { return }
+        log(.warning, "this node's lease has expired: its clients are disconnected, because other nodes may serve them now.")
+        for shard in loop.loops.indices { post(.fence("the cluster cannot be reached"), to: shard) }
+    }
+
+    // MARK: The shards
+
+    /// Takes what a shard has to tell of sessions; false if it is about something else.
+    @discardableResult
+    func received(_ note: ClusterNote, from shard: Int) -> Bool {
+        switch note {
+        case .claim(let claim): claimed(claim, by: shard)
+        case .leaving(let session, let piece): leaving(session, piece)
+        case .arrived(let session, let number): arrived(session, number)
+        case .illegible(let session): illegible(session)
+        case .lacksLog(let session): post(.findSpans(session), to: shard)
+        case .restored(let session): visits[session] = nil
+        case .sessionEnded(let session): ended(session)
+        case .saves(let saved): save(saved)
+        case .will(let session, let will): due(will, of: session, from: shard)
+        case .willEnds(let session, let name): endedWills.insert(WillName(name), of: session)
+        case .adopted(let session, let isHere, let will): adopted(session, isHere: isHere, will.map { WillName($0) })
+        case .wakes(let session, let epoch, let isConnected):
+            wakes(session, Waking(epoch: epoch, isConnected: isConnected))
+        case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
+        }
+        return true
+    }
+
+    // MARK: The records
+
+    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
+        if Self.isWill(token) {
+            willAnswered(token, answer)
+            return true
+        }
+        if Self.isLetter(token) {
+            letterAnswered(token, answer)
+            return true
+        }
+        return records.answered(token, answer) { take($0) }
+    }
+
+    private func take(_ answer: SessionRecords.Answer) {
+        switch answer {
+        case .found(let session, let record, let sequence, let ended):
+            if endings[session] != nil {
+                guard let record, record.keepers[0].node.store == node.store else {
+                    endings[session] = nil
+                    endedWills.keep([], of: session)
+                    return
+                }
+                endings[session] = .some((record.epoch, sequence))
+                return records.remove(session, epoch: record.epoch, expecting: sequence)
+            }
+            noteFound(session, record)
+            // What this claim has written itself says nothing of who had the session before.
+            if visits[session] != nil, visits[session]?.found == nil || record?.keepers[0].node != node {
+                noteFound(record, by: session)
+            }
+            keeper?.found(session, record, at: sequence, ended: ended, now: now, self)
+        case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
+        case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
+        case .removed(let session):
+            endings[session] = nil
+            endedWills.keep([], of: session)
+        case .notRemoved: return
+        }
+    }
+
+    /// The record of a session whose client has come, before this node has claimed it.
+    func noteFound(_ record: SessionRecord?, by session: [UInt8]) {
+        visits[session]?.found = record
+        visits[session]?.previous = record
+        // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]
+        if record?.hasEnded(now: wallClock) == true { visits[session]?.beginsAnew() }
+    }
+
+    /// The node that may have what is newest of a session, and is away; nil for none.
+    func missing(_ visit: SessionVisit) -> NodeID? { visit.claim.cleanStart ? nil : gone(visit) }
+
+    /// The same, whether the client wants it or not.
+    func gone(_ visit: SessionVisit) -> NodeID? {
+        guard let found = visit.found, found.expiryInterval > 0 else { return nil }
+        // Of the others each has answered.
+        let gone = found.keepers.filter { $0.node.store != node.store && visit.offers[$0.node.store] == nil }
+        let newest = max(visit.source?.offer.epoch ?? 0, visit.claim.hasSession ? visit.claim.epoch : 0)
+        return newest < found.epoch ? gone.first?.node : nil
+    }
+
+    /// Whether clients wait for a node that is missing: it may be back soon.
+    func isAwaited(_ missing: NodeID) -> Bool {
+        let since = missedSince[missing.store] ?? now
+        missedSince[missing.store] = since
+        return now < since + plan.sessionWaitMilliseconds
+    }
+}

@@ -1,0 +1,398 @@
+import Administration
+import BrokerModel
+import Configuration
+import Federation
+import MQTTCodec
+import ServerLoops
+
+/// The bridges that the broker has: those of the configuration's files, and those that administrators have added while it runs.
+/// Belongs to the control thread.
+///
+/// What is told to the loops waits in `takeLetters`, so that it is sent behind the settings that it goes with: the bounds of
+/// queues.
+final class BridgeSupervisor {
+    struct Row {
+        /// Its section, if administrators have added it; nil for one of a file.
+        var section: BridgeSection?
+        /// Nil if it cannot be run as it is configured; `failure` says why.
+        var plan: BridgePlan?
+        var failure: String?
+        /// How its connections are, by their numbers.
+        var statuses: [Int: BridgeStatus] = [:]
+
+        /// How they are together; nil before one has told.
+        var status: BridgeStatus? { BridgeStatus(sumOf: statuses.sorted { $0.key < $1.key }.map(\.value)) }
+    }
+
+    /// By name.
+    private(set) var rows: [String: Row] = [:]
+    private var memory = BridgeMemory()
+    /// Where that is kept; nil for nowhere.
+    private var path: String?
+    /// Why that file must not be written: it holds what could not be read.
+    private var unreadable: String?
+    private var letters: [(BridgeLetter, BridgePlan)] = []
+    /// How many connections each bridge runs with, by its client identifier here: as long as the broker runs, for another number deals topics
+    /// to other queues.
+    private var connectionCounts: [EncodedString: Int] = [:]
+    private let log: Log
+
+    /// - Parameter planned: those of the configuration's files.
+    init(_ planned: [PlannedBridge], log: Log) {
+        self.log = log
+        for bridge in planned {
+            rows[bridge.name] = Row(plan: bridge.plan, failure: bridge.failure)
+            tellFailure(bridge, "It does not run")
+        }
+    }
+
+    private func tellFailure(_ bridge: PlannedBridge, _ consequence: String) {
+        guard let failure = bridge.failure else { return }
+        log.write(
+            .error,
+            "Error: Bridge \(bridge.name): \(failure). \(consequence) until that is mended and the configuration is read again: martlet ctl "
+                + "reload.")
+    }
+
+    var endsWithBroker: Bool { path == nil }
+
+    func isPaused(_ name: String) -> Bool { memory.paused.contains(name) }
+
+    /// The bounds of the bridges' queues, by their client identifiers here.
+    var queueBounds: [EncodedString: QueueBound] {
+        let plans = rows.values.compactMap(\.plan)
+        return Dictionary(
+            plans.flatMap { plan in
+                plan.connectionQueueBound.map { bound in plan.localClientIdentifiers.map { ($0, bound) } } ?? []
+            },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Where the bridges tell whether they are connected.
+    var stateTopics: Set<[UInt8]> { Set(rows.values.compactMap { $0.plan?.settings.stateTopic?.bytes }) }
+
+    /// Which topics are for which connections of bridges that have several, by their client identifiers here.
+    var topicParts: [EncodedString: TopicPart] {
+        Dictionary(rows.values.compactMap(\.plan).flatMap(\.topicParts), uniquingKeysWith: { first, _ in first })
+    }
+
+    /// What the loops are to be told, in order, and by which plan's client identifier they are found.
+    func takeLetters() -> [(BridgeLetter, BridgePlan)] {
+        defer { letters = [] }
+        return letters
+    }
+
+    // MARK: From start to end
+
+    /// Takes up what was kept. A broken file is said in the log, and keeps no broker from its start.
+    func start(_ configuration: BrokerConfiguration) {
+        if configuration.persistence.isEnabled {
+            let path = BridgeMemory.path(of: configuration.persistence)
+            self.path = path
+            do throws(BridgeMemory.Failure) {
+                memory = try BridgeMemory(readingFrom: path)
+            } catch {
+                unreadable = "\(path) \(error)"
+                log.write(
+                    .error,
+                    "Error: \(path) \(error). The bridges that administrators have added do not run; repair or remove the file, and start "
+                        + "the broker again.")
+            }
+        }
+        adopt(configuration, ConfigurationPlaces())
+        for row in sorted { if let plan = row.plan { run(plan) } }
+    }
+
+    /// The configuration was read again.
+    ///
+    /// - Parameters:
+    ///   - planned: those of its files.
+    ///   - configuration: what is in force from now on.
+    ///   - places: where its lines stand.
+    func renew(_ planned: [PlannedBridge], _ configuration: BrokerConfiguration, _ places: ConfigurationPlaces) {
+        let before = rows
+        rows = rows.filter { $0.value.section != nil }
+        for bridge in planned {
+            var row = Row(failure: bridge.failure, statuses: before[bridge.name]?.statuses ?? [:])
+            // One that cannot be run as it is configured now goes on as before.
+            row.plan = bridge.plan.map(inForce) ?? before[bridge.name]?.plan
+            tellFailure(bridge, row.plan == nil ? "It does not run" : "It goes on as before")
+            rows[bridge.name] = row
+        }
+        adopt(configuration, places)
+        for (name, old) in before.sorted(by: { $0.key < $1.key }) {
+            guard let plan = old.plan, !Self.isSameClient(plan, rows[name]?.plan) else { continue }
+            rows[name]?.statuses = [:]
+            remove(plan)
+        }
+        for row in sorted { if let plan = row.plan { run(plan) } }
+    }
+
+    /// Makes plans of the bridges that administrators have added, as the configuration has it now. Files come first.
+    private func adopt(_ configuration: BrokerConfiguration, _ places: ConfigurationPlaces) {
+        let taken = memory.sections.filter { rows[$0.name].map { $0.section == nil } ?? false }
+        for section in taken {
+            let place = places.opening(ofBridge: section.name).map { "\($0.file) line \($0.line)" } ?? "the configuration"
+            log.write(
+                .warning,
+                "Warning: Bridge \(section.name) is defined in \(place) now; the bridge of that name that an administrator had added is removed."
+            )
+        }
+        if !taken.isEmpty {
+            memory.sections.removeAll { taken.contains($0) }
+            keepOrWarn()
+        }
+        for section in memory.sections {
+            let old = rows[section.name]
+            var row = Row(section: section, statuses: old?.statuses ?? [:])
+            switch plan(section, configuration) {
+            case .success(let made): row.plan = inForce(made.plan)
+            case .failure(let refusal):
+                // Better as before than not at all, unless somebody else has its place now.
+                row.plan = clash(of: old?.plan, named: section.name) == nil ? old?.plan : nil
+                row.failure = refusal.reasons.joined(separator: " ")
+                log.write(.error, "Error: Bridge \(section.name): \(row.failure ?? "")")
+            }
+            rows[section.name] = row
+        }
+    }
+
+    /// The plan with as many connections as the bridge has until the broker's next start.
+    private func inForce(_ plan: BridgePlan) -> BridgePlan {
+        guard let count = connectionCounts[plan.settings.localClientIdentifier], count != plan.connectionCount else {
+            return plan
+        }
+        log.write(
+            .warning,
+            "Warning: Bridge \(plan.name) has martlet_bridge_connections \(count) until the broker's next start, instead of "
+                + "\(plan.connectionCount).")
+        var plan = plan
+        plan.connectionCount = count
+        return plan
+    }
+
+    /// Ends a bridge, and its sessions.
+    private func remove(_ plan: BridgePlan) {
+        connectionCounts[plan.settings.localClientIdentifier] = nil
+        letters.append((.remove(plan.name), plan))
+    }
+
+    private func run(_ plan: BridgePlan, atOnce: Bool = false) {
+        connectionCounts[plan.settings.localClientIdentifier] = plan.connectionCount
+        letters.append((.run(plan, atOnce: atOnce, isPaused: isPaused(plan.name)), plan))
+    }
+
+    private var sorted: [Row] { rows.sorted { $0.key < $1.key }.map(\.value) }
+
+    /// Whether two plans have the same client here: else the one ends, and the other begins.
+    private static func isSameClient(_ plan: BridgePlan, _ other: BridgePlan?) -> Bool {
+        plan.settings.localClientIdentifier == other?.settings.localClientIdentifier
+    }
+
+    /// A loop has told. Returns the names of those that are in another state than before.
+    func note(_ statuses: [BridgeStatus]) -> [String] {
+        var changed: [String] = []
+        for status in statuses {
+            guard let row = rows[status.name], row.plan != nil else { continue }
+            rows[status.name]?.statuses[status.connection] = status
+            let isOther = row.status?.report.state != rows[status.name]?.status?.report.state
+            if isOther, !changed.contains(status.name) { changed.append(status.name) }
+        }
+        return changed
+    }
+
+    /// A session of an earlier number of connections ends.
+    func endSession(_ clientIdentifier: EncodedString, of plan: BridgePlan) {
+        letters.append((.endSession(clientIdentifier), plan))
+    }
+
+    /// A bridge has as many connections as before, since messages wait for them.
+    func keep(_ count: Int, of name: String, instead plan: BridgePlan, waiting messages: Int) {
+        var kept = plan
+        kept.connectionCount = count
+        log.write(
+            .warning,
+            "Warning: Bridge \(name) keeps its \(count) connections: \(messages) messages are queued for them. martlet_bridge_connections "
+                + "\(plan.connectionCount) takes effect at a start without queued messages.")
+        rows[name]?.plan = kept
+        connectionCounts[plan.settings.localClientIdentifier] = count
+        letters = letters.map { letter, old in
+            guard case .run(_, let atOnce, let isPaused) = letter, old.name == name else { return (letter, old) }
+            return (.run(kept, atOnce: atOnce, isPaused: isPaused), kept)
+        }
+    }
+
+    // MARK: Orders
+
+    private struct Refusal: Error {
+        let reasons: [String]
+    }
+
+    /// Does what an administrator wants.
+    ///
+    /// - Parameters:
+    ///   - order: what.
+    ///   - name: of which bridge.
+    ///   - configuration: what is in force.
+    ///   - places: where its lines stand.
+    func perform(
+        _ order: BridgeOrder, on name: String, _ configuration: BrokerConfiguration, _ places: ConfigurationPlaces
+    ) -> BridgeOrderOutcome {
+        if case .add(let settings) = order {
+            guard rows[name] == nil else { return .conflict("There is a bridge of this name.") }
+            guard memory.sections.count < Limits.addedBridgesMax else {
+                return .conflict(
+                    "There are \(Limits.addedBridgesMax) bridges besides those of the configuration, the maximum.")
+            }
+            return set(settings, name, nil, configuration)
+        }
+        guard let row = rows[name] else { return .notFound }
+        switch order {
+        case .add: return .notFound
+        case .pause: return setPaused(true, name, row)
+        case .resume: return setPaused(false, name, row)
+        case .change(let settings):
+            guard let section = row.section else { return Self.standsInFile(name, places, "changed") }
+            return set(settings, name, (section, row), configuration)
+        case .remove:
+            guard row.section != nil else { return Self.standsInFile(name, places, "removed") }
+            return keeping { memory in
+                memory.sections.removeAll { $0.name == name }
+                memory.paused.remove(name)
+            } then: {
+                rows[name] = nil
+                if let plan = row.plan { remove(plan) }
+                return .done(warnings: [])
+            }
+        }
+    }
+
+    private static func standsInFile(_ name: String, _ places: ConfigurationPlaces, _ what: String) -> BridgeOrderOutcome {
+        let place = places.opening(ofBridge: name).map { "in \($0.file) line \($0.line)" } ?? "in the configuration"
+        return .conflict("It is defined \(place), and is \(what) there; reload the configuration afterwards.")
+    }
+
+    private func setPaused(_ isPaused: Bool, _ name: String, _ row: Row) -> BridgeOrderOutcome {
+        keeping {
+            $0.setPaused(name, isPaused)
+        } then: {
+            if let plan = row.plan { letters.append((isPaused ? .pause(name) : .resume(name), plan)) }
+            return .done(warnings: [])
+        }
+    }
+
+    /// Makes a bridge of options, or changes those of one that is there.
+    private func set(
+        _ settings: [BridgeOrder.Setting], _ name: String, _ old: (section: BridgeSection, row: Row)?,
+        _ configuration: BrokerConfiguration
+    ) -> BridgeOrderOutcome {
+        let section: BridgeSection
+        do throws(BridgeSectionRefusal) {
+            section = try Self.section(settings, name, old?.section)
+        } catch {
+            return .wrong([error.description])
+        }
+        switch plan(section, configuration) {
+        case .failure(let refusal): return .wrong(refusal.reasons)
+        case .success(let (plan, warnings)):
+            let count = old?.row.plan.flatMap { Self.isSameClient(plan, $0) ? $0.connectionCount : nil }
+            if let count, count != plan.connectionCount {
+                return .wrong([
+                    "martlet_bridge_connections: it stays \(count) until the broker is restarted or the bridge is removed, because another "
+                        + "number divides the topics differently."
+                ])
+            }
+            return keeping { memory in
+                if let place = memory.sections.firstIndex(where: { $0.name == name }) {
+                    memory.sections[place] = section
+                } else {
+                    memory.sections.append(section)
+                }
+            } then: {
+                let isSame = Self.isSameClient(plan, old?.row.plan)
+                if !isSame, let former = old?.row.plan { remove(former) }
+                rows[name] = Row(section: section, plan: plan, statuses: isSame ? old?.row.statuses ?? [:] : [:])
+                run(plan, atOnce: true)
+                return .done(warnings: warnings)
+            }
+        }
+    }
+
+    private static func section(
+        _ settings: [BridgeOrder.Setting], _ name: String, _ old: BridgeSection?
+    ) throws(BridgeSectionRefusal) -> BridgeSection {
+        var section: BridgeSection
+        if let old { section = old } else { section = try BridgeSection(name: name) }
+        var given: [String: String] = [:]
+        for (option, values) in settings {
+            let identity = ConfigurationOption.named(option).map { $0.canonicalName ?? $0.name } ?? option
+            if let twin = given.updateValue(option, forKey: identity) {
+                throw BridgeSectionRefusal("\(option): it is another name for \(twin), which is given too.")
+            }
+            try section.set(option, to: values)
+        }
+        return section
+    }
+
+    /// What a section asks for, with the same checks as one of a file.
+    private func plan(
+        _ section: BridgeSection, _ configuration: BrokerConfiguration
+    ) -> Result<(plan: BridgePlan, warnings: [String]), Refusal> {
+        let (bridge, diagnostics) = section.read()
+        func words(_ severity: Diagnostic.Severity) -> [String] {
+            diagnostics.filter { $0.severity == severity }.map { ($0.option.map { "\($0): " } ?? "") + $0.message }
+        }
+        guard words(.error).isEmpty else { return .failure(Refusal(reasons: words(.error))) }
+        do throws(ServerError) {
+            let plan = try BridgePlan(bridge, in: configuration)
+            if let (twin, identifier) = clash(of: plan, named: section.name) {
+                return .failure(Refusal(reasons: ["local_clientid: \(identifier) is that of bridge \(twin) too."]))
+            }
+            return .success((plan, words(.warning) + [bridge.loop(in: configuration)].compactMap { $0 }))
+        } catch {
+            switch error {
+            case .bridge(_, let reason): return .failure(Refusal(reasons: [reason + "."]))
+            case .bridgeSecurity(let name, let failure):
+                return .failure(Refusal(reasons: ["\(PlannedBridge(name: name, failure: failure).failure ?? "")."]))
+            default: return .failure(Refusal(reasons: ["\(error)"]))
+            }
+        }
+    }
+
+    /// Another bridge with the same client identifier here, and that.
+    private func clash(of plan: BridgePlan?, named name: String) -> (name: String, EncodedString)? {
+        guard let plan else { return nil }
+        for (other, row) in rows.sorted(by: { $0.key < $1.key }) where other != name {
+            if let identifier = row.plan.flatMap({ plan.sharedIdentifier(with: $0) }) { return (other, identifier) }
+        }
+        return nil
+    }
+
+    // MARK: What is kept
+
+    /// Changes what is kept, and goes on if it is written.
+    private func keeping(_ change: (inout BridgeMemory) -> Void, then done: () -> BridgeOrderOutcome) -> BridgeOrderOutcome {
+        var changed = memory
+        change(&changed)
+        if let path, changed != memory {
+            if let unreadable { return .notKept("\(unreadable). Repair or remove the file, and start the broker again.") }
+            do throws(BridgeMemory.Failure) {
+                try changed.write(to: path)
+            } catch {
+                log.write(.error, "Error: \(path) \(error).")
+                return .notKept("The bridges could not be saved; the log says why.")
+            }
+        }
+        memory = changed
+        return done()
+    }
+
+    private func keepOrWarn() {
+        guard let path, unreadable == nil else { return }
+        do throws(BridgeMemory.Failure) {
+            try memory.write(to: path)
+        } catch {
+            log.write(.error, "Error: \(path) \(error).")
+        }
+    }
+}

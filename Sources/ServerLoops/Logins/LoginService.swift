@@ -1,0 +1,166 @@
+import BrokerCore
+package import BrokerModel
+import MQTTCodec
+package import Security
+import Transports
+
+/// The logins under way on one loop: passes each to whoever decides it, and holds back the answers to those who keep failing.
+///
+///     request ─► the listener's authenticator, or the connection's exchange ─► decided ─► [wait] ─► the core
+///                   └ waits for its turn, see `CheckQueue`
+///
+/// An answer comes back as a letter to the loop, also one that is known at once. Belongs to its loop.
+package struct LoginService {
+    /// An answer, on its way to the loop.
+    package struct Decision: Sendable {
+        package let connection: ConnectionID
+        package let request: AuthenticationRequest
+        package let outcome: AuthenticationOutcome
+        /// By whose files it was decided.
+        package let security: ListenerSecurity
+        /// When it was asked for, in microseconds.
+        package let askedAt: UInt64
+
+        /// Who has decided, as measurements call it.
+        package var backend: String {
+            switch request.step {
+            case .password: security.passwordBackend
+            case .begin(let method, _), .proceed(let method, _): "\(method)"
+            case .abandon: "none"
+            }
+        }
+    }
+
+    private struct Held {
+        package let deadline: UInt64
+        package let connection: ConnectionID
+        package let outcome: AuthenticationOutcome
+    }
+
+    package var tables: SecurityTables
+    private let throttle: LoginThrottle
+    private let log: Log
+    private let post: @Sendable (Decision) -> Void
+    /// The passwords that wait to be checked, or are being checked.
+    private var checks: [ConnectionID: PasswordCheck] = [:]
+    /// An exchange goes on with the files that it began with.
+    private var exchanges: [ConnectionID: (exchange: any EnhancedExchange, security: ListenerSecurity)] = [:]
+    private var held: [Held] = []
+    /// When the first of the answers that are held back is due; milliseconds.
+    package private(set) var nextDeadline: UInt64?
+    /// The turn's clock.
+    var nowMicroseconds: UInt64 = 0
+
+    /// - Parameter post: brings a decision to `decided` on this loop; called on any thread.
+    package init(tables: SecurityTables, throttle: LoginThrottle, log: Log, post: @escaping @Sendable (Decision) -> Void) {
+        self.tables = tables
+        self.throttle = throttle
+        self.log = log
+        self.post = post
+    }
+
+    /// The core asks for a decision.
+    package mutating func request(_ request: AuthenticationRequest, from connection: ConnectionID) {
+        let post = post
+        let security = files(of: request, connection)
+        let askedAt = nowMicroseconds
+        @Sendable func answer(_ outcome: AuthenticationOutcome) {
+            post(Decision(connection: connection, request: request, outcome: outcome, security: security, askedAt: askedAt))
+        }
+        switch request.step {
+        case .password:
+            guard let authenticator = security.authenticator else {
+                answer(.refused(.notAuthorized, because: .noUsersKnown))
+                return
+            }
+            checks[connection] = authenticator.authenticate(request, as: subject(of: request), reply: answer)
+        case .begin(let method, let data):
+            guard let authenticator = security.methods.first(where: { $0.method == method }) else {
+                // [MQTT-4.12.0-1 v5]
+                answer(.refused(.badAuthenticationMethod, because: .unknownMethod))
+                return
+            }
+            let exchange = authenticator.makeExchange()
+            exchanges[connection] = (exchange, security)
+            answer(exchange.begin(data: data))
+        case .proceed(_, let data):
+            // Without an exchange its end is on its way, or held back.
+            guard let begun = exchanges[connection] else { return }
+            answer(begun.exchange.proceed(data: data))
+        case .abandon:
+            exchanges[connection] = nil
+        }
+    }
+
+    /// A decision has come; gives the core's answer to `tell`, now or when its time has come.
+    package mutating func decided(_ decision: Decision, now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
+        let (request, connection) = (decision.request, decision.connection)
+        if case .password = request.step { checks[connection] = nil }
+        let outcome = isOutdated(decision) ? .refused(.notAuthorized) : decision.outcome
+        switch outcome {
+        case .challenge: break
+        case .accepted:
+            exchanges[connection] = nil
+            throttle.succeeded(subject(of: request), now: now)
+        case .refused(.serverBusy, _):
+            exchanges[connection] = nil
+        case .refused:
+            exchanges[connection] = nil
+            let verdict = throttle.failed(
+                subject(of: request), address: request.info.address, clientIdentifier: request.clientIdentifier, now: now)
+            if let report = verdict.report { log.write(.notice, report) }
+            if verdict.delayMilliseconds > 0, held.count < Limits.heldAnswersMax {
+                let deadline = now + verdict.delayMilliseconds
+                held.append(Held(deadline: deadline, connection: connection, outcome: outcome))
+                nextDeadline = min(nextDeadline ?? .max, deadline)
+                return
+            }
+        }
+        tell(connection, outcome)
+    }
+
+    /// The files by which a request is decided.
+    private func files(of request: AuthenticationRequest, _ connection: ConnectionID) -> ListenerSecurity {
+        if case .proceed = request.step, let begun = exchanges[connection] { return begun.security }
+        return tables.listeners[request.info.listener]
+    }
+
+    /// Whether somebody was let in by files that have changed since, and would not be by those that are in force.
+    private func isOutdated(_ decision: Decision) -> Bool {
+        guard case .accepted(let accepted, _) = decision.outcome else { return false }
+        var (userName, method) = (accepted, nil as EncodedString?)
+        switch decision.request.step {
+        case .password(let asked, _): userName = accepted ?? asked
+        case .begin(let name, _), .proceed(let name, _): method = name
+        case .abandon: break
+        }
+        let login = ConnectedLogin(info: decision.request.info, userName: userName, method: method)
+        return !tables.listeners[login.info.listener].keeps(login, of: decision.security)
+    }
+
+    /// Gives the answers whose time has come to `tell`.
+    package mutating func advance(to now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
+        guard let due = nextDeadline, due <= now else { return }
+        for answer in held where answer.deadline <= now { tell(answer.connection, answer.outcome) }
+        held.removeAll { $0.deadline <= now }
+        nextDeadline = held.map(\.deadline).min()
+    }
+
+    /// The connection is gone.
+    package mutating func forget(_ connection: ConnectionID) {
+        if !exchanges.isEmpty { exchanges[connection] = nil }
+        if !checks.isEmpty, let check = checks.removeValue(forKey: connection) { check.abandon() }
+    }
+
+    /// Whom the throttle takes a client for.
+    private func subject(of request: AuthenticationRequest) -> LoginSubject {
+        var userName: EncodedString?
+        if case .password(let name, _) = request.step { userName = name }
+        let (address, client) = (request.info.address, request.clientIdentifier)
+        guard let peer = PeerAddress(host: address), let network = peer.network else {
+            // The file of a Unix socket.
+            return throttle.subject(network: address, site: address, userName: userName, clientIdentifier: client)
+        }
+        return throttle.subject(network: network, site: peer.site, userName: userName, clientIdentifier: client)
+    }
+}

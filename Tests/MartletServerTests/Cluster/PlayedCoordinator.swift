@@ -1,0 +1,186 @@
+import Administration
+import BrokerCore
+import BrokerModel
+import Cluster
+import Configuration
+import MQTTCodec
+import NetworkTestKit
+import Testing
+
+@testable import ClusterGateway
+@testable import MartletServer
+@testable import NATSClient
+@testable import ServerLoops
+
+/// A node's desk, with the shards and the servers played by the test, and a session that it is about.
+final class PlayedCoordinator {
+    let shell: SimulatedShell
+    let servers: PlayedServers
+    let coordinator: SessionCoordinator
+    private(set) var orders: [SessionOrder] = []
+    /// Sessions of which the shard is to say whether it has them.
+    private var asked: [[UInt8]] = []
+    /// What it says.
+    var shardHas: (isHere: Bool, will: SavedWill.Name?) = (false, nil)
+    let me: SessionRecord.Keeper
+
+    init(
+        store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20,
+        bucketIsMadeMeanwhile: Bool = false
+    ) throws {
+        me = SessionRecord.Keeper(node: NodeID(store: store, incarnation: 5), leaseSequence: 10)
+        var configuration = BrokerConfiguration.default()
+        configuration.cluster.servers = ["nats://a"]
+        configuration.cluster.name = "c"
+        configuration.cluster.detached = detached
+        configuration.persistence.isEnabled = true
+        configuration.general.nodeName = "n"
+        let plan = try #require(try ClusterPlan(configuration))
+        shell = try SimulatedShell(loops: 1)
+        servers = PlayedServers(plan, on: shell.loops[0], payloadBytesMax: payloadBytesMax)
+        coordinator = SessionCoordinator(plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection)
+        servers.receive = { [unowned self] in _ = coordinator.answered($0, $1) }
+        coordinator.readWallClock = { [unowned self] in 1_700_000_000_000 + shell.network.now }
+        coordinator.deliver = { [unowned self] order, _ in
+            orders.append(order)
+            if case .adopted(let session, _, _) = order { asked.append(session) }
+        }
+        servers.bucketIsMadeMeanwhile = bucketIsMadeMeanwhile
+        servers.connect()
+        coordinator.attached()
+        servers.answer()
+        lease()
+    }
+
+    func lease(_ others: NodeID...) {
+        coordinator.live([me.node] + others, through: 100, me: me)
+        run()
+    }
+
+    /// Answers, and lets ticks pass.
+    func run(ticks: Int = 3) {
+        for _ in 0..<ticks {
+            servers.answer()
+            for session in asked { note(.adopted(identifier: session, isHere: shardHas.isHere, will: shardHas.will)) }
+            asked = []
+            shell.network.now += 1000
+            shell.turn(0)
+            coordinator.advance(now: coordinator.now)
+            servers.answer()
+        }
+    }
+
+    func take(ticks: Int = 3) -> [SessionOrder] {
+        run(ticks: ticks)
+        defer { orders = [] }
+        return orders
+    }
+
+    func note(_ note: ClusterNote) { coordinator.received(note, from: 0) }
+
+    var subject: String {
+        "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(Self.session), as: UTF8.self)
+    }
+
+    /// What stands in the bucket; nil for nothing, or the mark of an end.
+    var record: SessionRecord? {
+        servers.entries[subject].flatMap { $0.isDeletion ? nil : SessionRecord($0.payload) }
+    }
+
+    /// The session is this node's.
+    func claim(expiry: UInt32 = 60) throws -> UInt64 {
+        note(
+            .claim(
+                SessionClaim(identifier: Self.session, expiryInterval: expiry, cleanStart: false, hasSession: false)))
+        for case .claimed(_, .here, let epoch) in take() { return epoch }
+        Issue.record("it is not claimed")
+        return 0
+    }
+
+    /// A client comes, whose session the shard does not have, and the others that are asked stop.
+    func come(
+        expiry: UInt32 = 60, cleanStart: Bool = false, hasSession: Bool = false, epoch: UInt64 = 0,
+        _ stops: (node: NodeID, keptBy: UInt64?)...
+    ) -> [SessionOrder] {
+        let found = record?.epoch ?? 0
+        note(
+            .claim(
+                SessionClaim(
+                    identifier: Self.session, expiryInterval: expiry, cleanStart: cleanStart, hasSession: hasSession,
+                    epoch: epoch)))
+        run(ticks: 1)
+        for stop in stops {
+            let offer = stop.keptBy.map { SessionAnswer.Offer(number: 4, epoch: $0) }
+            coordinator.stopped(Self.session, offer: offer, hasSettledWills: true, epoch: found + 1, by: stop.node)
+        }
+        return take()
+    }
+
+    /// A letter comes from another node.
+    func take(_ letter: SessionLetter) {
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        coordinator.space.sessions(to: me.node).withUnsafeBytes { subject in
+            Array("_INBOX.x".utf8).withUnsafeBytes { reply in
+                letter.encoded.withUnsafeBytes { payload in
+                    let message = MessageView(
+                        subscription: 1, subject: subject, reply: reply, headers: nothing, payload: payload)
+                    #expect(coordinator.received(message))
+                }
+            }
+        }
+    }
+
+    func letters(to other: NodeID) -> [SessionLetter] {
+        let subject = coordinator.space.sessions(to: other)
+        return servers.published.filter { Array($0.subject.utf8) == subject }
+            .compactMap { $0.payload.withUnsafeBytes { SessionLetter(reading: $0) } }
+    }
+
+    var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }
+
+    /// A client comes for a session whose node is gone, again and again until that is not waited for any more.
+    func claimLeft(_ record: SessionRecord) throws -> UInt64 {
+        servers.put(record.encoded, to: subject)
+        for _ in 0..<20 {
+            note(.claim(SessionClaim(identifier: record.identifier, expiryInterval: 60, cleanStart: false, hasSession: false)))
+            if case .claimed(_, _, let epoch)? = take().first { return epoch }
+        }
+        Issue.record("it is not claimed")
+        return 0
+    }
+
+    // MARK: What is given
+
+    static let second = NodeID(store: 2, incarnation: 1)
+    static let session = Array("client".utf8)
+
+    static func saved(_ epoch: UInt64, _ number: UInt64, state: [UInt8]? = [1], will: SavedWill? = nil, away: UInt64 = 0)
+        -> ClusterNote
+    {
+        var saved = SavedSession(
+            identifier: session, epoch: epoch, number: number, expiryInterval: 60, state: state, places: state == nil ? nil : [2])
+        (saved.will, saved.awaySince) = (will, away)
+        return .saves(saved)
+    }
+
+    static func will(_ epoch: UInt64, _ number: UInt64, delay: UInt32 = 0, retain: Bool = false) -> SavedWill {
+        SavedWill(
+            name: SavedWill.Name(epoch: epoch, number: number), delayInterval: delay, topic: Array("t".utf8),
+            payload: [UInt8(number)], qos: .atLeastOnce, retain: retain, publisher: 7)
+    }
+
+    static func numbers(_ orders: [SessionOrder]) -> [UInt64] {
+        orders.compactMap { if case .saved(_, let number) = $0 { number } else { nil } }
+    }
+
+    /// The record of a session that a node has kept which is gone.
+    static func left(_ wills: [SavedWill] = [], expiry: UInt32 = 60, away: UInt64 = 0, state: [UInt8] = []) -> SessionRecord {
+        var record = SessionRecord(
+            epoch: 1000, keepers: [SessionRecord.Keeper(node: NodeID(store: 2, incarnation: 1), leaseSequence: 3)],
+            identifier: session,
+            expiryInterval: expiry)
+        (record.wills, record.awaySince) = (wills.map { SessionRecord.LastWill($0) }, away)
+        if !state.isEmpty { record.saved = SessionRecord.Saved(epoch: 1000, state: state, places: [1]) }
+        return record
+    }
+}

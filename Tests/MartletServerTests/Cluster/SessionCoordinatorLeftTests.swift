@@ -1,0 +1,133 @@
+import Administration
+import BrokerCore
+import BrokerModel
+import Cluster
+import Configuration
+import MQTTCodec
+import NetworkTestKit
+import Testing
+
+@testable import ClusterGateway
+@testable import MartletServer
+@testable import NATSClient
+@testable import ServerLoops
+
+/// Clients that stay over the end of a lease, and sessions that nobody keeps: conversations of one node's desk.
+@Suite struct SessionCoordinatorLeftTests {
+    // MARK: Clients that stay
+
+    /// A node with a client that has stayed without a lease, in which another one has looked after its session.
+    private func stayed(away: UInt64 = 5) throws -> (PlayedCoordinator, epoch: UInt64, record: SessionRecord) {
+        let node = try PlayedCoordinator(detached: .local)
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        _ = node.take()
+        node.coordinator.leaseEnded()
+        var record = try #require(node.record)
+        record.epoch += 1
+        record.keepers.insert(SessionRecord.Keeper(node: PlayedCoordinator.second, leaseSequence: 3), at: 0)
+        (record.wills, record.awaySince) = ([], away)
+        node.servers.put(record.encoded, to: node.subject)
+        node.lease(PlayedCoordinator.second)
+        let isTold = node.take().contains { if case .leaseBegins = $0 { true } else { false } }
+        #expect(isTold)
+        node.shardHas = (true, SavedWill.Name(epoch: epoch, number: 1))
+        return (node, epoch, record)
+    }
+
+    private func adoption(_ orders: [SessionOrder]) -> UInt64? {
+        orders.lazy.compactMap { if case .adopted(_, let epoch, _) = $0 { epoch } else { nil } }.first
+    }
+
+    private func isGone(_ orders: [SessionOrder]) -> Bool {
+        orders.contains { if case .gone = $0 { true } else { false } }
+    }
+
+    @Test func `a client that has stayed has its session again, though another node has looked after it`() throws {
+        let (node, epoch, record) = try stayed()
+        node.note(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
+        node.run()
+        node.coordinator.stopped(
+            PlayedCoordinator.session, offer: nil, hasSettledWills: false, epoch: record.epoch + 1, by: PlayedCoordinator.second)
+        #expect(adoption(node.take()) == record.epoch + 1)
+        #expect(
+            node.coordinator.keeper?.epoch(of: PlayedCoordinator.session) == record.epoch + 1 && node.wills.isEmpty
+                && node.coordinator.left.isEmpty)
+        // What changes from now on is stored.
+        node.note(PlayedCoordinator.saved(record.epoch + 1, 2))
+        #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.saved?.epoch == record.epoch + 1)
+    }
+
+    @Test func `a client that has stayed is closed when another one has come for its session elsewhere`() throws {
+        for isThere in [false, true] {
+            let (node, epoch, record) = try stayed(away: isThere ? 0 : 5)
+            node.note(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
+            node.run()
+            if !isThere {
+                let offer = SessionAnswer.Offer(number: 1, epoch: epoch + 1)
+                node.coordinator.stopped(
+                    PlayedCoordinator.session, offer: offer, hasSettledWills: false, epoch: record.epoch + 1,
+                    by: PlayedCoordinator.second)
+            }
+            let orders = node.take()
+            #expect(isGone(orders) && adoption(orders) == nil && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == false)
+        }
+    }
+
+    @Test func `a client that has stayed has its session again, though that has ended elsewhere`() throws {
+        let (node, epoch, _) = try stayed()
+        node.servers.remove(node.subject)
+        node.note(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
+        #expect(adoption(node.take()) == epoch + 1 && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == true)
+    }
+
+    // MARK: Sessions that are left
+
+    @Test func `a session is adopted though another of its keepers lives`() throws {
+        let node = try PlayedCoordinator()
+        node.lease(PlayedCoordinator.second)
+        var record = PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)])
+        record.keepers = [
+            SessionRecord.Keeper(node: NodeID(store: 9, incarnation: 1), leaseSequence: 3),
+            SessionRecord.Keeper(node: PlayedCoordinator.second, leaseSequence: 4),
+        ]
+        node.servers.put(record.encoded, to: node.subject)
+        node.coordinator.consider(record)
+        node.run(ticks: 12)
+        node.coordinator.stopped(
+            PlayedCoordinator.session, offer: nil, hasSettledWills: false, epoch: 1001, by: PlayedCoordinator.second)
+        node.run()
+        #expect(node.wills.count == 1)
+    }
+
+    @Test func `a session whose node is gone is adopted; its will is published, and it ends when its time is over`() throws {
+        let node = try PlayedCoordinator()
+        let record = PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)], expiry: 20)
+        node.servers.put(record.encoded, to: node.subject)
+        node.coordinator.consider(record)
+        node.run(ticks: 8)
+        #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince ?? 0 > 0)
+        #expect(node.record?.keepers.map(\.node) == [node.me.node, NodeID(store: 2, incarnation: 1)])
+        #expect(node.coordinator.counters.leftWills == 1 && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == false)
+        #expect(node.coordinator.nextDeadline != nil)
+        node.run(ticks: 10)
+        #expect(node.record != nil)
+        node.run(ticks: 15)
+        #expect(node.record == nil && node.coordinator.counters.leftEnded == 1)
+    }
+
+    @Test func `what lives elsewhere is let be, and so is what has nothing due`() throws {
+        let node = try PlayedCoordinator()
+        node.lease(NodeID(store: 2, incarnation: 1))
+        node.coordinator.consider(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]))
+        #expect(node.coordinator.left.isEmpty)
+        node.lease()
+        node.coordinator.consider(PlayedCoordinator.left(expiry: .max))
+        #expect(node.coordinator.left.isEmpty)
+        node.coordinator.consider(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]))
+        #expect(node.coordinator.left.count == 1)
+        // A client comes for it first: its will waits no more.
+        let epoch = try node.claimLeft(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1, delay: 30)]))
+        #expect(epoch > 1000 && node.wills.isEmpty && node.record?.wills == [] && node.coordinator.left.isEmpty)
+    }
+}

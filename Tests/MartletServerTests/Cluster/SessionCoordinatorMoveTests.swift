@@ -1,0 +1,399 @@
+import Administration
+import BrokerCore
+import BrokerModel
+import Cluster
+import Configuration
+import MQTTCodec
+import NetworkTestKit
+import Testing
+
+@testable import ClusterGateway
+@testable import MartletServer
+@testable import NATSClient
+@testable import ServerLoops
+
+/// Sessions that come from other nodes, and go there: conversations of one node's desk.
+@Suite struct SessionCoordinatorMoveTests {
+    private func isArriving(_ orders: [SessionOrder]) -> Bool {
+        orders.contains { if case .claimed(_, .arriving, _) = $0 { true } else { false } }
+    }
+
+    @Test func `who has a session stays in its record until that is here, so that its client can go on to another node`() throws {
+        let node = try PlayedCoordinator()
+        node.lease(PlayedCoordinator.second)
+        node.servers.put(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]).encoded, to: node.subject)
+        #expect(isArriving(node.come((PlayedCoordinator.second, 1000))))
+        let record = try #require(node.record)
+        #expect(record.wills == [] && record.keepers.map(\.node) == [node.me.node, PlayedCoordinator.second])
+        // What is half here is no answer to a third.
+        let third = try PlayedCoordinator(store: 3)
+        third.lease(node.me.node, PlayedCoordinator.second)
+        third.servers.put(record.encoded, to: third.subject)
+        #expect(isArriving(third.come((node.me.node, nil), (PlayedCoordinator.second, 1000))))
+        // All of it is here.
+        node.note(PlayedCoordinator.saved(record.epoch, 1))
+        #expect(PlayedCoordinator.numbers(node.take()) == [1] && node.record?.keepers.map(\.node) == [node.me.node])
+    }
+
+    @Test(arguments: [false, true])
+    func `who has started again is asked for a session, or to forget it, though its last lease lasts`(cleanStart: Bool) throws {
+        let node = try PlayedCoordinator()
+        node.lease(PlayedCoordinator.second)
+        node.servers.put(PlayedCoordinator.left().encoded, to: node.subject)
+        _ = node.come(cleanStart: cleanStart, (PlayedCoordinator.second, 1000))
+        for incarnation in [NodeID(store: 2, incarnation: 0), NodeID(store: 2, incarnation: 9)] {
+            node.lease(PlayedCoordinator.second, incarnation)
+            node.run(ticks: 6)
+            let isAsked = node.letters(to: incarnation).contains {
+                switch $0.kind {
+                case .fetch: !cleanStart
+                case .drop: cleanStart
+                case .ask, .stay: false
+                }
+            }
+            #expect(isAsked)
+        }
+    }
+
+    @Test func `who has a session keeps it until all nodes know of its share groups here`() throws {
+        let node = try PlayedCoordinator()
+        var known: UInt64 = 4
+        node.coordinator.lastTicket = { 5 }
+        node.coordinator.isInForce = { $0 <= known }
+        node.lease(PlayedCoordinator.second)
+        node.servers.put(PlayedCoordinator.left().encoded, to: node.subject)
+        _ = node.come(cleanStart: true, (PlayedCoordinator.second, 1000))
+        #expect(node.coordinator.drops.map(\.asksAt) == [0])
+        known = 5
+        node.coordinator.sendDrops()
+        #expect(node.coordinator.drops.contains { $0.asksAt == 0 } == false)
+    }
+
+    @Test func `a session that this node alone may have stays when another node has seen to its will`() throws {
+        for isFetched in [false, true] {
+            let node = try PlayedCoordinator()
+            node.lease(PlayedCoordinator.second)
+            var record = PlayedCoordinator.left()
+            if !isFetched {
+                record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, incarnation: 4), leaseSequence: 2))
+            }
+            node.servers.put(record.encoded, to: node.subject)
+            node.note(.wakes(identifier: PlayedCoordinator.session, epoch: 999, isConnected: false))
+            switch node.take().first {
+            case .willIsElsewhere: #expect(!isFetched)
+            case .isElsewhere: #expect(isFetched)
+            case let other: Issue.record("\(String(describing: other))")
+            }
+        }
+    }
+
+    @Test func `a session that nobody has any more is taken up from its record, though nobody is missing`() throws {
+        let node = try PlayedCoordinator(store: 3)
+        let first = NodeID(store: 1, incarnation: 2)
+        node.lease(first, PlayedCoordinator.second)
+        var record = PlayedCoordinator.left(state: [99])
+        record.epoch += 1
+        record.keepers.append(SessionRecord.Keeper(node: first, leaseSequence: 2))
+        node.servers.put(record.encoded, to: node.subject)
+        #expect(isArriving(node.come((PlayedCoordinator.second, nil), (first, nil))) && node.coordinator.counters.restored == 1)
+        // Who has saved it, and says that there is none, has ended it.
+        let other = try PlayedCoordinator(store: 3)
+        other.lease(PlayedCoordinator.second)
+        other.servers.put(PlayedCoordinator.left(state: [99]).encoded, to: other.subject)
+        guard case .claimed(_, .nowhere, _)? = other.come((PlayedCoordinator.second, nil)).first else {
+            Issue.record("it comes back")
+            return
+        }
+    }
+
+    @Test(arguments: [false, true]) func `who is asked by an earlier claim keeps on with its own, and not if that is behind`(
+        isBehind: Bool
+    ) throws {
+        let node = try PlayedCoordinator()
+        node.lease(PlayedCoordinator.second)
+        var record = PlayedCoordinator.left()
+        record.keepers.append(node.me)
+        node.servers.put(record.encoded, to: node.subject)
+        // This node's claim is stored, and it does not know that yet when the other asks by the claim before it.
+        node.servers.holdsAnswers = true
+        node.note(
+            .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
+        node.servers.answer()
+        #expect(node.record?.epoch == 1001)
+        node.take(
+            SessionLetter(
+                .ask(cleanStart: false), node: PlayedCoordinator.second, epoch: isBehind ? 1001 : 1000,
+                identifier: PlayedCoordinator.session))
+        node.note(.leaving(identifier: PlayedCoordinator.session, SessionPiece(number: 0, isLast: true, bytes: [])))
+        node.servers.releaseAnswers()
+        node.coordinator.stopped(
+            PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
+        let isClaimed = node.take().contains { if case .claimed(_, _, epoch: 1001) = $0 { true } else { false } }
+        #expect(isClaimed == !isBehind && node.coordinator.counters.refused == 0)
+    }
+
+    @Test(arguments: [false, true]) func `a client that is refused leaves its session as it was`(cleanStart: Bool) throws {
+        let node = try PlayedCoordinator()
+        // Without the lease of the other, or without a will that it has to see to, its client would be let in to a new session.
+        if cleanStart { node.lease(PlayedCoordinator.second) }
+        let wills = cleanStart ? [PlayedCoordinator.will(1000, 1)] : []
+        node.servers.put(PlayedCoordinator.left(wills, state: [1]).encoded, to: node.subject)
+        var orders = node.come(expiry: 0, cleanStart: cleanStart)
+        if cleanStart {
+            node.run(ticks: 20)
+            orders = node.take()
+        }
+        guard case .failed? = orders.first else {
+            Issue.record("it is not refused")
+            return
+        }
+        node.run(ticks: 10)
+        #expect(node.record?.expiryInterval == 60 && node.record?.saved != nil && node.coordinator.counters.leftEnded == 0)
+    }
+
+    @Test func `what a session was has left its record before a client begins one anew that does not last`() throws {
+        let node = try PlayedCoordinator()
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1))
+        _ = node.take()
+        node.coordinator.leaseEnded()
+        node.lease()
+        _ = node.take()
+        guard case .claimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first else {
+            Issue.record("it is not claimed")
+            return
+        }
+        #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil)
+    }
+
+    @Test func `nothing stays in the record of a session that was over, if the next one does not last`() throws {
+        let node = try PlayedCoordinator()
+        node.servers.put(PlayedCoordinator.left(away: 1, state: [1]).encoded, to: node.subject)
+        guard case .claimed(_, .nowhere, _)? = node.come(expiry: 0).first else {
+            Issue.record("it does not begin anew")
+            return
+        }
+        #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil && node.record?.awaySince == 0)
+    }
+
+    /// As a shard gives it of a session that is a member of a share group.
+    private var memberState: [UInt8] {
+        func counted(_ bytes: [UInt8]) -> [UInt8] { [UInt8(bytes.count), 0, 0, 0] + bytes }
+        let row = StoredSession(clientIdentifier: "client").encoded()
+        return [1] + counted(row) + [2, 1, 0, 0, 0] + counted(Array("$share/g/a".utf8))
+    }
+
+    @Test(arguments: [0, 60] as [UInt32])
+    func `a member's session that ends with Clean Start is taken up first, if its node is gone`(expiry: UInt32) throws {
+        let node = try PlayedCoordinator()
+        node.servers.put(PlayedCoordinator.left(state: memberState).encoded, to: node.subject)
+        let orders = node.come(expiry: expiry, cleanStart: true)
+        #expect(isArriving(orders) && node.coordinator.counters.restored == 1 && node.coordinator.counters.refused == 0)
+        guard case .arrives(_, let piece)? = orders.last else {
+            Issue.record("nothing of it arrives")
+            return
+        }
+        #expect(piece == SavedSession.piece(state: memberState, places: [1]))
+        #expect((node.record?.saved == nil) == (expiry == 0))
+        // Of one whose node is there, that sees to it.
+        let other = try PlayedCoordinator()
+        other.lease(PlayedCoordinator.second)
+        other.servers.put(PlayedCoordinator.left(state: memberState).encoded, to: other.subject)
+        #expect(!isArriving(other.come(expiry: expiry, cleanStart: true, (PlayedCoordinator.second, nil))))
+    }
+
+    @Test func `a member's session whose time is over is taken up, and its record goes when it has ended here`() throws {
+        let node = try PlayedCoordinator()
+        node.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: node.subject)
+        node.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
+        node.run(ticks: 8)
+        let orders = node.take()
+        #expect(isArriving(orders) && node.record != nil && node.coordinator.counters.leftEnded == 1)
+        guard case .arrives(_, let piece)? = orders.last else {
+            Issue.record("nothing of it arrives")
+            return
+        }
+        #expect(piece == SavedSession.piece(state: memberState, places: [1], isOver: true))
+        node.note(.arrived(identifier: PlayedCoordinator.session, number: 0))
+        node.note(.restored(identifier: PlayedCoordinator.session))
+        node.note(.sessionEnded(identifier: PlayedCoordinator.session))
+        #expect(node.take().isEmpty && node.record == nil)
+        // What cannot be read ends at once.
+        let other = try PlayedCoordinator()
+        other.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: other.subject)
+        other.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
+        other.run(ticks: 8)
+        _ = other.take()
+        other.note(.illegible(identifier: PlayedCoordinator.session))
+        other.note(.sessionEnded(identifier: PlayedCoordinator.session))
+        _ = other.take()
+        #expect(other.record == nil)
+    }
+
+    @Test func `a session that is taken up because it is over, and does not arrive, is tried again, and nobody is refused`() throws
+    {
+        let node = try PlayedCoordinator()
+        node.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: node.subject)
+        node.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
+        node.run(ticks: 8)
+        #expect(isArriving(node.take()))
+        node.run(ticks: 40)
+        #expect(isArriving(node.take()) && node.coordinator.counters.refused == 0 && node.coordinator.counters.leftEnded > 1)
+    }
+
+    @Test func `a session that is taken up because it is over goes on to the node that its client comes to`() throws {
+        let node = try PlayedCoordinator()
+        node.servers.put(PlayedCoordinator.left(away: 1, state: memberState).encoded, to: node.subject)
+        node.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
+        node.run(ticks: 8)
+        #expect(isArriving(node.take()))
+        let epoch = try #require(node.record?.epoch)
+        node.lease(PlayedCoordinator.second)
+        node.take(
+            SessionLetter(
+                .ask(cleanStart: true), node: PlayedCoordinator.second, epoch: epoch + 1, identifier: PlayedCoordinator.session))
+        let leaves = node.take().contains { if case .leaves = $0 { true } else { false } }
+        #expect(leaves && node.coordinator.counters.refused == 0)
+    }
+
+    @Test(arguments: [false, true]) func `when the servers' bucket was made is known, though it was changed since`(differs: Bool)
+        throws
+    {
+        let node = try PlayedCoordinator(bucketIsMadeMeanwhile: differs)
+        #expect(node.coordinator.records.createdAt == 1_577_836_800_000)
+        // So a record that is not there was removed.
+        node.note(.wakes(identifier: PlayedCoordinator.session, epoch: 1_600_000_000_000, isConnected: false))
+        guard case .isElsewhere? = node.take().first else {
+            Issue.record("it is taken for lost")
+            return
+        }
+    }
+
+    @Test func `a client that stays without a lease is answered when another node has adopted its session`() throws {
+        let node = try PlayedCoordinator(detached: .local)
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1))
+        _ = node.take()
+        node.coordinator.leaseEnded()
+        node.lease(PlayedCoordinator.second)
+        node.note(PlayedCoordinator.saved(epoch, 2))
+        #expect(PlayedCoordinator.numbers(node.take()) == [2])
+    }
+
+    @Test func `a session that begins once more has a higher epoch, whatever the clock says`() throws {
+        let node = try PlayedCoordinator()
+        let epoch = try node.claim(expiry: 0)
+        node.note(.sessionEnded(identifier: PlayedCoordinator.session))
+        _ = node.take()
+        #expect(node.record == nil)
+        node.coordinator.readWallClock = { 1_700_000_000_000 - 60_000 }
+        let next = try node.claim(expiry: 0)
+        #expect(next == epoch + 1)
+    }
+
+    @Test(arguments: [false, true]) func `a will that was published without the cluster is not published by its record again`(
+        isClientBackFirst: Bool
+    ) throws {
+        let node = try PlayedCoordinator(detached: .local)
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        _ = node.take()
+        node.coordinator.leaseEnded()
+        node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        let record = try #require(node.record)
+        #expect(record.wills.count == 1)
+        node.lease()
+        if isClientBackFirst {
+            let isClaimed = node.come().contains { if case .claimed = $0 { true } else { false } }
+            #expect(isClaimed)
+        } else {
+            node.coordinator.consider(record)
+            node.run(ticks: 8)
+        }
+        #expect(node.wills.isEmpty && node.record?.wills == [])
+    }
+
+    @Test(arguments: [false, true]) func `a client that says DISCONNECT without the servers has its will in no log later`(
+        isHere: Bool
+    ) throws {
+        for isBeforeTheEnd in [false, true] {
+            let node = try PlayedCoordinator()
+            let epoch = try node.claim()
+            node.note(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+            _ = node.take()
+            if !isBeforeTheEnd { node.coordinator.leaseEnded() }
+            node.note(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
+            node.note(PlayedCoordinator.saved(epoch, 2, away: 5))
+            if isBeforeTheEnd { node.coordinator.leaseEnded() }
+            // What was under way did not get there.
+            let record = try #require(node.record)
+            #expect(record.wills.count == 1)
+            node.shardHas = (isHere, nil)
+            node.lease()
+            node.coordinator.consider(record)
+            node.run(ticks: 8)
+            #expect(node.wills.isEmpty)
+        }
+    }
+
+    @Test func `a will that is over is remembered until no record has it`() throws {
+        let node = try PlayedCoordinator()
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        _ = node.take()
+        node.note(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
+        #expect(node.coordinator.endedWills.count == 1)
+        node.note(PlayedCoordinator.saved(epoch, 2, away: 5))
+        _ = node.take()
+        #expect(node.coordinator.endedWills.count == 0)
+        node.note(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 2)))
+        node.note(.sessionEnded(identifier: PlayedCoordinator.session))
+        _ = node.take()
+        #expect(node.coordinator.endedWills.count == 0)
+    }
+
+    @Test func `a will waits for what its client has published before`() throws {
+        let node = try PlayedCoordinator()
+        var isAhead = true
+        node.coordinator.isAhead = { _ in isAhead }
+        let epoch = try node.claim()
+        node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.run()
+        #expect(node.wills.isEmpty)
+        isAhead = false
+        node.coordinator.goOnWithWills()
+        node.servers.answer()
+        #expect(node.wills.count == 1)
+    }
+
+    @Test(arguments: [false, true]) func `a client is let in behind the will of its earlier connection`(isInRecord: Bool) throws {
+        let node = try PlayedCoordinator()
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1, will: isInRecord ? PlayedCoordinator.will(epoch, 1) : nil))
+        _ = node.take()
+        node.servers.isElecting = true
+        node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        #expect(node.come(hasSession: true, epoch: epoch).isEmpty && node.wills.isEmpty)
+        node.servers.isElecting = false
+        guard case .claimed(_, .here, let next)? = node.take().first else {
+            Issue.record("it is not let in")
+            return
+        }
+        #expect(next > epoch && node.wills.count == 1 && node.record?.wills == [])
+    }
+
+    @Test func `a will for which there is no room is published when there is, and the stream is told of`() throws {
+        let node = try PlayedCoordinator()
+        var refused: [String] = []
+        node.coordinator.refused = { refused.append("\($0) \($1.errorCode)") }
+        let epoch = try node.claim()
+        node.note(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.servers.lacksRoom = true
+        node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.run()
+        #expect(node.wills.isEmpty && Set(refused) == ["martlet_c_log_0 10002"])
+        node.servers.lacksRoom = false
+        node.run()
+        #expect(node.wills.count == 1)
+    }
+}
