@@ -61,7 +61,7 @@ extension SimulatedBroker {
         turnCount += 1
         shard.core.advance(to: now)
         if shard.core.boundsMemory {
-            shard.core.noteHeld(elsewhere: shards.reduce(0) { $0 + ($1 === shard ? 0 : $1.core.limitedBytes) })
+            shard.core.recordHeld(elsewhere: shards.reduce(0) { $0 + ($1 === shard ? 0 : $1.core.limitedBytes) })
         }
         deliverReports(to: shard)
         deliverMail(to: shard)

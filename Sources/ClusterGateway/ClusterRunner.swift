@@ -94,7 +94,7 @@ package final class ClusterRunner: ClusterParticipant {
         log?.shownName = { [unowned self] in members.table.shownName(of: $0) }
         guard let log, let sessions else { return }
         sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
-        sessions.replay.gone = { [unowned log] in log.partitions[$0].noteGone(through: $1) }
+        sessions.replay.gone = { [unowned log] in log.partitions[$0].recordGone(through: $1) }
         dealing = DealingCoordinator(incarnations, on: loop, log: log, replay: sessions.replay)
         log.whenCut = { [unowned self] in dealing?.isCut($0, at: $1) }
         sessions.readAhead = { [unowned self] will in
@@ -185,7 +185,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .groupsTaken(let token): groupsTaken(token)
         case .dealt(let shard, let dealt): dealing?.received(dealt, from: shard)
         case .recordsTaken(let byteCount, let illegible):
-            log?.noteIllegible(illegible)
+            log?.countIllegible(illegible)
             log?.taken(byteCount)
         case .spans(let shard, let session, let spans): sessions?.replay.add(session, shard: shard, spans)
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)

@@ -65,7 +65,7 @@ extension LogLane {
         for partition in partitions where partition.stream?.isHeld == true { partition.stream?.resume(now: now) }
     }
 
-    func noteIllegible(_ count: Int) { counters.illegible += UInt64(count) }
+    func countIllegible(_ count: Int) { counters.illegible += UInt64(count) }
 
     func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
         switch news {
@@ -85,7 +85,7 @@ extension LogLane {
             if start > place.sequence {
                 let count = start - place.sequence
                 counters.lost += count
-                _ = partition.noteGone(through: start)
+                _ = partition.recordGone(through: start)
                 log(
                     .error,
                     "\(count) records of \(name) were deleted before this node had read them (\(place.sequence + 1) to \(start)): "

@@ -94,7 +94,7 @@ extension LogLane {
             now: now, partition)
     }
 
-    func noteEnd(_ sequence: UInt64, of partition: LogPartition, for reader: UInt64) {
+    func recordEnd(_ sequence: UInt64, of partition: LogPartition, for reader: UInt64) {
         for index in readers.indices where readers[index].number == reader { readers[index].ends[partition.index] = sequence }
     }
 
@@ -137,7 +137,7 @@ extension LogLane {
     func stored(_ token: UInt64, at sequence: UInt64, _ partition: LogPartition) {
         guard token != Self.noToken else { return }
         guard token & Self.toBeRead == 0 else {
-            return noteEnd(sequence, of: partition, for: token & (Self.toBeRead - 1))
+            return recordEnd(sequence, of: partition, for: token & (Self.toBeRead - 1))
         }
         if token & Self.noMessage == 0 { counters.written += 1 }
         ledger.done(token & ~Self.noMessage)
@@ -148,7 +148,7 @@ extension LogLane {
         guard token & Self.toBeRead == 0 else {
             let reader = token & (Self.toBeRead - 1)
             // A log that takes nothing is not waited for; one that has no room is.
-            return failure == .refused ? noteEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
+            return failure == .refused ? recordEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
         }
         if token & Self.noMessage == 0 { counters.failed += 1 }
         ledger.done(token & ~Self.noMessage, failure)

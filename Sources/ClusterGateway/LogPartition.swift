@@ -48,7 +48,7 @@ final class LogPartition: Cluster.LogSink {
     /// Records have gone, up to this one.
     ///
     /// - Returns: up to where that was known.
-    func noteGone(through sequence: UInt64) -> UInt64 {
+    func recordGone(through sequence: UInt64) -> UInt64 {
         defer { goneThrough = max(goneThrough, sequence) }
         return goneThrough
     }

@@ -154,7 +154,7 @@ extension HTTPConnection {
         case .bytes(let count) where current?.received != nil: current?.received?(UnsafeRawBufferPointer(rebasing: room[..<count]))
         case .bytes(let count):
             reader.append(UnsafeRawBufferPointer(rebasing: room[..<count]))
-            notePhase()
+            updatePhase()
             if heldByteCount > Limits.outputBytesMax { service.makeRoom(beside: self) }
         case .wouldBlock: break
         case .endOfStream:
@@ -242,7 +242,7 @@ extension HTTPConnection {
         while !isFull, current?.received == nil {
             switch reader.next() {
             case .needsMore:
-                notePhase()
+                updatePhase()
                 return
             case .expectsContinue: owesContinue = true
             case .request(let request):
@@ -256,7 +256,7 @@ extension HTTPConnection {
         }
     }
 
-    private func notePhase() {
+    private func updatePhase() {
         guard reader.phase != phase else { return }
         phase = reader.phase
         since = now

@@ -137,7 +137,7 @@ import Testing
         house.broker.condition.storeDisk = .init(freeBytes: 500 << 20, totalBytes: 8 << 30)
         house.broker.condition.heapBytesMax = 64 << 20
         house.broker.condition.isMemoryFull = true
-        for core in house.simulation.cores.prefix(1) { core.noteHeap(byteCount: 60 << 20) }
+        for core in house.simulation.cores.prefix(1) { core.recordHeap(byteCount: 60 << 20) }
         var bridges = [AdministeredBridge(name: "site"), AdministeredBridge(name: "rests"), AdministeredBridge(name: "well")]
         (bridges[0].state, bridges[1].state, bridges[2].state) = (.waiting, .paused, .connected)
         (bridges[0].address, bridges[0].lastError) = ("10.0.0.1:1883", "Connection refused")

@@ -53,7 +53,7 @@ import Testing
         #expect(!share.isBulk, "nobody else has to work on it")
         share.note(byteCount: scratch, received: 0, sent: 0, mailBytes: 80, turn: 3)
         #expect(share.isBulk)
-        share.noteLittle()
+        share.markLittle()
         #expect(!share.isBulk)
         share.note(byteCount: scratch, received: 3120, sent: 3120, mailBytes: 500_000, turn: 4)
         #expect(!share.isBulk, "the next read brings no more, however long it waits")

@@ -37,7 +37,7 @@ struct AlarmBoard {
         }
         // Never in the order of a dictionary.
         for subject in entries.keys.filter({ !found.contains($0) }).sorted(by: Self.comesFirst) {
-            if let change = noteGood(subject, now) { changes.append(change) }
+            if let change = recordGood(subject, now) { changes.append(change) }
         }
         returns = returns.filter { subject, last in
             entries[subject] != nil || now.milliseconds - min(now.milliseconds, last.clearedAt) < Limits.alarmReturnMilliseconds
@@ -76,7 +76,7 @@ struct AlarmBoard {
             kind: subject.kind, text: "Alarm \(lastNumber) raised: \(subject.text): \(condition.message)", isRaised: true)
     }
 
-    private mutating func noteGood(_ subject: AlarmSubject, _ now: Moment) -> AlarmChange? {
+    private mutating func recordGood(_ subject: AlarmSubject, _ now: Moment) -> AlarmChange? {
         guard var entry = entries[subject] else { return nil }
         guard var alarm = entry.alarm else {
             entries[subject] = nil

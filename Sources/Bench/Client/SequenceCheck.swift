@@ -22,12 +22,12 @@ struct SequenceCheck: ~Copyable {
         let next = expected[Int(publisher)]
         expected[Int(publisher)] = number &+ 1
         if number == next { return }
-        Self.noteJump(from: next, to: number, tally)
+        Self.countJump(from: next, to: number, tally)
         if number < next { expected[Int(publisher)] = next }
     }
 
     @inline(never)
-    private static func noteJump(from next: UInt32, to number: UInt32, _ tally: LoadTally) {
+    private static func countJump(from next: UInt32, to number: UInt32, _ tally: LoadTally) {
         if number > next {
             tally.skipped &+= UInt64(number &- next)
         } else {

@@ -150,7 +150,7 @@ extension BrokerShard {
         }
         if hasChanged {
             recount(session)
-            noteChange(of: session)
+            markChanged(of: session)
         }
         rights.check = check.records.isEmpty && check.groups.isEmpty ? nil : check
         return steps

@@ -68,7 +68,7 @@ extension BrokerShard {
     /// A client's connection has ended. Being sent away is nothing that it has done.
     ///
     /// It counts for the client as its user came with it from this address: who comes with somebody else's Client Identifier is counted apart.
-    func noteFlapping(of connection: Connection, _ client: EncodedString, _ reason: ReasonCode?) {
+    func countFlapping(of connection: Connection, _ client: EncodedString, _ reason: ReasonCode?) {
         guard let rule = settings.flapping, reason != .administrativeAction, reason != .serverShuttingDown,
             reason != .useAnotherServer
         else { return }
@@ -94,7 +94,7 @@ extension BrokerShard {
     }
 
     /// A login has failed.
-    func noteFailedLogin(of connection: Connection, _ failure: LoginFailure) {
+    func countFailedLogin(of connection: Connection, _ failure: LoginFailure) {
         guard settings.countsFailedLogins, failure != .banned, !connection.isLocal else { return }
         effects.append(.offence(.failedLogin(address: connection.info.address)))
     }

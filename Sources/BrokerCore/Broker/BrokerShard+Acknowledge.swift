@@ -50,7 +50,7 @@ extension BrokerShard {
             }
             session.outbox.markReleased(position)
             keepReleased(position, of: session)
-            let reliance = noteAcknowledged(view.packetIdentifier, session, connection)
+            let reliance = recordAcknowledged(view.packetIdentifier, session, connection)
             promise(.pubrel, view.packetIdentifier, relyingOn: reliance, to: connection)
         case .released:
             // Behind the first one, if the log is awaited with that.
@@ -64,7 +64,7 @@ extension BrokerShard {
         guard let position = session.outbox.position(of: view.packetIdentifier), session.outbox[position].qos == .exactlyOnce,
             session.outbox[position].state == .released
         else { return }
-        noteFinished(view.packetIdentifier, session)
+        recordFinished(view.packetIdentifier, session)
         complete(position, session, connection)
     }
 
@@ -81,7 +81,7 @@ extension BrokerShard {
         if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
         // Also when it is unknown here: the others may have lost that it was released.
         tellReleased(view.packetIdentifier, of: session)
-        noteReleased(view.packetIdentifier, of: session)
+        recordReleased(view.packetIdentifier, of: session)
         promise(.pubcomp, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
     }
 

@@ -60,8 +60,8 @@ extension BrokerShard {
             (session.isClaimed, session.epoch) = (true, epoch)
             if resumed == nil { session.stepFloor = FlowStep.Place(epoch: epoch, number: 0) }
         }
-        if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
-        if !settings.topicParts.isEmpty { noteTopicPart(of: session) }
+        if !settings.ownQueueBounds.isEmpty { updateOwnBound(of: session) }
+        if !settings.topicParts.isEmpty { updateTopicPart(of: session) }
         bind(connection, to: session, packet, userName: userName)
         if epoch != nil, let moves = cluster?.moves { nameWill(of: session, moves) }
         recount(session)

@@ -109,7 +109,7 @@ extension BrokerShard {
         if connection.isLocal { statistics.localClientsConnected -= 1 }
         keepFlows(of: session)
         session.outbox.rewind()
-        if mayRefusePublishers { noteFullness(of: session) }
+        if mayRefusePublishers { updateFullness(of: session) }
         // A session that ends leaves its groups below, as many in a turn as there is time for.
         if session.expiryIntervalSeconds > 0 { setPresence(of: session, isConnected: false) }
         if fate == .discarded { forgetWill(of: session) }
@@ -129,7 +129,7 @@ extension BrokerShard {
             }
         }
         keep(session)
-        notePresence(of: session)
+        markPresenceChanged(of: session)
         recount(session)
         armTimer(of: session)
     }

@@ -48,8 +48,8 @@ extension BrokerShard {
         defer {
             let waiting = session.outbox.waiting
             if connection.hasQueuedEndMarks { queueMoved(by: waitingBefore - waiting, left: waiting, connection) }
-            noteQueue(of: session)
-            if session.isFull { noteFullness(of: session) }
+            recountQueue(of: session)
+            if session.isFull { updateFullness(of: session) }
         }
         repeat { sendResident(session, connection) } while session.outbox.paged != nil && refill(session)
         if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
@@ -63,7 +63,7 @@ extension BrokerShard {
             if state == .released {
                 // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
                 let packetIdentifier = session.outbox.markSent()
-                let reliance = noteAcknowledged(packetIdentifier, session, connection)
+                let reliance = recordAcknowledged(packetIdentifier, session, connection)
                 promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
                 continue
             }
@@ -103,12 +103,12 @@ extension BrokerShard {
             let position = session.outbox.sentEnd
             frame.packetIdentifier = session.outbox.markSent()
             if !entry.wasSent { keepSent(position, of: session) }
-            let reliance = noteSent(entry, frame.packetIdentifier, session, connection)
+            let reliance = recordSent(entry, frame.packetIdentifier, session, connection)
             if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
         }
         name(&frame, message, connection)
         frame.write(message, to: connection.output.appendOwn(frame.size(message), pool: &pool))
-        noteSent(frame, message, connection)
+        countSent(frame, message, connection)
         if entry.qos == .atMostOnce { session.outbox.dropFirstWaiting(journal) }
     }
 
@@ -161,7 +161,7 @@ extension BrokerShard {
         session.outbox.append(entry)
         frame.packetIdentifier = session.outbox.markSent()
         if entry.storeNumber != 0 { keepSent(position, of: session) }
-        let reliance = noteSent(entry, frame.packetIdentifier, session, connection)
+        let reliance = recordSent(entry, frame.packetIdentifier, session, connection)
         if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
         name(&frame, publication, connection)
         if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
@@ -175,7 +175,7 @@ extension BrokerShard {
     private func copyTemplate(_ frame: PublishFrame, _ publication: inout Publication, to connection: Connection) {
         let template = template(frame, &publication)
         connection.output.appendCopy(of: template, packetIdentifier: frame.packetIdentifier, pool: &pool)
-        noteSent(frame, publication, connection)
+        countSent(frame, publication, connection)
     }
 
     /// The frame, without RETAIN, that all receivers of one protocol and QoS have in common; encoded when the first of them needs it.
@@ -239,15 +239,16 @@ extension BrokerShard {
         } else {
             frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
         }
-        noteSent(frame, publication, connection)
+        countSent(frame, publication, connection)
     }
 
-    private func noteSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {
+    private func countSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection)
+    {
         markDirty(connection)
         countSent(1, frame.qos, payloadBytes: publication.payload.count)
         connection.traffic.sentMessages &+= 1
         if settings.logTopics.contains(.debug) { logSent(frame, publication, connection) }
-        if matchCache.observed != nil { noteObservedSent(frame, publication, connection) }
+        if matchCache.observed != nil { countObservedSent(frame, publication, connection) }
     }
 
     private func sharedPayload(_ publication: inout Publication) -> SharedFrame {
@@ -279,9 +280,9 @@ extension BrokerShard {
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
         append(entry, to: session)
         if tracer != nil { traceFate(.queued, publication, qos: qos, retain: retain, for: session) }
-        noteQueue(of: session)
+        recountQueue(of: session)
         if let connection = session.connection { connection.with { suspect($0) } }
-        if mayRefusePublishers { noteFullness(of: session) }
+        if mayRefusePublishers { updateFullness(of: session) }
     }
 
     /// Lets go of what gives way in a full queue: the message that comes, the oldest one, or nothing.
@@ -309,12 +310,12 @@ extension BrokerShard {
     }
 
     /// A session is new, or the settings are.
-    func noteOwnBound(of session: Session) {
+    func updateOwnBound(of session: Session) {
         session.hasOwnQueueBound = settings.ownQueueBounds[session.clientIdentifier] != nil
     }
 
     /// The same of the topics that it is for.
-    func noteTopicPart(of session: Session) {
+    func updateTopicPart(of session: Session) {
         guard let part = settings.topicParts[session.clientIdentifier], part != session.topicPart else { return }
         session.topicPart = part
         session.publisherKey = part.publisher.bytes.withUnsafeBytes(placement.hash) | 1

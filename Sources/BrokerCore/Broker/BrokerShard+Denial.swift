@@ -14,7 +14,7 @@ extension BrokerShard {
     func tellDenied(
         publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection, because words: String? = nil
     ) {
-        statistics.denials.note(.publish)
+        statistics.denials.count(.publish)
         let reserved = words ?? (topic[0] == UInt8(ascii: "$") ? objection(toReserved: topic, of: session) : nil)
         tellDenied("PUBLISH", LoggedText(topic).description, connection) {
             reserved ?? session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
@@ -24,7 +24,7 @@ extension BrokerShard {
     /// A subscription was denied.
     @inline(never)
     func tellDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
-        statistics.denials.note(.subscribe)
+        statistics.denials.count(.subscribe)
         tellDenied("SUBSCRIBE", "\(filter)", connection) {
             Array(filter.matchingBytes).withUnsafeBytes { session.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
         }

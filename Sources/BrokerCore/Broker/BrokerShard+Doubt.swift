@@ -30,7 +30,7 @@ extension BrokerShard {
         guard groups[group]?.choose(for: message.topic, except: session.key, size: size(of: shared)) != nil else { return false }
         session.outbox.dropFirstWaiting(nil)
         redistribute(shared, from: session.key, connectedOnly: false)
-        notePassing(of: session)
+        recordPassing(of: session)
         return true
     }
 
@@ -39,7 +39,7 @@ extension BrokerShard {
     @inline(never)
     func giveUpForbidden(_ message: Message, _ entry: OutboxEntry, _ session: Session) {
         guard entry.group != 0 else {
-            statistics.denials.note(.receive)
+            statistics.denials.count(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)
             session.outbox.dropFirstWaiting(journal)
             return
@@ -49,9 +49,9 @@ extension BrokerShard {
             mark: entry.mark, name: entry.name)
         session.outbox.dropFirstWaiting(nil)
         if !redistribute(shared, from: session.key, connectedOnly: false) {
-            statistics.denials.note(.receive)
+            statistics.denials.count(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)
         }
-        notePassing(of: session)
+        recordPassing(of: session)
     }
 }

@@ -10,28 +10,28 @@ extension BrokerShard {
         if let session = connection.session { return drop(reason, message, for: session) }
         statistics.drops[reason] &+= 1
         dropLog.add(reason, message, client: nil, listener: connection.info.listener, at: now)
-        if isObserving { noteObservedDrop(reason, message, nil) }
+        if isObserving { countObservedDrop(reason, message, nil) }
     }
 
     @inline(never)
     func drop(_ reason: DropReason, _ message: DroppedMessage, for session: Session) {
         statistics.drops[reason] &+= 1
         dropLog.add(reason, message, client: session.clientIdentifier, listener: session.listener, at: now)
-        if isObserving { noteObservedDrop(reason, message, session.clientIdentifier) }
+        if isObserving { countObservedDrop(reason, message, session.clientIdentifier) }
         // mosquitto's line; what it is about is told in full when the connection ends.
         if reason == .queueFull || reason == .outputFull, !session.isToldToDrop {
             session.isToldToDrop = true
             log(.notice) { "Outgoing messages are being dropped for client \(session.clientIdentifier)." }
         }
         session.drops[reason] &+= 1
-        if isPresenceTold { noteDrop(of: session) }
+        if isPresenceTold { recordDrop(of: session) }
     }
 
     /// A message that nobody in particular was to get.
     func drop(_ reason: DropReason, _ message: DroppedMessage) {
         statistics.drops[reason] &+= 1
         dropLog.add(reason, message, client: nil, listener: nil, at: now)
-        if isObserving { noteObservedDrop(reason, message, nil) }
+        if isObserving { countObservedDrop(reason, message, nil) }
     }
 
     private var isObserving: Bool { matchCache.observed != nil || tracer != nil }

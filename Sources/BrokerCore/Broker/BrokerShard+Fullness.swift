@@ -60,13 +60,13 @@ extension BrokerShard {
     }
 
     /// The queue of a session has become longer or shorter: tells the others if it is full now, or has room again.
-    func noteFullness(of session: Session) {
+    func updateFullness(of session: Session) {
         let isFull = bound(of: session).overflow == .refusesPublisher && isFilled(session, part: session.isFull ? 2 : 1)
         if isFull != session.isFull { setFull(session, isFull) }
     }
 
-    func noteFullness() {
-        for session in sessions.all { noteFullness(of: session) }
+    func updateFullness() {
+        for session in sessions.all { updateFullness(of: session) }
     }
 
     /// The settings are about to change.

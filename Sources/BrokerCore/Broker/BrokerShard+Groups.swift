@@ -16,7 +16,7 @@ extension BrokerShard {
             packetBytesMax: packetBytesMax(of: session), isLasting: session.keepsMessages)
         if groups[group]?.hasFullMember ?? false { room.hasNew = true }
         join(member, group)
-        noteUnclaimed(group)
+        markUnclaimed(group)
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
             statistics.sharedSubscriptions += 1
@@ -96,7 +96,7 @@ extension BrokerShard {
         }
         guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
         passOn(session)
-        noteDealt(to: session)
+        recordDealt(to: session)
     }
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
@@ -202,7 +202,7 @@ extension BrokerShard {
         case .joined(let member):
             if groups[group]?.hasFullMember ?? false { room.hasNew = true }
             join(member, group)
-            noteUnclaimed(group)
+            markUnclaimed(group)
         case .left(let key): removeMember(key, from: group)
         case .presence(let key, let isConnected, let bytesMax):
             groups[group]?.setPresence(sessionKey: key, isConnected: isConnected, packetBytesMax: bytesMax)
@@ -228,9 +228,9 @@ extension BrokerShard {
             let isWanted = $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group)
             return isWanted && hasReader($0, besides: session.key)
         }
-        if session.isFull { noteFullness(of: session) }
+        if session.isFull { updateFullness(of: session) }
         for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
-        if !taken.isEmpty { notePassing(of: session) }
+        if !taken.isEmpty { recordPassing(of: session) }
     }
 
     /// Whether a member of the entry's group that is there may read its message: else it stays where it is.
@@ -241,7 +241,7 @@ extension BrokerShard {
     }
 
     /// A session has passed messages on, or was passed some, and stays until that is durable.
-    func notePassing(of session: Session) {
+    func recordPassing(of session: Session) {
         if session.epoch > 0 { cluster?.moves?.passedOn[session.key] = durability?.moment }
     }
 
@@ -277,7 +277,7 @@ extension BrokerShard {
         if member.shard == index, !member.isElsewhere,
             let receiver = sessions.find(index: member.sessionIndex, key: member.sessionKey)
         {
-            notePassing(of: receiver)
+            recordPassing(of: receiver)
         }
         guard entry.storeNumber != 0 else { return true }
         if member.isElsewhere, goesByLog(to: member) {
@@ -310,7 +310,7 @@ extension BrokerShard {
     }
 
     /// A group has another member, which may take what waits for it.
-    func noteUnclaimed(_ group: UInt32) {
+    func markUnclaimed(_ group: UInt32) {
         guard let cluster, !cluster.unclaimed.isEmpty, let hash = groups[group]?.clusterHash else { return }
         cluster.unclaimed.note(hash)
     }

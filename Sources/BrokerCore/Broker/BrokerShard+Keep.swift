@@ -126,7 +126,7 @@ extension BrokerShard {
     ) -> OutboxEntry {
         let isLate = group != 0 && hasGivenQueue(session)
         let mark = session.connection == nil && !isLate ? nil : publication.mark
-        if group != 0, mark == nil, !isLate, qos > .atMostOnce { noteDealt(publication.name, publication.mark, to: session) }
+        if group != 0, mark == nil, !isLate, qos > .atMostOnce { recordDealt(publication.name, publication.mark, to: session) }
         let name = qos == .exactlyOnce || group != 0 ? publication.name : .none
         let detail =
             identifiers == nil && group == 0 && name == .none
@@ -193,7 +193,7 @@ extension BrokerShard {
     func keepSent(_ position: Int, of session: Session) {
         let entry = session.outbox[position]
         guard let journal, entry.storeNumber != 0, !entry.hasFlow else { return }
-        let isNoted = journal.noteSent(entry.storeNumber, entry.packetIdentifier, isAwaited: entry.qos == .atLeastOnce)
+        let isNoted = journal.markSent(entry.storeNumber, entry.packetIdentifier, isAwaited: entry.qos == .atLeastOnce)
         if !isNoted, entry.qos == .exactlyOnce {
             keepFlow(.sent, position, of: session, journal)
         }

@@ -52,7 +52,7 @@ extension BrokerShard {
         }
         if failure != .banned { note(.refused, connection) }
         logFailedLogin(of: connection, failure)
-        noteFailedLogin(of: connection, failure)
+        countFailedLogin(of: connection, failure)
     }
 
     /// The address comes before all that a peer can choose: nobody can have another one taken for his.

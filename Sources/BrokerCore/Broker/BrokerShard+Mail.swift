@@ -60,7 +60,7 @@ extension BrokerShard {
             receivedGroupChange(name, change)
         case .dealing, .step: return
         case .dealt(let places): for place in places { clusterLog?.dealt.end(place) }
-        case .stepIsKnown(let number): clusterLog?.noteStep(number)
+        case .stepIsKnown(let number): clusterLog?.recordStep(number)
         case .fullQueue(let queue): receivedFullQueue(queue)
         case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)
         case .queueHasRoom(let key): receivedRoom(key)

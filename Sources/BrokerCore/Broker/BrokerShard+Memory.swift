@@ -17,13 +17,13 @@ extension BrokerShard {
     public var limitedBytes: Int { heldBytes + rememberedBytes }
 
     /// What the shell remembers for administrators, in bytes: told to one shard.
-    public func noteRemembered(_ bytes: Int) { tally.remembered = bytes }
+    public func recordRemembered(_ bytes: Int) { tally.remembered = bytes }
 
     /// Tells what the other shards hold, before a turn: `memory_limit` is one bound for all. What they take in the same turn is known in the
     /// next one.
-    public func noteHeld(elsewhere byteCount: Int) { tally.elsewhere = byteCount }
+    public func recordHeld(elsewhere byteCount: Int) { tally.elsewhere = byteCount }
 
-    /// Whether `limitedBytes` is asked for after each turn, and `noteHeld` before it.
+    /// Whether `limitedBytes` is asked for after each turn, and `recordHeld` before it.
     public var boundsMemory: Bool { settings.keptBytesMax > 0 }
 
     /// Whether `memory_limit` is used up.
@@ -75,7 +75,7 @@ extension BrokerShard {
 
     /// Counts anew what a session takes, if its queue has grown or shrunk.
     @inline(__always)
-    func noteQueue(of session: Session) {
+    func recountQueue(of session: Session) {
         if session.outbox.capacity != session.countedCapacity { recount(session) }
     }
 

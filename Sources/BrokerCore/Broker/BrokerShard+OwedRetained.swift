@@ -36,7 +36,7 @@ extension BrokerShard {
     }
 
     /// At the end of a turn: all scans of these sessions have come to their end.
-    func noteScansEnded() {
+    func settleEndedScans() {
         // Something else may be looked for since: then its end says what was found.
         for ended in scans.takeEnded() where ended.shard == index && scans.place(of: ended.key) == nil {
             guard let session = sessions.find(index: ended.index, key: ended.key), let owed = session.owed, let journal else {
@@ -56,7 +56,7 @@ extension BrokerShard {
     }
 
     /// Its client has acknowledged that.
-    func notePaid(_ session: Session) {
+    func settlePaid(_ session: Session) {
         guard let owed = session.owed else { return }
         settle(owed.takeQueued(), owed, of: session)
     }

@@ -23,7 +23,7 @@ extension BrokerShard {
         let name = RelayedReceipt(receipt, part, group: group)
         let digest = digest(of: publication)
         guard !receipts.hasTaken(name, digest: digest) else {
-            receipts.noteCertain(receipt)
+            receipts.markCertain(receipt)
             return
         }
         let before = journal.sequence
@@ -109,7 +109,7 @@ extension BrokerShard {
     func tellReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard journal != nil, session.isStored else { return }
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
-        guard shardCount > 1 || receipts.hasTaken else { return receipts.noteCertain(receipt) }
+        guard shardCount > 1 || receipts.hasTaken else { return receipts.markCertain(receipt) }
         // With fewer shards than before, what another one had taken may have come here.
         let groups = receipts.takeChoices(for: receipt).map(\.group)
         receivedRelease(receipt, groups)

@@ -13,8 +13,8 @@ extension BrokerShard {
         // A client that is known is not sent away.
         _ = sessionCount.enter(max: nil)
         session.isStored = key != nil
-        if !settings.ownQueueBounds.isEmpty { noteOwnBound(of: session) }
-        if !settings.topicParts.isEmpty { noteTopicPart(of: session) }
+        if !settings.ownQueueBounds.isEmpty { updateOwnBound(of: session) }
+        if !settings.topicParts.isEmpty { updateTopicPart(of: session) }
         session.version = row.version
         session.expiryIntervalSeconds = row.expiryIntervalSeconds
         session.readsLog = row.expiryIntervalSeconds > 0

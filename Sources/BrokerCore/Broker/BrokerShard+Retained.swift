@@ -65,7 +65,7 @@ extension BrokerShard {
             message.source = publication.source
             retained.set(message, storeNumber: keepRetained(publication, number: number), isLive: isLive)
         }
-        if change != .none { noteChange(publication, change) }
+        if change != .none { recordChange(publication, change) }
     }
 
     /// Sends one retained message to the subscription that asked, with RETAIN set. [MQTT-3.3.1-8 v3.1.1]

@@ -18,8 +18,8 @@ extension BrokerShard {
         if let owed = sessions.find(index: first.sessionIndex, key: first.sessionKey)?.owed {
             for query in queries { owed.begin(query.filter) }
         }
-        guard shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return scans.noteEnd(of: first) }
-        if queries.count == 1, finds(nothingFor: first) { return scans.noteEnd(of: first) }
+        guard shardCount > 1 || retained.count > 0 || queries.last?.mark != nil else { return scans.recordEnd(of: first) }
+        if queries.count == 1, finds(nothingFor: first) { return scans.recordEnd(of: first) }
         let place = scans.makePlace(for: first)
         for var query in queries {
             query.startStamp = retained.stamp
@@ -148,8 +148,8 @@ extension BrokerShard {
     }
 
     /// After the flush: whether a scan has room that it had not before, so that the next turn must come at once.
-    func noteReadyScans() {
-        if !scans.hasReadyScan, scans.sessions.contains(where: isReady) { scans.noteReady() }
+    func markReadyScans() {
+        if !scans.hasReadyScan, scans.sessions.contains(where: isReady) { scans.markReady() }
     }
 
     private func isReady(_ session: SessionScans) -> Bool {

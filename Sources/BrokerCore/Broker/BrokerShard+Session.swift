@@ -52,7 +52,7 @@ extension BrokerShard {
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
             if let reason = objection(toWillOf: session, topic) {
-                if reason == .notAuthorised { statistics.denials.note(.will) }
+                if reason == .notAuthorised { statistics.denials.count(.will) }
                 let size = topic.count + properties.count + will.payload.count
                 drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
                 if let saved { tellWillEnds(saved.name, of: session) }
@@ -108,7 +108,7 @@ extension BrokerShard {
         if session.willDueAt <= now {
             publishWill(of: session)
             keep(session)
-            notePresence(of: session)
+            markPresenceChanged(of: session)
         }
         armTimer(of: session)
     }

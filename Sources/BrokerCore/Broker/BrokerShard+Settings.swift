@@ -21,12 +21,12 @@ extension BrokerShard {
         let hadOwnBounds = !self.settings.ownQueueBounds.isEmpty
         self.settings = settings
         closedConnections.bound(memoryMax: settings.keptBytesMax)
-        if hadOwnBounds || !settings.ownQueueBounds.isEmpty { for session in sessions.all { noteOwnBound(of: session) } }
+        if hadOwnBounds || !settings.ownQueueBounds.isEmpty { for session in sessions.all { updateOwnBound(of: session) } }
         for clientIdentifier in settings.topicParts.keys {
-            if let session = sessions.find(clientIdentifier) { noteTopicPart(of: session) }
+            if let session = sessions.find(clientIdentifier) { updateTopicPart(of: session) }
         }
         if settings.retainedSweepMinutes != sweptEvery { armRetainedSweep() }
-        if mayRefusePublishers { noteFullness() }
+        if mayRefusePublishers { updateFullness() }
         scans.forgetPolicies()
         dismissUnknownUsers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }

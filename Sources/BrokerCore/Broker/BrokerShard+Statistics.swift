@@ -85,19 +85,19 @@ extension BrokerShard {
     }
 
     /// Takes in how many bytes of heap the process uses, for `$SYS`.
-    public func noteHeap(byteCount: Int) {
+    public func recordHeap(byteCount: Int) {
         systemReport.note(heapBytes: byteCount)
     }
 
     /// Takes in what the store holds, for `$SYS`; to the first shard.
-    public func noteStore(_ figures: StoreFigures) {
+    public func recordStore(_ figures: StoreFigures) {
         systemReport.note(figures)
     }
 
     /// Counts a connection that the shell has turned away as it came.
     public func connectionRefused(_ reason: RefusedConnection) {
         statistics.connectionsRefused &+= 1
-        statistics.refusals.note(reason)
+        statistics.refusals.count(reason)
     }
 
     /// Counts a connection that the shell has ended before it said a word of MQTT, for what its layers have found.
@@ -106,14 +106,14 @@ extension BrokerShard {
     ///   - reason: which layer.
     ///   - isOfLogin: whether it was about who the peer is.
     public func layerRefused(_ reason: RefusedConnection, isOfLogin: Bool) {
-        statistics.refusals.note(reason)
-        if isOfLogin { statistics.logins.note(LoginTally("certificate", .refused)) }
+        statistics.refusals.count(reason)
+        if isOfLogin { statistics.logins.count(LoginTally("certificate", .refused)) }
     }
 
     /// Counts a login that was decided.
     func note(_ result: LoginTally.Result, _ connection: Connection) {
         guard !connection.isLocal else { return }
-        statistics.logins.note(LoginTally(loginBackend(of: connection), result))
+        statistics.logins.count(LoginTally(loginBackend(of: connection), result))
     }
 
     /// Who decides on a client.

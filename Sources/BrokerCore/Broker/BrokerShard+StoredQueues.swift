@@ -28,7 +28,7 @@ extension BrokerShard {
         durability?.visitListed(sessions) { session in
             session.outbox.paged?.pageOut(through: journal.persistedNumber, journal)
             session.isListed = session.outbox.paged?.hasArriving ?? false
-            noteQueue(of: session)
+            recountQueue(of: session)
             return session.isListed
         }
     }
@@ -119,7 +119,7 @@ extension BrokerShard {
             return nil
         }
         for place in unreadable { dropUnreadable(place, of: session, journal) }
-        noteQueue(of: session)
+        recountQueue(of: session)
     }
 
     /// A message of a queue as its rows say, with the reference to the row that it shares with others.
@@ -179,14 +179,14 @@ extension BrokerShard {
         let entry = position.map { session.outbox[$0] }
         tellUnreadable(number, of: session, entry?.qos ?? .atLeastOnce, byteCount: Int(entry?.byteCount ?? 0))
         if let position { session.outbox.removeWaiting(at: position, journal) }
-        if session.isFull { noteFullness(of: session) }
+        if session.isFull { updateFullness(of: session) }
     }
 
     private func dropUnreadable(_ place: StoredPlace, of session: Session, _ journal: Journal) {
         tellUnreadable(place.number, of: session, .atLeastOnce, byteCount: Int(place.byteCount))
         journal.endEntry(place.number, hasFlow: false)
         if place.payload != 0 { journal.letGoShared(place.payload) }
-        if session.isFull { noteFullness(of: session) }
+        if session.isFull { updateFullness(of: session) }
     }
 
     private func tellUnreadable(_ number: UInt64, of session: Session, _ qos: QoS, byteCount: Int) {

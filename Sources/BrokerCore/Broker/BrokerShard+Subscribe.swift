@@ -28,7 +28,7 @@ extension BrokerShard {
             let asked = open.packet.subscriptions[open.position]
             guard openPackets.take(asked.filter) else {
                 recount(session)
-                noteChange(of: session)
+                markChanged(of: session)
                 return false
             }
             open.position += 1
@@ -72,7 +72,7 @@ extension BrokerShard {
             }
         }
         recount(session)
-        noteChange(of: session)
+        markChanged(of: session)
         for mark in open.marks { open.wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
         if open.mustWait || mail.isBarred {
             hold(.suback(open.answer, open.wanted), connection.id)
@@ -108,7 +108,7 @@ extension BrokerShard {
             let asked = open.packet.filters[open.position]
             guard openPackets.take(asked) else {
                 recount(session)
-                noteChange(of: session)
+                markChanged(of: session)
                 return false
             }
             open.position += 1
@@ -127,7 +127,7 @@ extension BrokerShard {
             if isGone, isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
         }
         recount(session)
-        noteChange(of: session)
+        markChanged(of: session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
         promise(.unsuback(open.answer), to: connection)
         return true

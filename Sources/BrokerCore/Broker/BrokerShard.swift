@@ -13,7 +13,7 @@ public final class BrokerShard {
     public let index: Int
     public let placement: ShardPlacement
     public internal(set) var settings: BrokerSettings {
-        didSet { noteMayRefusePublishers() }
+        didSet { updateMayRefusePublishers() }
     }
     /// Whether publishers may be refused because of somebody's queue, on whichever shard that is.
     private(set) var mayRefusePublishers: Bool
@@ -171,7 +171,7 @@ public final class BrokerShard {
 
     var shardCount: Int { placement.shardCount }
 
-    func noteMayRefusePublishers() {
+    func updateMayRefusePublishers() {
         mayRefusePublishers = settings.mayRefusePublishers || cluster?.log?.refusesPublishers ?? false
     }
 
@@ -256,7 +256,7 @@ public final class BrokerShard {
         if !room.ofQueues.isEmpty { endAwaitingRoom() }
         if let cluster { dealUnclaimed(cluster) }
         stepScans()
-        if scans.hasEnded { noteScansEnded() }
+        if scans.hasEnded { settleEndedScans() }
         if !scans.unsettled.isEmpty { stepUnsettledRows() }
         if !orders.isEmpty { stepOrders() }
         if banning.hasWork { stepBanSweep() }
@@ -281,7 +281,7 @@ public final class BrokerShard {
         if !queries.isEmpty { stepQueries() }
         receiveLocalReplies()
         handOverLeaving()
-        noteReadyScans()
+        markReadyScans()
         if tracer != nil { giveTraces() }
         if let cluster { giveClusterMail(cluster) }
         arena.rewind()
@@ -367,7 +367,7 @@ public final class BrokerShard {
         guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
             if !connection.output.isEmpty {
                 connection.output.settle(arena: &arena, pool: &pool)
-                if connection.isBlocked { noteLag(of: connection) }
+                if connection.isBlocked { recordLag(of: connection) }
             } else if connection.state == .closing {
                 end(connection)
             }
@@ -386,7 +386,7 @@ public final class BrokerShard {
         } while !connection.isBlocked && !connection.output.isEmpty
         guard connection.output.isEmpty else {
             connection.output.settle(arena: &arena, pool: &pool)
-            noteLag(of: connection)
+            recordLag(of: connection)
             return
         }
         if connection.isLagging { endLag(of: connection) }

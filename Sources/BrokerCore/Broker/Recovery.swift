@@ -111,7 +111,7 @@ public struct Recovery: ~Copyable {
             } else {
                 place.shard.armTimer(of: place.session)
             }
-            place.shard.noteFullness(of: place.session)
+            place.shard.updateFullness(of: place.session)
         }
         // What its own shard does not use any more, for it was copied or nobody names it.
         for number in bodies.keys.sorted() where copies[Copy(number: number, shard: Int(number & 0xff))] == nil {
@@ -191,10 +191,10 @@ public struct Recovery: ~Copyable {
                 place.shard.clusterRows.steps[receipt.session, default: [:]][receipt.packetIdentifier] = step
             }
             if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
-            place.shard.receipts.noteRestored(key)
+            place.shard.receipts.markRestored(key)
             // What a single shard received stands in one batch with all that came of it.
             let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && !receipt.hasParts } ?? true
-            if !isComplete { place.shard.receipts.noteUncertain(key, digest: receipt.digest, hasMoved: isRebalancing) }
+            if !isComplete { place.shard.receipts.markUncertain(key, digest: receipt.digest, hasMoved: isRebalancing) }
             if isRebalancing, isComplete { restoreTaken(key, receipt.digest, receipt.choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)
@@ -208,7 +208,7 @@ public struct Recovery: ~Copyable {
         if isRebalancing {
             bodies[key] = Array(body)
         } else {
-            shards[Int(key & 0xff) % shards.count].journal?.noteShared(key)
+            shards[Int(key & 0xff) % shards.count].journal?.markShared(key)
         }
         return true
     }
@@ -275,7 +275,7 @@ public struct Recovery: ~Copyable {
         if copies[copy] == nil {
             copies[copy] = made
             if !isOwn { journal.insert(.message, key: made, bytes) }
-            journal.noteShared(made)
+            journal.markShared(made)
         }
         if !isOwn { rewrite(key, body, to: made, journal) }
         return journal.claimShared(made) ? made : nil
@@ -370,7 +370,7 @@ public struct Recovery: ~Copyable {
                 // One of the shard's own clients is known already, with its digest.
                 guard shard === own || sessions[receipt.session]?.shard !== shard else { continue }
                 if !hasEnded, !shard.receipts.isUncertain(receipt.receipt) {
-                    shard.receipts.noteUncertain(receipt.receipt, digest: nil)
+                    shard.receipts.markUncertain(receipt.receipt, digest: nil)
                 }
             }
             return true

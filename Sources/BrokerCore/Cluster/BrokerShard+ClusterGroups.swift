@@ -21,7 +21,7 @@ extension BrokerShard {
             of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
         if standsForGone, !self.standsForGone(group) { tellGroup(name) }
         room.hasNew = true
-        if !isEmpty { noteUnclaimed(group) }
+        if !isEmpty { markUnclaimed(group) }
         removeIfEmpty(group)
     }
 

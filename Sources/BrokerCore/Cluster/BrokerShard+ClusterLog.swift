@@ -115,7 +115,7 @@ extension BrokerShard {
         guard let log = clusterLog, log.isFull != isFull else { return }
         log.isFull = isFull
         (room.hasNew, log.hasNews) = (true, true)
-        noteMayRefusePublishers()
+        updateMayRefusePublishers()
     }
 
     /// The partitions that have no room, a bit for each: publishers are told so, or wait, instead of hearing nothing.
@@ -123,7 +123,7 @@ extension BrokerShard {
         guard let log = clusterLog, let port = cluster, log.lackingRoom != partitions else { return }
         log.lackingRoom = partitions
         (room.hasNew, log.hasNews) = (true, true)
-        noteMayRefusePublishers()
+        updateMayRefusePublishers()
         guard partitions == 0 else { return }
         for dealt in log.relogged.takeHeld() {
             beginPacket()
@@ -139,7 +139,7 @@ extension BrokerShard {
         log.places.places[partition] = place
         log.dealt.note(read: log.places)
         writeLogPlaces(log)
-        noteLogBegins(partition, after: place)
+        recordLogBegins(partition, after: place)
     }
 
     /// A partition ends at this record, before some that was read: the servers have lost those, and will give their numbers to others.

@@ -18,7 +18,7 @@ extension BrokerShard {
     func isNews(_ change: RetainedChange) -> Bool { cluster?.unsettled.isNews(change) ?? true }
 
     /// A message of a topic of this shard is retained, or removed, and the stream has not said so yet.
-    func noteChange(_ publication: borrowing Publication, _ change: RetainedChange) {
+    func recordChange(_ publication: borrowing Publication, _ change: RetainedChange) {
         guard let port = cluster else { return }
         port.mark(retained.place(of: publication.topic))
         port.unsettled.note(Array(publication.topic), change, now: now)
@@ -28,13 +28,13 @@ extension BrokerShard {
     }
 
     /// An administrator has deleted a retained message.
-    func noteDeletion(of message: Message, _ port: ClusterPort) {
+    func recordDeletion(of message: Message, _ port: ClusterPort) {
         let deletion = Publication(
             topic: message.topic, properties: UnsafeRawBufferPointer(start: nil, count: 0),
             payload: UnsafeRawBufferPointer(start: nil, count: 0), qos: .atMostOnce, retain: true, expiresAt: Message.neverExpires,
             publisher: 0)
         let change = nextChange(deletion, port)
-        if change != .none { noteChange(deletion, change) }
+        if change != .none { recordChange(deletion, change) }
     }
 
     /// Why a message that is to be retained is not taken; nil if it is.

@@ -103,7 +103,7 @@ extension BrokerShard {
     ///   - node: the incarnation that has written it; nothing happens if it is none of these.
     public func learnPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
         guard let port = cluster, let log = port.log, let past = log.past, step.isOfDelivery else { return }
-        noteStep(step.place.number, log)
+        recordStep(step.place.number, log)
         guard past.isEarlier(node, of: port.node) else { return }
         past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }
@@ -138,7 +138,7 @@ extension BrokerShard {
             past.forgetUnheard(publication.name)
             if let session = past.takeDoubtful(publication.name) {
                 session.outbox.removeDealt(publication.name, journal)
-                noteQueue(of: session)
+                recountQueue(of: session)
             }
             if past.isNoted(publication.name) {
                 giveOwed(&publication, by: share, past, log)

@@ -4,13 +4,13 @@ import MQTTCodec
 /// What share groups have dealt to sessions, in the cluster's log, mostly to those whose clients are away: whoever takes a session up without its node's
 /// disk gets it from there.
 ///
-///     a member's queue ──► noteDealt ──► the log ──► settleKept: its DealtMark ends
+///     a member's queue ──► recordDealt ──► the log ──► settleKept: its DealtMark ends
 ///     (sent with QoS 2 ──► noteSent  ──► the log ──► the same)
 ///
 /// Until then the message counts as dealt and not done with: of a node that is lost before, another one deals it again.
 extension BrokerShard {
     /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log is to know whose it is.
-    func noteDealt(_ name: MessageName, _ mark: DealtMark?, to session: Session) {
+    func recordDealt(_ name: MessageName, _ mark: DealtMark?, to session: Session) {
         // Also of a session that nobody has claimed since the node was started.
         guard name.isDealt, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0
         else {
@@ -27,7 +27,7 @@ extension BrokerShard {
     /// A step that stands in a record since a node that is gone was done: what is a session's is not dealt again, for whoever takes that up gets it.
     public func learnDealt(_ step: FlowStep, by node: UInt64) {
         guard let port = cluster, let log = port.log else { return }
-        noteStep(step.place.number, log)
+        recordStep(step.place.number, log)
         if let name = step.name, name.isDealt { port.learned[node, default: []].insert(name) }
     }
 
@@ -38,9 +38,9 @@ extension BrokerShard {
     public func forgetDealt(by node: UInt64) { cluster?.learned[node] = nil }
 
     /// A client has gone: what it has not taken of its share groups waits for it.
-    func noteDealt(to session: Session) {
+    func recordDealt(to session: Session) {
         guard clusterLog != nil else { return }
-        for (name, mark) in session.outbox.takeMarks() { noteDealt(name, mark, to: session) }
+        for (name, mark) in session.outbox.takeMarks() { recordDealt(name, mark, to: session) }
     }
 
     /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so. [MQTT-4.8.2-4 v5]
@@ -57,7 +57,7 @@ extension BrokerShard {
         guard !isLogged, !isRefused else { return }
         for kept in settled {
             guard let session = sessions.find(index: kept.session.index, generation: kept.session.generation) else { continue }
-            noteDealt(kept.name, kept.mark, to: session)
+            recordDealt(kept.name, kept.mark, to: session)
         }
     }
 }

@@ -5,11 +5,11 @@ import MQTTCodec
 /// it up from the log when that node is lost; what clients have sent, also by the same one when it was killed.
 ///
 ///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
-///     PUBREL ──► noteReleased ─┴─► ClusterNote.messages ─► the log ─► received
+///     PUBREL ──► recordReleased ─┴─► ClusterNote.messages ─► the log ─► received
 ///                                                                        └─► confirm, of this node's own incarnation
 ///
 ///     noteSent, before PUBLISH ──────────┐
-///     noteAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is taken up
+///     recordAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is taken up
 ///
 /// Of an identifier the step with the highest place counts.
 extension BrokerShard {
@@ -25,7 +25,7 @@ extension BrokerShard {
     }
 
     /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here: the log may know it.
-    func noteReleased(_ packetIdentifier: UInt16, of session: Session) {
+    func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
         port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session))
@@ -34,7 +34,7 @@ extension BrokerShard {
 
     /// A message is about to be sent: returns what that waits for.
     @inline(__always)
-    func noteSent(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+    func recordSent(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
         guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
         let reliance = tell(.sent(entry.name), packetIdentifier, session, connection, port)
         if reliance != .nothing, entry.name.isDealt { keepUntilLogged(entry, session, reliance.serial) }
@@ -42,14 +42,14 @@ extension BrokerShard {
     }
 
     /// PUBREC has come: returns what PUBREL waits for.
-    func noteAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+    func recordAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
         cluster.map { tell(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
     }
 
     /// PUBCOMP has come.
-    func noteFinished(_ packetIdentifier: UInt16, _ session: Session) {
+    func recordFinished(_ packetIdentifier: UInt16, _ session: Session) {
         guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
-        log.noteFinished(packetIdentifier, of: session)
+        log.recordFinished(packetIdentifier, of: session)
     }
 
     private func tell(
@@ -105,7 +105,7 @@ extension BrokerShard {
         _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
-        noteStep(step.place.number, log)
+        recordStep(step.place.number, log)
         if step.name?.isDealt == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
             moves.holders.note(step, of: session)
         }
@@ -121,9 +121,9 @@ extension BrokerShard {
 
     /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all shards. So whose a message is can be told
     /// by the numbers of steps alone; see `DealtHolders`.
-    func noteStep(_ number: UInt64, _ log: ShardLog) {
+    func recordStep(_ number: UInt64, _ log: ShardLog) {
         guard number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
-        log.noteStep(number)
+        log.recordStep(number)
         for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: number), other) }
     }
 
@@ -151,7 +151,7 @@ extension BrokerShard {
         case .received(let digest):
             let isNew = session.receivedIdentifiers.insert(step.packetIdentifier, digest: digest)
             keepReceipt(step.packetIdentifier, of: session, digest: UInt64(digest), at: step.place, isNew: isNew)
-            receipts.noteRestored(StoredReceipt(session: session.key, packetIdentifier: step.packetIdentifier).key)
+            receipts.markRestored(StoredReceipt(session: session.key, packetIdentifier: step.packetIdentifier).key)
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             forgetReceipt(step.packetIdentifier, of: session)
@@ -240,7 +240,7 @@ extension BrokerShard {
         log.unread = Set(log.places.places.indices)
         log.newestSteps = clusterRows.steps
         clusterRows.steps = [:]
-        for place in log.newestSteps.values.joined().map(\.value) { log.noteStep(place.number) }
+        for place in log.newestSteps.values.joined().map(\.value) { log.recordStep(place.number) }
     }
 
     // MARK: For the next keeper

@@ -96,7 +96,7 @@ final class DealingPast {
     }
 
     /// This was passed on: it is nobody's here.
-    func learnPassedOn(_ before: MessageName) { holders.notePassedOn(before) }
+    func learnPassedOn(_ before: MessageName) { holders.recordPassedOn(before) }
 
     /// Whether the log says it to be some session's, or to be passed on.
     func isNoted(_ name: MessageName) -> Bool { holders.contains(name) }

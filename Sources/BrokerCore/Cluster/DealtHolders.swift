@@ -33,5 +33,5 @@ struct DealtHolders {
     }
 
     /// It was passed on to another node.
-    mutating func notePassedOn(_ name: MessageName) { holders[name] = Holder(number: .max, session: 0) }
+    mutating func recordPassedOn(_ name: MessageName) { holders[name] = Holder(number: .max, session: 0) }
 }

@@ -103,7 +103,7 @@ final class ShardLog {
     }
 
     /// PUBCOMP has come: the session's next step says so.
-    func noteFinished(_ packetIdentifier: UInt16, of session: Session) {
+    func recordFinished(_ packetIdentifier: UInt16, of session: Session) {
         finished[session.key, default: []].append(packetIdentifier)
     }
 
@@ -113,7 +113,7 @@ final class ShardLog {
     static func step(_ milliseconds: UInt64) -> UInt64 { (milliseconds &* 1000) << 8 }
 
     /// A step is known that has this number: the next ones are behind it.
-    func noteStep(_ number: UInt64) { lastStep = max(lastStep, number) }
+    func recordStep(_ number: UInt64) { lastStep = max(lastStep, number) }
 
     /// Whether some session waits.
     var hasUnlogged: Bool { !unloggedNames.isEmpty }

@@ -44,7 +44,7 @@ struct OutputLag {
 extension BrokerShard {
     /// A connection's transport has taken less than it was given.
     @inline(never)
-    func noteLag(of connection: Connection) {
+    func recordLag(of connection: Connection) {
         connection.isLagging = true
         connection.makeExtras().outputLag.note(
             sent: connection.traffic.sentBytes, pending: connection.output.pendingBytes, now: now)

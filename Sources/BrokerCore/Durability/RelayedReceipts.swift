@@ -59,7 +59,7 @@ struct RelayedReceipts {
     /// - Returns: the numbers of their rows.
     mutating func release(_ receipt: UInt64, _ groups: [UInt64]) -> [UInt64] {
         let isUncertain = isUncertain(receipt)
-        noteCertain(receipt)
+        markCertain(receipt)
         guard !taken.isEmpty else { return [] }
         var parts =
             [RelayedReceipt(receipt, .routed), RelayedReceipt(receipt, .retained)]
@@ -88,19 +88,19 @@ struct RelayedReceipts {
     func isUncertain(_ receipt: UInt64) -> Bool { uncertain[receipt] != nil }
 
     /// A message was received before a crash; `digest` tells it from others with its packet identifier, nil if that is not known.
-    mutating func noteUncertain(_ receipt: UInt64, digest: UInt64?, hasMoved: Bool = false) {
+    mutating func markUncertain(_ receipt: UInt64, digest: UInt64?, hasMoved: Bool = false) {
         uncertain[receipt] = .some(digest)
         if hasMoved { self.hasMoved = true }
     }
 
     /// The store has brought a message's receipt back: nobody knows whether a cluster has the message.
-    mutating func noteRestored(_ receipt: UInt64) { restored.insert(receipt) }
+    mutating func markRestored(_ receipt: UInt64) { restored.insert(receipt) }
 
     /// Whether it has, of a message that comes again; not so from now on.
     mutating func takeRestored(_ receipt: UInt64) -> Bool { !restored.isEmpty && restored.remove(receipt) != nil }
 
     /// A message's parts are where they belong, or it is released.
-    mutating func noteCertain(_ receipt: UInt64) {
+    mutating func markCertain(_ receipt: UInt64) {
         if !restored.isEmpty { restored.remove(receipt) }
         if !uncertain.isEmpty { uncertain[receipt] = nil }
     }

@@ -181,7 +181,7 @@ extension BrokerShard {
             end(connection)
         } else if connection.isBlocked {
             connection.output.settle(arena: &arena, pool: &pool)
-            noteLag(of: connection)
+            recordLag(of: connection)
         } else if connection.isLagging {
             endLag(of: connection)
         }

@@ -25,7 +25,7 @@ extension BrokerShard {
         }
         arrival.nextPiece += 1
         if piece.isLast { complete(arrival, session, moves) }
-        noteQueue(of: session)
+        recountQueue(of: session)
         moves.announce(
             SessionMoves.Notice(
                 sequence: journal?.sequence ?? 0, identifier: name, arrival: arrival.number, number: piece.number,
@@ -76,7 +76,7 @@ extension BrokerShard {
             row.expiryIntervalSeconds > 0, let session = restore(row, key: nil)
         else { return false }
         (session.logFloor, session.epoch) = (nil, arrival.epoch)
-        if let log = clusterLog, let last = row.stepFloor { noteStep(last.number, log) }
+        if let log = clusterLog, let last = row.stepFloor { recordStep(last.number, log) }
         // Who has given it has given all that earlier steps have come to.
         session.stepFloor = FlowStep.Place(epoch: arrival.epoch, number: 0)
         // Nobody knows when its node has gone: the time that it has begins now.
@@ -114,7 +114,7 @@ extension BrokerShard {
             let digest = reader.read(UInt32.self), session.receivedIdentifiers.insert(packetIdentifier, digest: digest)
         else { return false }
         keepReceipt(packetIdentifier, of: session, digest: UInt64(digest))
-        receipts.noteRestored(StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
+        receipts.markRestored(StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
         return true
     }
 
@@ -123,7 +123,7 @@ extension BrokerShard {
             return false
         }
         session.stepFloor = FlowStep.Place(epoch: epoch, number: number)
-        if let log = clusterLog { noteStep(number, log) }
+        if let log = clusterLog { recordStep(number, log) }
         arrival.lacksSteps = true
         keep(session)
         return true
@@ -170,7 +170,7 @@ extension BrokerShard {
         let position = session.outbox.count
         session.outbox.append(entry)
         // Nobody acknowledges it before the session is up.
-        _ = journal?.noteSent(entry.storeNumber, packetIdentifier, isAwaited: false)
+        _ = journal?.markSent(entry.storeNumber, packetIdentifier, isAwaited: false)
         guard isReleased else { return }
         keepReleased(position, of: session)
         session.outbox.restoreReleased(position)
@@ -196,7 +196,7 @@ extension BrokerShard {
         if arrival.lacksSteps { mark(session, moves) }
         keep(session)
         recount(session)
-        noteFullness(of: session)
+        updateFullness(of: session)
         armTimer(of: session)
     }
 

@@ -132,7 +132,7 @@ extension BrokerShard {
                 nameWill(of: session, moves)
                 keep(session)
             }
-            noteClaim(of: session, moves)
+            markClaimed(of: session, moves)
         }
         if let session, let replay = moves.replays[session.key] {
             // Who asks again may do so because the mark was lost.

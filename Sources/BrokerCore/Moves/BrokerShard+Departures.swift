@@ -169,7 +169,7 @@ extension BrokerShard {
         if departure.stepFloor != nil { mark(session, moves) }
         keep(session)
         recount(session)
-        noteFullness(of: session)
+        updateFullness(of: session)
         armTimer(of: session)
     }
 
@@ -195,7 +195,7 @@ extension BrokerShard {
         session.outbox.removeAll(journal)
         session.outbox = outbox
         for entry in late { redeliver(entry, to: session) }
-        noteQueue(of: session)
+        recountQueue(of: session)
         guard session.outbox.paged?.hasArriving ?? false, !session.isListed else { return }
         session.isListed = true
         durability?.list(session)
@@ -242,7 +242,7 @@ extension BrokerShard {
         departure.deadline = nil
         departure.outbox = session.outbox
         session.outbox = Outbox()
-        noteQueue(of: session)
+        recountQueue(of: session)
         departure.begin()
         return true
     }

@@ -98,7 +98,7 @@ extension BrokerShard {
     }
 
     /// A partition is read from another place on, perhaps of another stream: what sessions were given of that one says nothing.
-    func noteLogBegins(_ partition: Int, after place: LogPlaces.Place) {
+    func recordLogBegins(_ partition: Int, after place: LogPlaces.Place) {
         for session in sessions.all {
             guard let floor = session.logFloor, partition < floor.places.count, floor.places[partition]?.stream != place.stream
             else {

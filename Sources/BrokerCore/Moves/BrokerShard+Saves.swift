@@ -48,7 +48,7 @@ extension BrokerShard {
             let isPaid = hasPaid(save.session)
             guard isPaid || places != nil && places != save.places else { continue }
             given += 1
-            if isPaid { notePaid(save.session) }
+            if isPaid { settlePaid(save.session) }
             give(save, state: isPaid ? state(of: save.session) : nil, places, moves)
         }
         if given > 0 { moves.hasNews = true }
@@ -57,12 +57,12 @@ extension BrokerShard {
     // MARK: What has changed
 
     /// What the session is has changed, and has to be stored before that is confirmed.
-    func noteChange(of session: Session) {
+    func markChanged(of session: Session) {
         guard let moves = cluster?.moves, let save = moves.saves[session.key] else { return }
-        noteChange(save, moves)
+        markChanged(save, moves)
     }
 
-    private func noteChange(_ save: SessionSave, _ moves: SessionMoves) {
+    private func markChanged(_ save: SessionSave, _ moves: SessionMoves) {
         moves.hasNews = true
         guard !save.isChanged else { return }
         save.isChanged = true
@@ -70,13 +70,13 @@ extension BrokerShard {
     }
 
     /// The client has come or gone: the cluster has to know if that decides when something is due.
-    func notePresence(of session: Session) {
+    func markPresenceChanged(of session: Session) {
         guard let moves = cluster?.moves, session.isClaimed, let save = moves.saves[session.key] else { return }
-        if session.expiryIntervalSeconds < .max || save.hasWill || session.will != nil { noteChange(save, moves) }
+        if session.expiryIntervalSeconds < .max || save.hasWill || session.will != nil { markChanged(save, moves) }
     }
 
     /// This node keeps a session, by a claim: what it had given by an earlier one was of no use any more.
-    func noteClaim(of session: Session, _ moves: SessionMoves) {
+    func markClaimed(of session: Session, _ moves: SessionMoves) {
         nameWill(of: session, moves)
         guard session.expiryIntervalSeconds > 0 || session.willName != nil else { return }
         let save = save(of: session, moves)
@@ -85,11 +85,11 @@ extension BrokerShard {
         save.waiting = save.given + save.waiting
         save.given = []
         save.isChanged = false
-        noteChange(save, moves)
+        markChanged(save, moves)
     }
 
     /// The session is whole: what has changed of it may be given.
-    func noteWhole(_ session: Session, _ moves: SessionMoves) {
+    func markWhole(_ session: Session, _ moves: SessionMoves) {
         guard let save = moves.saves[session.key], save.isChanged, save.underWay == nil else { return }
         moves.changedSaves.append(session.key)
     }
@@ -119,14 +119,14 @@ extension BrokerShard {
     /// of a will; false if it need not wait for that.
     func holdsUntilSaved(_ connection: Connection, _ session: Session, isNew: Bool) -> Bool {
         guard let moves = cluster?.moves, session.isClaimed else { return false }
-        noteClaim(of: session, moves)
-        notePresence(of: session)
+        markClaimed(of: session, moves)
+        markPresenceChanged(of: session)
         // What has lasted and ends with its connection from now on must not be taken up from what was stored of it.
         guard session.expiryIntervalSeconds > 0 || session.willName != nil || moves.saves[session.key] != nil else { return false }
         let save = save(of: session, moves)
         let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
         guard isAnother || session.willName != nil else { return false }
-        noteChange(save, moves)
+        markChanged(save, moves)
         guard connection.holdsPromises else { return false }
         connection.isAwaitingStore = true
         save.waiting.append((connection.id, .output))

@@ -34,7 +34,7 @@ extension BrokerShard {
         switch takeUp.phase {
         case .awaitingMark: return false
         case .steps:
-            if let before = dealing?.before, before != .none { cluster?.moves?.holders.notePassedOn(before) }
+            if let before = dealing?.before, before != .none { cluster?.moves?.holders.recordPassedOn(before) }
             return false
         case .sent:
             find(&publication, dealing, replay) { !$0.isDealt }
@@ -144,7 +144,7 @@ extension BrokerShard {
         takeUp.found = [:]
         replay.takeUp = takeUp
         for entry in late { redeliver(entry, to: session) }
-        noteQueue(of: session)
+        recountQueue(of: session)
     }
 
     /// Adds a flow of which only PUBREL and PUBCOMP are left. The message is no more than a name.
@@ -165,6 +165,6 @@ extension BrokerShard {
     func endTakeUp(of session: Session, _ moves: SessionMoves) {
         session.isTakenUp = false
         armTimer(of: session)
-        noteWhole(session, moves)
+        markWhole(session, moves)
     }
 }

@@ -75,7 +75,7 @@ extension BrokerShard {
         // The will of a client that has stayed may have been published meanwhile, and counts once under its name.
         if session.connection != nil { session.willName = nil }
         effects.append(.cluster(.adopted(identifier: identifier, isHere: true, will: will)))
-        noteClaim(of: session, moves)
+        markClaimed(of: session, moves)
         keep(session)
         if session.connection == nil { armTimer(of: session) }
     }

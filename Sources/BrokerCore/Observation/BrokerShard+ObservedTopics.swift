@@ -66,7 +66,7 @@ extension BrokerShard {
 
     /// A message has been sent by the long way.
     @inline(never)
-    func noteObservedSent(
+    func countObservedSent(
         _ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
     ) {
         guard let observed else { return }
@@ -84,7 +84,7 @@ extension BrokerShard {
     }
 
     /// A message is being dropped.
-    func noteObservedDrop(_ reason: DropReason, _ message: DroppedMessage, _ client: EncodedString?) {
+    func countObservedDrop(_ reason: DropReason, _ message: DroppedMessage, _ client: EncodedString?) {
         if tracer != nil { traceDrop(reason, message, client) }
         guard let observed else { return }
         observed.count(observed.observers(of: message.topic).meters) { $0.dropped &+= 1 }

@@ -110,7 +110,7 @@ extension BrokerShard {
             guard !isRehearsal else { continue }
             forgetRetained(retained.storeNumber(message.topic))
             _ = retained.remove(message.topic)
-            if let cluster { noteDeletion(of: message, cluster) }
+            if let cluster { recordDeletion(of: message, cluster) }
         }
         return order.place < end ? nil : .removed(order.count)
     }

@@ -121,8 +121,8 @@ extension BrokerShard {
 
     /// Marks behind messages that were given up wait at most for what is left.
     private func queueBecameShorter(_ session: Session) {
-        noteQueue(of: session)
-        if session.isFull { noteFullness(of: session) }
+        recountQueue(of: session)
+        if session.isFull { updateFullness(of: session) }
         guard let connection = session.connection?.object, connection.hasQueuedEndMarks else { return }
         queueMoved(by: 0, left: session.outbox.waiting, connection)
     }

@@ -55,9 +55,9 @@ extension BrokerShard {
         guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
         if !connection.isLocal {
             note(connection, reason, words, isByClient: isByClient)
-            statistics.disconnects.note(DisconnectTally(listener: connection.info.listener, reason: reason))
+            statistics.disconnects.count(DisconnectTally(listener: connection.info.listener, reason: reason))
             if isByClient || isOwnReturn || reason != .sessionTakenOver {
-                noteFlapping(of: connection, session.clientIdentifier, reason)
+                countFlapping(of: connection, session.clientIdentifier, reason)
             }
         }
         guard isPresenceTold else { return }
@@ -80,7 +80,7 @@ extension BrokerShard {
     func tellRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String, isSilent: Bool = false) {
         if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard !connection.isLocal else { return }
-        statistics.refusals.note(isSilent ? .silence : .connect(reason))
+        statistics.refusals.count(isSilent ? .silence : .connect(reason))
         note(connection, reason, words, isByClient: false)
         guard isPresenceTold else { return }
         let packet = connection.extras?.pendingConnect
@@ -121,8 +121,8 @@ extension BrokerShard {
     }
 
     /// A client has lost a message: told a second later, with all that it has lost until then.
-    func noteDrop(of session: Session) {
-        if presence.noteDrop(of: session) { armSecond() }
+    func recordDrop(of session: Session) {
+        if presence.recordDrop(of: session) { armSecond() }
     }
 
     func tellSlow(_ session: Session, lagMilliseconds: UInt64) {

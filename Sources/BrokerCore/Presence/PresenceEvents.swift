@@ -54,7 +54,7 @@ struct PresenceEvents {
     }
 
     /// - Returns: whether it is the first of those that wait to be told.
-    mutating func noteDrop(of session: Session) -> Bool {
+    mutating func recordDrop(of session: Session) -> Bool {
         guard dropping.count < Limits.droppingClientsMax else { return false }
         dropping[session.key] = session.index
         return dropping.count == 1

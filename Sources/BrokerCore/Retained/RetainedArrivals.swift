@@ -34,7 +34,7 @@ struct RetainedArrivals {
     }
 
     /// How many topics are noted.
-    var noteCount: Int { recent.count + older.count }
+    var rememberedCount: Int { recent.count + older.count }
 
     /// Whether a newer message of the topic came live after the subscription with this stamp began.
     func isOutdated(topic: UInt64, stamp: UInt64) -> Bool {

@@ -117,7 +117,7 @@ struct RetainedScans {
     }
 
     /// A session has nothing to wait for.
-    mutating func noteEnd(of query: RetainedQuery) {
+    mutating func recordEnd(of query: RetainedQuery) {
         ended.append(Ended(shard: query.shard, index: query.sessionIndex, key: query.sessionKey))
     }
 
@@ -169,7 +169,7 @@ struct RetainedScans {
     }
 
     /// A scan has room that it had not before.
-    mutating func noteReady() { hasReadyScan = true }
+    mutating func markReady() { hasReadyScan = true }
 
     // MARK: Sources
 

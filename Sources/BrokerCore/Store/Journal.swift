@@ -32,7 +32,7 @@ final class Journal {
     private(set) var entryPlaces: [Int] = []
     private var firstEntry: UInt64 = 0
     /// Whether entries stand among the others, by key, for their numbers are far from those before.
-    private var hasFarEntries = false
+    private var hasDistantEntries = false
     private var serial: UInt64
     /// Rows with numbers up to here that were added would survive a power cut, and those that the store was given.
     private(set) var persistedNumber: UInt64 = 0
@@ -73,7 +73,7 @@ final class Journal {
     func insert(_ table: StoreTable, key: UInt64, bodyCount: Int) -> UnsafeMutableRawPointer {
         sequence &+= 1
         let offset = batch.append(.insert, table, key: key, bodyCount: bodyCount)
-        if table == .entry { noteEntry(key, offset) } else { places[Self.place(table, key)] = offset }
+        if table == .entry { indexEntry(key, offset) } else { places[Self.place(table, key)] = offset }
         return batch.body(at: offset)
     }
 
@@ -132,7 +132,7 @@ final class Journal {
     }
 
     /// A row that the store has brought back, to which nobody is known to have a reference.
-    func noteShared(_ number: UInt64) { sharedRows.note(number) }
+    func markShared(_ number: UInt64) { sharedRows.note(number) }
 
     /// There is one reference more to such a row; false if it is not there.
     func claimShared(_ number: UInt64) -> Bool { sharedRows.claim(number) }
@@ -143,7 +143,7 @@ final class Journal {
     }
 
     /// Notes the packet identifier of an entry whose row is still in the batch; false if it is not.
-    func noteSent(_ number: UInt64, _ packetIdentifier: UInt16, isAwaited: Bool) -> Bool {
+    func markSent(_ number: UInt64, _ packetIdentifier: UInt16, isAwaited: Bool) -> Bool {
         guard let body = entryBody(number) else { return false }
         body.storeBytes(of: packetIdentifier, toByteOffset: EntryHeader.packetIdentifierOffset, as: UInt16.self)
         if isAwaited { awaited += 1 }
@@ -153,7 +153,7 @@ final class Journal {
     /// The row of an entry, if it is still in the batch.
     func entryBody(_ number: UInt64) -> UnsafeMutableRawPointer? {
         if let index = entryIndex(number) { return entryPlaces[index] < 0 ? nil : batch.body(at: entryPlaces[index]) }
-        return hasFarEntries ? places[Self.place(.entry, number)].map { batch.body(at: $0) } : nil
+        return hasDistantEntries ? places[Self.place(.entry, number)].map { batch.body(at: $0) } : nil
     }
 
     /// When a batch that its receivers are acknowledging is given to the store all the same, in milliseconds; nil for at once.
@@ -212,13 +212,13 @@ final class Journal {
         precondition(persistedNumber <= givenNumber || !isStoreBusy, "the store cannot have what was never given")
     }
 
-    private func noteEntry(_ number: UInt64, _ offset: Int) {
+    private func indexEntry(_ number: UInt64, _ offset: Int) {
         if entryPlaces.isEmpty { firstEntry = number }
         let distance = (number &- firstEntry) >> 8
         guard number >= firstEntry, isOfShard(number), distance >= entryPlaces.count,
             distance - UInt64(entryPlaces.count) <= Limits.entryGapMax
         else {
-            noteFarEntry(number, offset)
+            indexDistantEntry(number, offset)
             return
         }
         while entryPlaces.count < distance { entryPlaces.append(-1) }
@@ -226,18 +226,18 @@ final class Journal {
     }
 
     /// Rows that a recovery writes again have the numbers of another time, or of another shard.
-    private func noteFarEntry(_ number: UInt64, _ offset: Int) {
+    private func indexDistantEntry(_ number: UInt64, _ offset: Int) {
         if let index = entryIndex(number) {
             entryPlaces[index] = offset
         } else {
-            hasFarEntries = true
+            hasDistantEntries = true
             places[Self.place(.entry, number)] = offset
         }
     }
 
     private func takeEntryPlace(_ number: UInt64) -> Int? {
         guard let index = entryIndex(number) else {
-            return hasFarEntries ? places.removeValue(forKey: Self.place(.entry, number)) : nil
+            return hasDistantEntries ? places.removeValue(forKey: Self.place(.entry, number)) : nil
         }
         guard entryPlaces[index] >= 0 else { return nil }
         defer { entryPlaces[index] = -1 }
@@ -257,7 +257,7 @@ final class Journal {
 
     private func forgetPlaces() {
         (awaited, awaitedBefore, beganAt) = (0, 0, 0)
-        hasFarEntries = false
+        hasDistantEntries = false
         places.removeAll(keepingCapacity: places.count < 4096)
         entryPlaces.removeAll(keepingCapacity: true)
     }

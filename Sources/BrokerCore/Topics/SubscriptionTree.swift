@@ -118,7 +118,7 @@ struct SubscriptionTree: ~Copyable {
     @discardableResult
     mutating func remove(_ record: UInt32) -> Int {
         let removed = records[record]
-        let depth = noteChange(below: removed.node)
+        let depth = markChanged(below: removed.node)
         index.remove(record, in: records.base)
         if removed.previousOfNode == SubscriptionRecord.none {
             nodes[removed.node].firstRecord = removed.nextOfNode
@@ -134,7 +134,7 @@ struct SubscriptionTree: ~Copyable {
     /// Makes the matches old that may have found something at the node; O(levels), and no text is put together for it.
     ///
     /// - Returns: how many levels there are to the node.
-    private mutating func noteChange(below start: UInt32) -> Int {
+    private mutating func markChanged(below start: UInt32) -> Int {
         var node = start
         var depth = 1
         while nodes[node].parent != Self.root {

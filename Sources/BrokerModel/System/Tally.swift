@@ -10,7 +10,7 @@ public struct Tally<Key: Hashable & Sendable>: Sendable, Equatable {
     public subscript(key: Key) -> UInt64 { counts[key] ?? 0 }
 
     /// It has happened once more.
-    public mutating func note(_ key: Key) { counts[key, default: 0] &+= 1 }
+    public mutating func count(_ key: Key) { counts[key, default: 0] &+= 1 }
 
     /// It has happened so many times more.
     public mutating func add(_ key: Key, _ count: UInt64) { counts[key, default: 0] &+= count }

@@ -27,7 +27,7 @@ extension SessionCoordinator {
         visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, now: now)
         // A session that is looked after here has a client again.
         if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? keeper?.record(of: session) : nil) {
-            noteFound(record, by: session)
+            recordFound(record, by: session)
         }
         if isOver { visits[session]?.beginsAnew() }
         // The shard gives it anew by the new claim.

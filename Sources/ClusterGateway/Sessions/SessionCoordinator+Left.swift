@@ -60,7 +60,7 @@ extension SessionCoordinator: LeftSessionsSink {
     // MARK: What the keeper says
 
     /// A session's record as it was found by whoever is about to adopt it.
-    func noteFound(_ session: [UInt8], _ record: SessionRecord?) {
+    func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
         guard left.isHandling(session) else { return }
         let stayedBy = stayedBy(session)
         guard let record else {

@@ -293,10 +293,10 @@ final class SessionCoordinator {
                 endings[session] = .some((record.epoch, sequence))
                 return records.remove(session, epoch: record.epoch, expecting: sequence)
             }
-            noteFound(session, record)
+            recordFound(session, record)
             // What this claim has written itself says nothing of who had the session before.
             if visits[session] != nil, visits[session]?.found == nil || record?.keepers[0].node != node {
-                noteFound(record, by: session)
+                recordFound(record, by: session)
             }
             keeper?.found(session, record, at: sequence, ended: ended, now: now, self)
         case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
@@ -309,7 +309,7 @@ final class SessionCoordinator {
     }
 
     /// The record of a session whose client has come, before this node has claimed it.
-    func noteFound(_ record: SessionRecord?, by session: [UInt8]) {
+    func recordFound(_ record: SessionRecord?, by session: [UInt8]) {
         visits[session]?.found = record
         visits[session]?.previous = record
         // Its time is over: the client begins a new one. [MQTT-3.1.2-23 v5]

@@ -36,7 +36,7 @@ public struct ConfigurationPlaces: Sendable, Equatable {
                 scope: scope))
     }
 
-    mutating func noteListener(ofDraft draft: Int) { drafts.append(draft) }
+    mutating func recordListener(ofDraft draft: Int) { drafts.append(draft) }
 
     /// The line that gave an option its value.
     ///

@@ -95,7 +95,7 @@ extension ConfigurationReading {
             copy.endpoint = $0.endpoint
             return copy
         }
-        for _ in configuration.listeners.dropFirst() { places.noteListener(ofDraft: 0) }
+        for _ in configuration.listeners.dropFirst() { places.recordListener(ofDraft: 0) }
     }
 
     /// `port`, `bind_address` and listener options outside of every section ask for one more listener.
@@ -139,7 +139,7 @@ extension ConfigurationReading {
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
         if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
         configuration.listeners.append(draft.configuration)
-        places.noteListener(ofDraft: index)
+        places.recordListener(ofDraft: index)
         ListenerCheck(draft: draft, index: index, places: places, path: path).run(log: &log)
     }
 }

@@ -124,7 +124,7 @@ struct ConfigurationReading: Sendable {
             set(option, setter, value, line, scope: .bridge(index), in: \.configuration.bridges[index])
         case .structure(let structural):
             if case .perListenerSettings = structural, wasGiven(option.name), Bool(wordOf: value) == hasListenerSecurity { return }
-            guard noteFirst(option, line, scope: .broker, isOneWord: false) != nil else { return }
+            guard recordFirst(option, line, scope: .broker, isOneWord: false) != nil else { return }
             handle(structural, value, line, &cursor)
         case .ignore:
             return
@@ -185,7 +185,7 @@ struct ConfigurationReading: Sendable {
         _ option: ConfigurationOption, _ setter: OptionSetter<Root>, _ value: String, _ line: ConfigurationLine, scope: Scope,
         in path: WritableKeyPath<ConfigurationReading, Root>
     ) {
-        guard let isFirst = noteFirst(option, line, scope: scope, isOneWord: setter.extent == .word) else { return }
+        guard let isFirst = recordFirst(option, line, scope: scope, isOneWord: setter.extent == .word) else { return }
         if case .withoutEffect = option.status {
             // Whatever it says, nothing would come of it; a value that can be read is shown where options are.
             _ = setter.set(setter.extent == .word ? value.words.first ?? value : value, &self[keyPath: path], isFirst)
@@ -220,7 +220,7 @@ struct ConfigurationReading: Sendable {
     }
 
     /// Notes that the option was given, and returns whether for the first time; nil if it must not be given again, which is reported.
-    private mutating func noteFirst(
+    private mutating func recordFirst(
         _ option: ConfigurationOption, _ line: ConfigurationLine, scope: Scope, isOneWord: Bool
     ) -> Bool? {
         places.note(line, option, scope: scope)

@@ -118,7 +118,7 @@ final class BanService {
             offers[ban.target] = nil
             tell?(ban, .lifted)
         }
-        noteFull(!oldest.isEmpty, ban)
+        logFull(!oldest.isEmpty, ban)
         let end = ban.until.map { "until \(Timestamp.text($0))" } ?? "for ever"
         let reason = ban.reason.isEmpty ? "" : ": \(ban.reason)"
         log.write(
@@ -137,7 +137,7 @@ final class BanService {
     }
 
     /// Tells once that the broker's own bans give way to one another.
-    private func noteFull(_ hasGivenWay: Bool, _ ban: Ban) {
+    private func logFull(_ hasGivenWay: Bool, _ ban: Ban) {
         guard hasGivenWay, !isFullTold else { return }
         isFullTold = true
         log.write(
@@ -255,7 +255,7 @@ extension BanService {
         case .offer(let entry)?:
             guard failure == nil else { return }
             if offers[entry.target] == entry { offers[entry.target] = nil }
-            noteJoined()
+            notifyJoined()
         case nil: return
         }
     }
@@ -265,10 +265,10 @@ extension BanService {
         let underWay = Set(orders.values.compactMap { order in if case .offer(let entry) = order { entry.target } else { nil } })
         let next = offers.values.lazy.filter { !underWay.contains($0.target) }.prefix(max(0, Limits.banOffersMax - underWay.count))
         for entry in Array(next) { order(entry, .offer(entry)) }
-        noteJoined()
+        notifyJoined()
     }
 
-    private func noteJoined() {
+    private func notifyJoined() {
         guard isRead, !hasJoined, offers.isEmpty else { return }
         hasJoined = true
         share?(.joined(.bans))

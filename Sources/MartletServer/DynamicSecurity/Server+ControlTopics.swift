@@ -57,7 +57,7 @@ extension Server {
                 answer(message, with: reply.text, next)
             }
             if !isTaken {
-                noteAnswered(message)
+                notifyAnswered(message)
                 log.write(
                     .warning,
                     "Warning: \(message.topic): too many requests wait; a request of \(message.clientIdentifier) is not carried out."
@@ -93,7 +93,7 @@ extension Server {
     ///
     /// - Parameter done: called when it has left, or when it cannot.
     private func answer(_ message: ControlMessage, with text: [UInt8], _ done: @escaping () -> Void) {
-        noteAnswered(message)
+        notifyAnswered(message)
         guard let brokerClient, let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
         let packet = PublishPacket(topic: topic, payload: text)
         brokerClient.publish(packet) { [log] reason, _ in
@@ -103,7 +103,7 @@ extension Server {
     }
 
     /// The loop that a request came from may take another one in its place.
-    private func noteAnswered(_ message: ControlMessage) {
+    private func notifyAnswered(_ message: ControlMessage) {
         loops[message.shard].mailbox.post(.answered(byteCount: message.payload.count))
     }
 

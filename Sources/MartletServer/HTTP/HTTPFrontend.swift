@@ -208,7 +208,7 @@ extension HTTPFrontend {
         case .full(_, let peer): tell(.tooMany, of: peer)
         case .untrustedProxy(_, let peer): tell(.untrustedProxy, of: peer)
         case .layer(let peer, let refusal):
-            refusals.note(refusal.layer.tally)
+            refusals.count(refusal.layer.tally)
             if isLineWritten {
                 log.write(.notice, "HTTP client [\(Self.name(of: peer))] disconnected: \(refusal).", LogFields(address: peer.host))
             }
@@ -222,7 +222,7 @@ extension HTTPFrontend {
     }
 
     private func tell(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
-        refusals.note(refusal.tally)
+        refusals.count(refusal.tally)
         if let line = refusal.line(for: peer), isLineWritten { log.write(.notice, line) }
     }
 

@@ -133,7 +133,7 @@ final class HTTPLogin: AlarmHandler {
             case .refused(.serverBusy, _): (.unavailable, .busy)
             case .refused, .challenge: (.refused, .refused)
             }
-        logins.note(LoginTally(login.backend, result))
+        logins.count(LoginTally(login.backend, result))
         if case .refused(let reason, let failure) = outcome, reason != .serverBusy {
             tellFailure(failure, login.info)
             hasFailed(login.info.address)

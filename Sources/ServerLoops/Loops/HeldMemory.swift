@@ -18,7 +18,7 @@ struct HeldMemoryPart {
     init(of memory: HeldMemory) { self.memory = memory }
 
     func beginTurn(of shard: BrokerShard) {
-        if shard.boundsMemory { shard.noteHeld(elsewhere: max(0, memory.inAll - told)) }
+        if shard.boundsMemory { shard.recordHeld(elsewhere: max(0, memory.inAll - told)) }
     }
 
     mutating func endTurn(of shard: BrokerShard) {

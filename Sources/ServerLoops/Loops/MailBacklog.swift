@@ -40,19 +40,19 @@ package final class MailBacklog: Sendable {
     package func add(_ byteCount: Int, from sender: Int, to receiver: Int) {
         let bytes = UInt64(byteCount)
         let inAll = waiting.add(receiver, bytes)
-        if inAll > bytesMax, inAll - bytes <= bytesMax { noteFull(receiver) }
+        if inAll > bytesMax, inAll - bytes <= bytesMax { updateFull(receiver) }
         let mine = parts.add(receiver * loops + sender, bytes)
-        if mine > bytesAheadMax, mine - bytes <= bytesAheadMax { noteAhead(sender, of: receiver) }
+        if mine > bytesAheadMax, mine - bytes <= bytesAheadMax { updateAhead(sender, of: receiver) }
     }
 
     /// Mail is worked off. Returns whether the sender is to be woken: it has asked, and is no longer ahead of any loop. For the receiver.
     package func remove(_ byteCount: Int, from sender: Int, to receiver: Int) -> Bool {
         let bytes = UInt64(byteCount)
         let inAll = waiting.subtract(receiver, bytes)
-        if inAll <= bytesMax, inAll + bytes > bytesMax { noteFull(receiver) }
+        if inAll <= bytesMax, inAll + bytes > bytesMax { updateFull(receiver) }
         let left = parts.subtract(receiver * loops + sender, bytes)
         guard left <= bytesAheadMax, left + bytes > bytesAheadMax else { return false }
-        noteAhead(sender, of: receiver)
+        updateAhead(sender, of: receiver)
         return ahead.load(sender) == 0 && awaited.exchange(sender, 0) == 1
     }
 
@@ -70,11 +70,11 @@ package final class MailBacklog: Sendable {
         return isAhead(sender)
     }
 
-    private func noteFull(_ receiver: Int) {
+    private func updateFull(_ receiver: Int) {
         note(receiver, in: full, 0) { waiting.load(receiver) > bytesMax }
     }
 
-    private func noteAhead(_ sender: Int, of receiver: Int) {
+    private func updateAhead(_ sender: Int, of receiver: Int) {
         note(receiver, in: ahead, sender) { parts.load(receiver * loops + sender) > bytesAheadMax }
     }
 

@@ -18,10 +18,10 @@ package struct ReadShare {
         spentTurn == turn ? 0 : min(scratch, Int(readBytesMax))
     }
 
-    /// Whether it is worth looking at what comes of a read of that many bytes: `note` then, `noteLittle` if not.
+    /// Whether it is worth looking at what comes of a read of that many bytes: `note` then, `markLittle` if not.
     static func isNotable(_ byteCount: Int) -> Bool { byteCount >= notableBytes }
 
-    mutating func noteLittle() { isBulk = false }
+    mutating func markLittle() { isBulk = false }
 
     /// Notes what one read came to: packets received, and messages sent and bytes of mail made because of them.
     package mutating func note(byteCount: Int, received: UInt64, sent: UInt64, mailBytes: Int, turn: UInt32) {

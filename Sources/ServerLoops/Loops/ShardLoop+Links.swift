@@ -210,7 +210,7 @@ extension ShardLoop {
 
     private func received(_ bytes: UnsafeRawBufferPointer, from link: Link) {
         guard ReadShare.isNotable(bytes.count) else {
-            link.share.noteLittle()
+            link.share.markLittle()
             shard.received(bytes, from: link.id)
             return
         }

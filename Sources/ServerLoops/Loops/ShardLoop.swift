@@ -197,7 +197,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                     takenSenders |= 1 << UInt64(sender)
                 }
                 received(letter)
-            case .remembered(let byteCount): shard.noteRemembered(byteCount)
+            case .remembered(let byteCount): shard.recordRemembered(byteCount)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let shutdownBarrier): stop(shutdownBarrier)
             }
@@ -339,8 +339,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private func measure(now: UInt64) {
         if let measuredAt, now < measuredAt + 1000 { return }
         measuredAt = now
-        shard.noteHeap(byteCount: ProcessMemory.heapBytes())
-        if let store { shard.noteStore(store.figures) }
+        shard.recordHeap(byteCount: ProcessMemory.heapBytes())
+        if let store { shard.recordStore(store.figures) }
     }
 
     package var isStopping: Bool { shutdownBarrier != nil }

@@ -98,13 +98,13 @@ extension FilteredChannel {
             filters.removeFirst()
             begunCount = max(0, begunCount - 1)
         }
-        if !isOpen { noteOpening() }
+        if !isOpen { checkOpening() }
         if !source.isEmpty { return .bytes(source.count) }
         guard let end else { return .wouldBlock }
         return result(of: end)
     }
 
-    private func noteOpening() {
+    private func checkOpening() {
         beginLayers()
         guard filters.allSatisfy({ $0.isOpen }) else { return }
         isOpen = true

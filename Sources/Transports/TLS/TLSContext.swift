@@ -179,6 +179,6 @@ private func findPreSharedKey(
         let found = context(of: connection)?.settings.preSharedKey?(name), !found.isEmpty, found.count <= Int(keyMax)
     else { return 0 }
     for (index, byte) in found.enumerated() { key[index] = byte }
-    TLSFilter.of(connection)?.notePreSharedKeyIdentity(name)
+    TLSFilter.of(connection)?.recordPreSharedKeyIdentity(name)
     return UInt32(found.count)
 }

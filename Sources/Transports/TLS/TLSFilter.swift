@@ -73,7 +73,7 @@ final class TLSFilter: StreamFilter {
         openssl_connection_data(connection).map { Unmanaged<TLSFilter>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    func notePreSharedKeyIdentity(_ identity: String) {
+    func recordPreSharedKeyIdentity(_ identity: String) {
         claimedIdentity = identity
     }
 

@@ -78,9 +78,9 @@ struct RememberedTests {
         let broker = try refuse(300) { $0.keptBytesMax = 400_000 }
         let held = broker.cores[0].rememberedBytes
         #expect((20_000...25_000).contains(held) && !broker.cores[0].isMemoryFull)
-        broker.cores[0].noteRemembered(400_000)
+        broker.cores[0].recordRemembered(400_000)
         #expect(broker.cores[0].isMemoryFull)
-        broker.cores[0].noteRemembered(0)
+        broker.cores[0].recordRemembered(0)
         #expect(!broker.cores[0].isMemoryFull)
     }
 

@@ -136,9 +136,9 @@ import Testing
         let count = UInt64(Limits.arrivalsNotedMax)
         for topic in 0..<(3 * count) {
             arrivals.note(topic: topic, now: 1)
-            if topic % 1000 == 0 { #expect(arrivals.noteCount <= 2 * Int(count)) }
+            if topic % 1000 == 0 { #expect(arrivals.rememberedCount <= 2 * Int(count)) }
         }
-        #expect(arrivals.noteCount <= 2 * Int(count))
+        #expect(arrivals.rememberedCount <= 2 * Int(count))
         #expect(arrivals.isOutdated(topic: 3 * count - 1, stamp: stamp))
         #expect(arrivals.isOutdated(topic: 2 * count, stamp: stamp))
     }

@@ -223,7 +223,7 @@ import Testing
             #expect(watcher.texts.last == word)
         }
         #expect(watcher.texts.count == 4, "once each")
-        broker.cores[0].noteStore(StoreFigures(bytes: 4096, rows: 3, commits: 2))
+        broker.cores[0].recordStore(StoreFigures(bytes: 4096, rows: 3, commits: 2))
         broker.advance(seconds: 10)
         let figures = watcher.messages.suffix(3).map { "\($0.topic.dropFirst("$SYS/broker/store/".count)) \($0.text)" }
         #expect(figures.sorted() == ["bytes 4096", "commits 2", "rows 3"])

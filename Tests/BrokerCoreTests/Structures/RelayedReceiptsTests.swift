@@ -45,17 +45,17 @@ import Testing
     }
 
     @Test mutating func `what is uncertain goes again once, and only if it is the same`() {
-        receipts.noteUncertain(receipt, digest: 7)
+        receipts.markUncertain(receipt, digest: 7)
         #expect(receipts.hasUncertain && receipts.isUncertain(receipt))
         let (another, same, again) = (
             receipts.takesAgain(receipt, digest: 8), receipts.takesAgain(receipt, digest: 7),
             receipts.takesAgain(receipt, digest: 7)
         )
         #expect(!another && same && !again)
-        receipts.noteUncertain(receipt, digest: nil)
+        receipts.markUncertain(receipt, digest: nil)
         let unknown = receipts.takesAgain(receipt, digest: 8)
         #expect(unknown, "an earlier version noted no digest")
-        receipts.noteUncertain(receipt, digest: 7)
+        receipts.markUncertain(receipt, digest: 7)
         _ = receipts.release(receipt, [])
         #expect(!receipts.hasUncertain)
         let nameless = receipts.takesAgain(0, digest: 7)

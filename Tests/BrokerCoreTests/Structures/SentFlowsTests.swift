@@ -78,7 +78,7 @@ import Testing
             #expect(!holders.isOthers(than: "two")(first) && holders.isOthers(than: "two")(second))
             // Of what nobody knows nobody else has it.
             #expect(!holders.isOthers(than: "two")(name(4).dealt(by: 0)))
-            holders.notePassedOn(second)
+            holders.recordPassedOn(second)
             #expect(holders.isPassedOn(second) && !holders.isPassedOn(first) && holders.isOthers(than: "one")(second))
         }
     }

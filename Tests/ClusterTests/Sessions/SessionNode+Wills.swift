@@ -31,7 +31,7 @@ struct SessionArrival {
 extension SessionNode: LeftSessionsSink {
     // MARK: Clients that come and go
 
-    func noteFound(_ session: [UInt8], _ record: SessionRecord?) {
+    func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
         guard arrivals[session] != nil, arrivals[session]?.found == nil || record?.keepers[0].node != id else { return }
         arrivals[session]?.found = record
         arrivals[session]?.isPresent = record.map { !$0.hasEnded(now: world.wallClock) } ?? false

@@ -221,7 +221,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                     endings[session] = record?.keepers[0].node == id ? .some(last?.sequence) : nil
                     return
                 }
-                noteFound(session, record)
+                recordFound(session, record)
                 keeper?.found(session, record, at: last?.sequence ?? 0, now: now, self)
             }
         }

@@ -156,7 +156,7 @@ struct Play {
         case 0: core.listSubscriptions()
         case 1: core.disconnect(Scenery.identifiers[Int(choice >> 2) % 5])
         case 2: core.publishLogLine(topic: "$SYS/broker/log/N", text: "line")
-        default: core.noteHeap(byteCount: 1 << 20)
+        default: core.recordHeap(byteCount: 1 << 20)
         }
     }
 
