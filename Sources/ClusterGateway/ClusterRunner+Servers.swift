@@ -114,7 +114,7 @@ extension ClusterRunner: NATSListener {
             refusals.forgetOld()
             sessions?.live(nodes, through: sequence, me: leases.holder(now: now))
             members.list(nodes, now: now)
-            tellGone(nodes)
+            logGone(nodes)
             // Who has said goodbye listens no more, though its lease lasts.
             let there = nodes.filter { !members.table.hasLeft($0) }
             others = Set(there).subtracting([incarnations.current])
@@ -126,7 +126,7 @@ extension ClusterRunner: NATSListener {
     }
 
     /// Tells which nodes have gone since the last list, and what becomes of their clients.
-    private func tellGone(_ nodes: [NodeID]) {
+    private func logGone(_ nodes: [NodeID]) {
         let stores = Set(nodes.map(\.store))
         for node in others.sorted() where !stores.contains(node.store) {
             let prospect = sessions.map { "; \($0.prospect(of: node))" } ?? ""

@@ -14,7 +14,7 @@ extension ClusterRunner {
             let identifiers = nodes.map(\.description).joined(separator: ", ")
             log(.warning, "\(nodes.count) nodes are called \(name) (\(identifiers)): each needs a martlet_node_name of its own.")
         }
-        tellMixedStores()
+        logMixedStores()
         let awaited = isAway ? trouble : nil
         // What failed has been told.
         if let reason = awaiting.look(awaited, now: now), !toldReasons.contains(reason) {
@@ -36,7 +36,7 @@ extension ClusterRunner {
         log(.warning, "node \(name) is silent\(sessions == nil ? "" : "; \(clients)").")
     }
 
-    private func tellMixedStores() {
+    private func logMixedStores() {
         for member in members.table.others where member.state == .up {
             guard let summary = member.summary, summary.hasStore != hasStore, toldStores.count < Limits.clusterReasonsMax,
                 toldStores.insert(member.node.store).inserted

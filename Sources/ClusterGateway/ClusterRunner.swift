@@ -195,7 +195,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .incarnationBegun(let shard, let past): incarnationBegun(by: shard, past)
         case .endIncarnation, .beginIncarnation, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt,
             .forgetDealt,
-            .past, .tellDealt, .logged, .logIsFull, .logLacksRoom, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
+            .past, .sendDealt, .logged, .logIsFull, .logLacksRoom, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
             .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
             return
         }
@@ -263,7 +263,7 @@ package final class ClusterRunner: ClusterParticipant {
     var isCarrying: Bool { lane.state == .open && isCurrent && unsynced == nil }
 
     /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all know.
-    func tellGroups() {
+    func sendGroups() {
         while !sink.learned.isEmpty {
             let news = sink.learned.removeFirst()
             let token = receipts.begin(news.receipt, loops: loop.loops.count)
@@ -276,7 +276,7 @@ package final class ClusterRunner: ClusterParticipant {
 
     /// Lets go what waits for what has come about.
     func settle() {
-        tellGroups()
+        sendGroups()
         if !waiting.isEmpty {
             let passing = waiting.filter { isPassing($0.ticket) }
             waiting.removeAll { isPassing($0.ticket) }

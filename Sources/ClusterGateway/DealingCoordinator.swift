@@ -53,22 +53,22 @@ final class DealingCoordinator {
             (NodeID($0.incarnation), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir)))
         }
         for (gone, heir) in heirs.begin(self.incarnations.current, past: Dictionary(incarnations) { one, _ in one }) {
-            tellAll(.past(.heir(of: gone, heir)))
+            sendToAll(.past(.heir(of: gone, heir)))
         }
     }
 
     /// To be called about each second.
     func ask() {
         answers = [:]
-        tellAll(.tellDealt)
+        sendToAll(.sendDealt)
         guard log.trouble == nil else { return }
         for gone in heirs.unclaimed { log.tell(heirOf: gone) }
         settle()
-        for gone in heirs.passSecond() { tellAll(.hasDealt(for: gone)) }
+        for gone in heirs.passSecond() { sendToAll(.hasDealt(for: gone)) }
         if isPastSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
             isPastSettled = false
             heirs.endPast()
-            tellAll(.past(.end))
+            sendToAll(.past(.end))
         }
     }
 
@@ -98,7 +98,7 @@ final class DealingCoordinator {
         }
         for other in change.come {
             heirs.isThere(other)
-            tellAll(.dealsNoMoreFor(other))
+            sendToAll(.dealsNoMoreFor(other))
         }
         for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { heirs.isGone(other, done: done) }
         for gone in heirs.unclaimed where change.known[gone] != nil { log.tell(heirOf: gone) }
@@ -109,7 +109,7 @@ final class DealingCoordinator {
 
     /// The log has a node's word that it would deal for one that is gone.
     private func said(heirOf gone: NodeID, by heir: NodeID) {
-        if heirs.said(heirOf: gone, by: heir) { tellAll(.past(.heir(of: gone, heir))) }
+        if heirs.said(heirOf: gone, by: heir) { sendToAll(.past(.heir(of: gone, heir))) }
         settle()
     }
 
@@ -122,7 +122,7 @@ final class DealingCoordinator {
             guard let self, incarnation == incarnations.current else { return }
             for (gone, done) in duties where heirs.isMine(gone) {
                 // What is read from now on, the shards deal as it comes.
-                tellAll(.dealsFor(gone, after: done))
+                sendToAll(.dealsFor(gone, after: done))
                 replay.add(gone, spans(after: done))
             }
             if let won { settlePast(won) }
@@ -130,7 +130,7 @@ final class DealingCoordinator {
     }
 
     private func settlePast(_ won: [(gone: NodeID, done: [UInt64])]) {
-        for (gone, done) in won { tellAll(.dealsFor(gone, after: done)) }
+        for (gone, done) in won { sendToAll(.dealsFor(gone, after: done)) }
         replay.settlePast(spans(after: heirs.pastDone), won: Set(won.map(\.gone))) { [weak self] in self?.isPastSettled = true }
     }
 
@@ -141,5 +141,5 @@ final class DealingCoordinator {
         }
     }
 
-    private func tellAll(_ letter: ClusterLetter) { for other in loop.loops { other.post(letter, from: loop) } }
+    private func sendToAll(_ letter: ClusterLetter) { for other in loop.loops { other.post(letter, from: loop) } }
 }

@@ -60,12 +60,12 @@ extension LogLane {
     }
 
     /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
-    func tell(heirOf gone: NodeID) { tellAll(.heir(of: gone)) }
+    func tell(heirOf gone: NodeID) { sendToAll(.heir(of: gone)) }
 
     /// Says that a node is gone: what it has in the log behind that does not count.
-    func tell(gone: NodeID) { tellAll(.gone(gone)) }
+    func tell(gone: NodeID) { sendToAll(.gone(gone)) }
 
-    func tellAll(_ entry: Bundle.Entry) {
+    func sendToAll(_ entry: Bundle.Entry) {
         for one in partitions { one.writer.append(entry, publisher: 0, token: Self.noToken, now: now, one) }
         settle()
     }

@@ -22,7 +22,7 @@ extension Server {
         case .save:
             save()
             audit(signal: "SIGUSR1", "save")
-        case .listSubscriptions: tellLoops(.listSubscriptions)
+        case .listSubscriptions: sendToLoops(.listSubscriptions)
         case .reopenLogs:
             reopenLogs()
             audit(signal: "SIGRTMIN", "reopenLogs")
@@ -50,7 +50,7 @@ extension Server {
         isStopping = true
         manager.stopping()
         log.write(.notice, "Stopping: disconnecting all clients; a second signal stops at once.")
-        tellLoops(.stop(ShutdownBarrier(loops: loops.count)))
+        sendToLoops(.stop(ShutdownBarrier(loops: loops.count)))
     }
 
     private func stopAtOnce(_ signal: Int32) {
@@ -76,7 +76,7 @@ extension Server {
             return
         }
         log.write(.notice, keeper.savesAtOnce ? "SIGUSR1: all that was acknowledged is on the disk already." : "SIGUSR1: saving.")
-        tellLoops(.save)
+        sendToLoops(.save)
     }
 
     private func reopenLogs() {
@@ -89,10 +89,10 @@ extension Server {
     private func watch() {
         if loops.allSatisfy({ $0.heartbeat.load(ordering: .acquiring) == heartbeat }) { manager.isWell() }
         heartbeat += 1
-        tellLoops(.heartbeat(heartbeat))
+        sendToLoops(.heartbeat(heartbeat))
     }
 
-    func tellLoops(_ letter: LoopLetter) {
+    func sendToLoops(_ letter: LoopLetter) {
         for loop in loops { loop.mailbox.post(letter) }
     }
 }

@@ -60,7 +60,7 @@ extension Server {
         administration?.endSessionsOfOtherRoles(at: Self.moment())
         reloads.begin(done)
         let countdown = Countdown(loops: loops.count) { [mailbox = control.mailbox] in mailbox.post(.reloaded) }
-        tellLoops(.settings(brokerSettings(log.topics, tables), tables, countdown))
+        sendToLoops(.settings(brokerSettings(log.topics, tables), tables, countdown))
         return true
     }
 
@@ -108,7 +108,7 @@ extension Server {
         takeOver(reloaded, prepared).forEach { findings.warn($0) }
         note(result)
         listenersOfFiles = reloaded.places
-        tellBridges()
+        sendBridgeOrders()
         return (reloaded, findings)
     }
 
@@ -177,9 +177,9 @@ extension Server {
         if let admission {
             let extended = ConnectionAdmission(extending: admission, listeners: configuration.listeners.count)
             self.admission = extended
-            tellLoops(.listeners(open.layers, extended, closed: reloaded.closings))
+            sendToLoops(.listeners(open.layers, extended, closed: reloaded.closings))
         }
-        tellLoops(.settings(settings, tables, countdown))
+        sendToLoops(.settings(settings, tables, countdown))
         return failures
     }
 

@@ -134,7 +134,7 @@ public final class Server: @unchecked Sendable {
             throw .system(error)
         }
         fileRights = FileRights(becoming: configuration.general.userName)
-        fileRights.tellAtStart(configuration, to: log)
+        fileRights.logAtStart(configuration, to: log)
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
         keepers = SecurityKeepers(log: log)
@@ -178,12 +178,12 @@ public final class Server: @unchecked Sendable {
         try makeLoops()
         joinCluster()
         let threads = try startThreads()
-        tellBridges()
+        sendBridgeOrders()
         control.repeatEvery(Self.bridgeReportMilliseconds) { [unowned self] in askForBridges() }
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
         if let interval = keeper?.saveIntervalMilliseconds {
-            control.repeatEvery(interval) { [unowned self] in tellLoops(.save) }
+            control.repeatEvery(interval) { [unowned self] in sendToLoops(.save) }
         }
         control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
         do throws(SystemError) {
@@ -307,7 +307,7 @@ public final class Server: @unchecked Sendable {
             list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil && clusterPlan == nil,
             log: log)
         bans.apply(configuration.limits)
-        if clusterPlan != nil { bans.share = { [unowned self] in tellCluster($0) } }
+        if clusterPlan != nil { bans.share = { [unowned self] in sendToCluster($0) } }
         self.bans = bans
         control.repeatEvery(Self.banCheckMilliseconds) { [unowned bans] in bans.expire(at: Self.moment().wallMilliseconds) }
     }

@@ -114,7 +114,7 @@ final class EventReader {
         (self.address, self.kinds, self.takesLog, self.interval) = (address, kinds, takesLog, interval)
         watchesClients = !kinds.isDisjoint(with: EventKind.ofClients)
         lastWrite = now.milliseconds
-        stream.onRoom = { [weak self] in self?.tellLost() }
+        stream.onRoom = { [weak self] in self?.sendLost() }
     }
 
     /// Whether it is time for `stats` again; half a tick early counts, for ticks come a little late.
@@ -132,7 +132,7 @@ final class EventReader {
         }
     }
 
-    private func tellLost() {
+    private func sendLost() {
         let event = ServerSentEvent(event: "lost", data: "{\"count\":\(lost)}")
         if lost > 0, stream.write(event.bytes) { lost = 0 }
     }
@@ -140,7 +140,7 @@ final class EventReader {
     func keepAlive(_ now: Moment) {
         guard now.milliseconds >= lastWrite + Limits.streamSilenceMilliseconds else { return }
         lastWrite = now.milliseconds
-        tellLost()
+        sendLost()
         stream.write(ServerSentEvent.comment("still here"))
     }
 }

@@ -27,11 +27,11 @@ extension Administration {
         watchAlarms(statistics, since: lastSample?.statistics, now)
         lastSample = sample
         systemMaxima.note(statistics)
-        tellStatistics(now)
+        sendStatistics(now)
     }
 
     /// The newest value of each series, for `stats` events.
-    private func tellStatistics(_ now: Moment) {
+    private func sendStatistics(_ now: Moment) {
         guard events.hasReaders(of: .stats) else { return }
         events.tell(.stats, newestValues(), now)
     }

@@ -60,7 +60,7 @@ final class LiveView {
         case .silent: break
         case .lines: if isDue(lineSeconds) { write(text() + "\n") }
         case .terminal(let isColored, let isUnicode):
-            guard isDue(Self.tellSeconds) else { return }
+            guard isDue(Self.reportSeconds) else { return }
             draw(LiveFrame(title: title, stage: text()).lines(columns: columns(), isUnicode: isUnicode), isColored: isColored)
         }
     }
@@ -126,5 +126,5 @@ final class LiveView {
     }
 
     private static let linesMax = 60.0
-    private static let tellSeconds = 0.1
+    private static let reportSeconds = 0.1
 }

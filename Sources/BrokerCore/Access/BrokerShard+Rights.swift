@@ -146,7 +146,7 @@ extension BrokerShard {
             steps += Limits.rightsStepsOfSubscription + OpenPackets.steps(of: filter)
             guard !access.maySubscribe(filter, asksLists: false), unsubscribe(session, filter) else { continue }
             hasChanged = true
-            if isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
+            if isPresenceTold { reportSubscription(of: session, filter, nil, isNew: false) }
         }
         if hasChanged {
             recount(session)

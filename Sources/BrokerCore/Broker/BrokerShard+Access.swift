@@ -35,7 +35,7 @@ extension BrokerShard {
         // A session that has no subscription yet is among no topic's matches.
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.access != nil, isListed { tree.forgetMatches() }
-        if before !== session.access { tellAccess(of: session) }
+        if before !== session.access { sendAccess(of: session) }
     }
 
     func mayPublish(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {

@@ -80,7 +80,7 @@ extension BrokerShard {
         beginPacket()
         if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
         // Also when it is unknown here: the others may have lost that it was released.
-        tellReleased(view.packetIdentifier, of: session)
+        sendReleased(view.packetIdentifier, of: session)
         recordReleased(view.packetIdentifier, of: session)
         promise(.pubcomp, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
     }

@@ -77,7 +77,7 @@ extension BrokerShard {
             close(connection)
             return
         }
-        tellArrival(of: connection, packet, sessionPresent: resumed != nil)
+        reportArrival(of: connection, packet, sessionPresent: resumed != nil)
         keep(session)
         // Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
         // Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
@@ -123,7 +123,7 @@ extension BrokerShard {
             if beginsAnew { session.expiryIntervalSeconds = 0 }
             let sessionEnds = session.expiryIntervalSeconds == 0
             let fate: WillFate = delay == 0 || sessionEnds ? .due : .kept
-            tellDeparture(
+            reportDeparture(
                 of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate,
                 isOwnReturn: settings.flapping != nil && isOneParty(old, newcomer, userName))
             detach(old, will: fate)
@@ -171,7 +171,7 @@ extension BrokerShard {
         connection.holdsPromises = policy.holdsAcknowledgements
         applyLimits(to: connection, policy)
         if let session = connection.session, let will = session.will, let words = objection(to: will, of: session) {
-            will.topic.bytes.withUnsafeBytes { tellDenied(publish: $0, of: session, connection, because: words) }
+            will.topic.bytes.withUnsafeBytes { logDenied(publish: $0, of: session, connection, because: words) }
             session.will = nil
         }
     }

@@ -33,7 +33,7 @@ extension BrokerShard {
         case .connected:
             logRefusal(of: connection, reason, because: explanation, failure: failure)
             sendDisconnect(reason, to: connection, explanation: explanation)
-            tellDeparture(of: connection, reason, failure?.words ?? explanation, will: .due)
+            reportDeparture(of: connection, reason, failure?.words ?? explanation, will: .due)
             detach(connection, will: .due)
         case .closing:
             return
@@ -104,7 +104,7 @@ extension BrokerShard {
         connection.session = nil
         session.connection = nil
         session.disconnectedAt = now
-        tellDrops(of: session)
+        reportDrops(of: session)
         statistics.clientsConnected -= 1
         if connection.isLocal { statistics.localClientsConnected -= 1 }
         keepFlows(of: session)

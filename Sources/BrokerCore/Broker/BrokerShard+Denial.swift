@@ -11,27 +11,27 @@ extension BrokerShard {
     ///   - connection: that of the session.
     ///   - words: why, if that is known.
     @inline(never)
-    func tellDenied(
+    func logDenied(
         publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection, because words: String? = nil
     ) {
         statistics.denials.count(.publish)
         let reserved = words ?? (topic[0] == UInt8(ascii: "$") ? objection(toReserved: topic, of: session) : nil)
-        tellDenied("PUBLISH", LoggedText(topic).description, connection) {
+        logDenied("PUBLISH", LoggedText(topic).description, connection) {
             reserved ?? session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
         }
     }
 
     /// A subscription was denied.
     @inline(never)
-    func tellDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
+    func logDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
         statistics.denials.count(.subscribe)
-        tellDenied("SUBSCRIBE", "\(filter)", connection) {
+        logDenied("SUBSCRIBE", "\(filter)", connection) {
             Array(filter.matchingBytes).withUnsafeBytes { session.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
         }
     }
 
     /// Says it, if the client has not been told of too often, and not too many are.
-    private func tellDenied(_ packet: StaticString, _ topic: String, _ connection: Connection, _ reason: () -> String) {
+    private func logDenied(_ packet: StaticString, _ topic: String, _ connection: Connection, _ reason: () -> String) {
         guard settings.logTopics.contains(.notice) else { return }
         let extras = connection.makeExtras()
         var gauge = extras.denials ?? DenialGauge(now: now)

@@ -19,7 +19,7 @@ extension BrokerShard {
             logConnection(.notice, of: connection) { "Client \(connection.name) \(connection.logPlace) disconnected." }
         }
         let fate: WillFate = packet.reasonCode == .normalDisconnection ? .discarded : .due
-        tellDeparture(of: connection, packet.reasonCode, "the client disconnected", will: fate, isByClient: true)
+        reportDeparture(of: connection, packet.reasonCode, "the client disconnected", will: fate, isByClient: true)
         detach(connection, will: fate)
         connection.output.reset(arena: &arena, pool: &pool)
         close(connection)

@@ -58,7 +58,7 @@ extension BrokerShard {
             if connection.state == .connected {
                 sendDisconnect(drain.reason, to: connection, explanation: Self.drainWords, reference: nextServerReference(drain))
                 let fate = willFate(ofSentAway: connection)
-                tellDeparture(of: connection, drain.reason, "the broker is being drained", will: fate)
+                reportDeparture(of: connection, drain.reason, "the broker is being drained", will: fate)
                 detach(connection, will: fate)
             }
             close(connection)

@@ -37,7 +37,7 @@ extension BrokerShard {
     private var isObserving: Bool { matchCache.observed != nil || tracer != nil }
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.
-    func tellDrops(of session: Session) {
+    func reportDrops(of session: Session) {
         session.isToldToDrop = false
         let total = session.drops.total
         guard total > session.dropsTold else { return }

@@ -158,7 +158,7 @@ extension BrokerShard {
             let receipt = RelayedReceipt.receipt(ofEntry: number)
             // It may have come back here, when the member on the other shard had gone.
             receivedRelease(receipt, [group])
-            tellOthers(.released(receipt: receipt, groups: [group]))
+            sendToOthers(.released(receipt: receipt, groups: [group]))
         }
         confirmMail()
         pageOutQueues()

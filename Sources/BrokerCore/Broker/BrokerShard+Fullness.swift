@@ -77,19 +77,19 @@ extension BrokerShard {
     func setFull(_ session: Session, _ isFull: Bool) {
         session.isFull = isFull
         if isFull {
-            tellFullQueue(of: session)
+            sendFullQueue(of: session)
         } else {
             room.hasNew = true
-            tellOthers(.queueHasRoom(sessionKey: session.key))
+            sendToOthers(.queueHasRoom(sessionKey: session.key))
         }
         for membership in session.groups {
             groups[membership.group]?.setFullness(sessionKey: session.key, isFull: isFull)
-            tellOthers(.group(membership.name, .fullness(sessionKey: session.key, isFull: isFull)))
+            sendToOthers(.group(membership.name, .fullness(sessionKey: session.key, isFull: isFull)))
         }
     }
 
     /// Tells the other shards what a session with a full queue subscribes to and may read.
-    func tellFullQueue(of session: Session) {
+    func sendFullQueue(of session: Session) {
         guard shardCount > 1 else { return }
         var filters: [[UInt8]] = []
         var record = session.firstSubscription
@@ -97,16 +97,16 @@ extension BrokerShard {
             if waits(record) { filters.append(tree.filter(of: record)) }
             record = tree.records[record].nextOfSession
         }
-        tellOthers(
+        sendToOthers(
             .fullQueue(
                 FullQueue(sessionKey: session.key, access: session.access, part: session.topicPart, filters: filters)))
     }
 
     /// The same of one subscription that is new, has changed, or goes.
-    func tellFullQueue(of session: Session, _ record: UInt32, isThere: Bool) {
+    func sendFullQueue(of session: Session, _ record: UInt32, isThere: Bool) {
         room.hasNew = true
         guard shardCount > 1 else { return }
-        tellOthers(.fullQueueFilter(sessionKey: session.key, filter: tree.filter(of: record), isThere: isThere))
+        sendToOthers(.fullQueueFilter(sessionKey: session.key, filter: tree.filter(of: record), isThere: isThere))
     }
 
     /// Whether messages of a subscription may stand in a queue.

@@ -20,10 +20,10 @@ extension BrokerShard {
         if isNew {
             session.groups.append(GroupMembership(name: name, group: group))
             statistics.sharedSubscriptions += 1
-            tellCluster(name.filter, isWanted: true)
+            sendToCluster(name.filter, isWanted: true)
         }
-        tellOthers(.group(name, .joined(member)))
-        tellGroup(name, isSubscribed: true)
+        sendToOthers(.group(name, .joined(member)))
+        sendGroup(name, isSubscribed: true)
         keepMembership(of: session, name, terms)
         return isNew
     }
@@ -34,10 +34,10 @@ extension BrokerShard {
         let group = membership.group
         forgetSubscription(membership.storeNumber)
         statistics.sharedSubscriptions -= 1
-        tellOthers(.group(name, .left(sessionKey: session.key)))
-        tellCluster(name.filter, isWanted: false)
+        sendToOthers(.group(name, .left(sessionKey: session.key)))
+        sendToCluster(name.filter, isWanted: false)
         removeMember(session.key, from: group)
-        tellGroup(name)
+        sendGroup(name)
         return true
     }
 
@@ -54,7 +54,7 @@ extension BrokerShard {
         for membership in memberships {
             groups[membership.group]?.leave(sessionKey: session.key)
             guard endedSessions.stepsLeft > 0 else { continue }
-            tellLeft(membership, by: session.key)
+            sendLeft(membership, by: session.key)
             endedSessions.count(OpenPackets.steps(of: membership.name.filter))
             told += 1
         }
@@ -74,10 +74,10 @@ extension BrokerShard {
         session.groups.removeAll()
         statistics.sharedSubscriptions -= memberships.count
         for membership in memberships {
-            tellOthers(.group(membership.name, .left(sessionKey: session.key)))
-            tellCluster(membership.name.filter, isWanted: false)
+            sendToOthers(.group(membership.name, .left(sessionKey: session.key)))
+            sendToCluster(membership.name.filter, isWanted: false)
             removeMember(session.key, from: membership.group)
-            tellGroup(membership.name)
+            sendGroup(membership.name)
         }
     }
 
@@ -87,12 +87,12 @@ extension BrokerShard {
         for membership in session.groups {
             let bytesMax = isConnected ? packetBytesMax(of: session) : .max
             groups[membership.group]?.setPresence(sessionKey: session.key, isConnected: isConnected, packetBytesMax: bytesMax)
-            tellOthers(
+            sendToOthers(
                 .group(
                     membership.name, .presence(sessionKey: session.key, isConnected: isConnected, packetBytesMax: bytesMax)))
             // The connection that comes may end the session when it goes.
-            if isConnected { tellLasting(of: session, membership) }
-            tellGroup(membership.name)
+            if isConnected { sendLasting(of: session, membership) }
+            sendGroup(membership.name)
         }
         guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
         passOn(session)
@@ -100,14 +100,14 @@ extension BrokerShard {
     }
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
-    func tellAccess(of session: Session) {
-        if session.isFull { tellFullQueue(of: session) }
+    func sendAccess(of session: Session) {
+        if session.isFull { sendFullQueue(of: session) }
         for membership in session.groups {
             guard var member = groups[membership.group]?.member(session.key) else { continue }
             member.access = session.access
             join(member, membership.group)
-            tellOthers(.group(membership.name, .joined(member)))
-            tellGroup(membership.name)
+            sendToOthers(.group(membership.name, .joined(member)))
+            sendGroup(membership.name)
         }
     }
 
@@ -268,7 +268,7 @@ extension BrokerShard {
         var publication = Publication(entry.message)
         publication.mustArrive = true
         (publication.mark, publication.name) = (entry.mark, entry.name)
-        if changesShard { tellSteps(to: member.shard) }
+        if changesShard { sendSteps(to: member.shard) }
         // The other shard remembers that it has it, until the row here is gone for good.
         let stamp = changesShard && entry.storeNumber != 0 && entry.message.qos == .exactlyOnce ? groups[group]?.hash ?? 0 : 0
         if stamp != 0 { publication.receipt = RelayedReceipt.receipt(ofEntry: entry.storeNumber) }

@@ -70,7 +70,7 @@ extension BrokerShard {
         journal.delete(.session, key: session.key)
         session.receivedIdentifiers.forEach {
             journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: $0).key)
-            tellReleased($0, of: session)
+            sendReleased($0, of: session)
         }
     }
 

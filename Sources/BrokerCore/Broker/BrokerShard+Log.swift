@@ -36,7 +36,7 @@ extension BrokerShard {
         isTold: Bool = true
     ) {
         let place = connection.logPlace
-        if connection.session == nil { tellRefusal(of: connection, reason, failure?.words ?? explanation) }
+        if connection.session == nil { reportRefusal(of: connection, reason, failure?.words ?? explanation) }
         guard isTold else { return }
         let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod, .banned].contains(reason)
         logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {

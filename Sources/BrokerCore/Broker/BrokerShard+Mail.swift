@@ -123,7 +123,7 @@ extension BrokerShard {
 
     func tell(_ parcel: Parcel, _ shard: Int) { mail.append(parcel, to: shard) }
 
-    func tellOthers(_ parcel: Parcel) { mail.appendToOthers(parcel) }
+    func sendToOthers(_ parcel: Parcel) { mail.appendToOthers(parcel) }
 
     /// Sends a message to the shards whose bits are set.
     func forward(_ publication: borrowing Publication, to shards: UInt64, as kind: MailHeader.Kind = .publish) {

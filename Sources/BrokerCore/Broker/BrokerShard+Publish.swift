@@ -31,7 +31,7 @@ extension BrokerShard {
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
         if let (reason, drop, words) = objection(to: view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
-            if drop == .notAuthorised { tellDenied(publish: topic, of: session, connection) }
+            if drop == .notAuthorised { logDenied(publish: topic, of: session, connection) }
             self.drop(drop, DroppedMessage(view, topic), for: session)
             if reason == .malformedPacket {
                 receivedTooDeep(view, session, connection)
@@ -196,7 +196,7 @@ extension BrokerShard {
         case .exactlyOnce:
             // A refused message's identifier is free at once. [MQTT-4.3.3-9 v5]
             if reason.isError {
-                tellReleased(view.packetIdentifier, of: session)
+                sendReleased(view.packetIdentifier, of: session)
             } else {
                 _ = session.receivedIdentifiers.insert(view.packetIdentifier, digest: Self.shortDigest(digest))
                 connection.receivedInFlight &+= 1

@@ -16,7 +16,7 @@ extension BrokerShard {
             type: view.qos == .atLeastOnce ? .puback : .pubrec, packetIdentifier: view.packetIdentifier, reasonCode: reason)
         packet.properties.reasonString = text
         // A refused message's identifier is free at once. [MQTT-4.3.3-9 v5]
-        if view.qos == .exactlyOnce { tellReleased(view.packetIdentifier, of: session) }
+        if view.qos == .exactlyOnce { sendReleased(view.packetIdentifier, of: session) }
         // What is refused waits for no disk, so that a full one can be told; but acknowledgements keep the order of their messages.
         // [MQTT-4.6.0-2 v5]
         if view.qos == .atLeastOnce, connection.heldCount == 0 { return send(refusal: packet, to: connection) }

@@ -106,7 +106,7 @@ extension BrokerShard {
     }
 
     /// The client has released a message, or its session has ended: the other shards may forget it.
-    func tellReleased(_ packetIdentifier: UInt16, of session: Session) {
+    func sendReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard journal != nil, session.isStored else { return }
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
         guard shardCount > 1 || receipts.hasTaken else { return receipts.markCertain(receipt) }

@@ -16,11 +16,11 @@ extension BrokerShard {
         // The cluster publishes it before it forgets the session.
         if publishesWill, session.willName != nil { publishWill(of: session) }
         if session.isMoving || session.isReplaying || session.epoch > 0 { endMoves(of: session) }
-        if !isElsewhere { tellEnd(of: session) }
+        if !isElsewhere { reportEnd(of: session) }
         if publishesWill { publishWill(of: session) }
         assert(frameBatch.isEmpty, "its audience may hold the session")
         session.will = nil
-        tellDrops(of: session)
+        reportDrops(of: session)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
@@ -55,7 +55,7 @@ extension BrokerShard {
                 if reason == .notAuthorised { statistics.denials.count(.will) }
                 let size = topic.count + properties.count + will.payload.count
                 drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
-                if let saved { tellWillEnds(saved.name, of: session) }
+                if let saved { sendWillEnds(saved.name, of: session) }
                 return
             }
             if givesWill(saved, of: session) { return }

@@ -53,7 +53,7 @@ extension BrokerShard {
             after: now, intervalSeconds: settings.systemIntervalSeconds, wallClockOffset: settings.wallClockOffsetMilliseconds)
         _ = wheel.arm(TimerSubject(kind: .statistics, index: 0, generation: 0), at: milliseconds.map { min(due, now + $0) } ?? due)
         guard systemReport.beginRound(currentStatistics(), others: shardCount - 1) else { return }
-        if shardCount == 1 { publishSystemTopics() } else { tellOthers(.statisticsRequest) }
+        if shardCount == 1 { publishSystemTopics() } else { sendToOthers(.statisticsRequest) }
     }
 
     func receivedStatistics(_ statistics: ShardStatistics) {

@@ -177,19 +177,19 @@ extension BrokerShard {
     private func dropUnreadable(_ number: UInt64, of session: Session) {
         let position = session.outbox.position(ofStored: number)
         let entry = position.map { session.outbox[$0] }
-        tellUnreadable(number, of: session, entry?.qos ?? .atLeastOnce, byteCount: Int(entry?.byteCount ?? 0))
+        logUnreadable(number, of: session, entry?.qos ?? .atLeastOnce, byteCount: Int(entry?.byteCount ?? 0))
         if let position { session.outbox.removeWaiting(at: position, journal) }
         if session.isFull { updateFullness(of: session) }
     }
 
     private func dropUnreadable(_ place: StoredPlace, of session: Session, _ journal: Journal) {
-        tellUnreadable(place.number, of: session, .atLeastOnce, byteCount: Int(place.byteCount))
+        logUnreadable(place.number, of: session, .atLeastOnce, byteCount: Int(place.byteCount))
         journal.endEntry(place.number, hasFlow: false)
         if place.payload != 0 { journal.letGoShared(place.payload) }
         if session.isFull { updateFullness(of: session) }
     }
 
-    private func tellUnreadable(_ number: UInt64, of session: Session, _ qos: QoS, byteCount: Int) {
+    private func logUnreadable(_ number: UInt64, of session: Session, _ qos: QoS, byteCount: Int) {
         log(.error) {
             "Error: A message for client \(session.clientIdentifier) (entry \(number)) cannot be read from the store; it is dropped."
         }

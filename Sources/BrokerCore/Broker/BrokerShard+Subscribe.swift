@@ -44,7 +44,7 @@ extension BrokerShard {
                 continue
             }
             if let reason = objection(to: subscription, session) {
-                if reason == .notAuthorized { tellDenied(subscription: subscription.filter, of: session, connection) }
+                if reason == .notAuthorized { logDenied(subscription: subscription.filter, of: session, connection) }
                 if reason == .malformedPacket, !connection.isLocal {
                     recount(session)
                     refuse(connection, reason, because: "a Topic Filter has more than \(settings.topicLevelsMax) levels.")
@@ -62,7 +62,7 @@ extension BrokerShard {
             log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
             let (isNew, wantsRetained) = subscribe(session, subscription, terms, &open.mustWait)
-            if isPresenceTold { tellSubscription(of: session, subscription.filter, subscription.options, isNew: isNew) }
+            if isPresenceTold { reportSubscription(of: session, subscription.filter, subscription.options, isNew: isNew) }
             if wantsRetained {
                 open.wanted.append(
                     RetainedQuery(
@@ -124,7 +124,7 @@ extension BrokerShard {
             log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             let isGone = unsubscribe(session, filter)
             open.answer.reasonCodes.append(isGone ? .success : .noSubscriptionExisted)
-            if isGone, isPresenceTold { tellSubscription(of: session, filter, nil, isNew: false) }
+            if isGone, isPresenceTold { reportSubscription(of: session, filter, nil, isNew: false) }
         }
         recount(session)
         markChanged(of: session)
@@ -208,14 +208,14 @@ extension BrokerShard {
             let isFirst = tellsInterest && !tree.hasSession(bytes)
             let (record, isNew) = tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
-            if session.isFull { tellFullQueue(of: session, record, isThere: waits(record)) }
+            if session.isFull { sendFullQueue(of: session, record, isThere: waits(record)) }
             let wantsRetained = wantsRetained(subscription, isNew: isNew)
             if wantsRetained { owe(filter.bytes, to: session) }
             let number = keepSubscription(filter, terms, of: session, number: tree.records[record].storeNumber)
             tree.setStoreNumber(number, of: record)
             if isFirst {
                 mustWait = true
-                tellInterest(filter.bytes, isWanted: true)
+                sendInterest(filter.bytes, isWanted: true)
             }
             return (isNew, wantsRetained)
         }
@@ -236,7 +236,7 @@ extension BrokerShard {
             if isNew { link(record, to: session) }
             let known = number != 0 ? number : tree.records[record].storeNumber
             tree.setStoreNumber(known != 0 ? known : keepSubscription(filter, terms, of: session, number: 0), of: record)
-            if isFirst { tellInterest(filter.bytes, isWanted: true) }
+            if isFirst { sendInterest(filter.bytes, isWanted: true) }
         }
     }
 
@@ -269,7 +269,7 @@ extension BrokerShard {
     /// - Returns: how many steps that took, of which there is one for each level.
     @discardableResult
     func removeSubscription(_ record: UInt32, of session: Session) -> Int {
-        if session.isFull { tellFullQueue(of: session, record, isThere: false) }
+        if session.isFull { sendFullQueue(of: session, record, isThere: false) }
         session.subscriptionCount -= 1
         statistics.subscriptions -= 1
         return takeOut(record, of: session)
@@ -292,7 +292,7 @@ extension BrokerShard {
         guard tellsInterest else { return 1 + tree.remove(record) }
         let filter = tree.filter(of: record)
         let levels = tree.remove(record)
-        if !filter.withUnsafeBytes({ tree.hasSession($0) }) { tellInterest(filter, isWanted: false) }
+        if !filter.withUnsafeBytes({ tree.hasSession($0) }) { sendInterest(filter, isWanted: false) }
         // Its text was put together, and looked up.
         return 1 + 3 * levels
     }
@@ -300,8 +300,8 @@ extension BrokerShard {
     /// Whether anybody else has to know what this shard's sessions subscribe to.
     private var tellsInterest: Bool { shardCount > 1 || cluster != nil }
 
-    private func tellInterest(_ filter: [UInt8], isWanted: Bool) {
-        tellOthers(.interest(filter: filter, isWanted: isWanted))
-        tellCluster(filter, isWanted: isWanted)
+    private func sendInterest(_ filter: [UInt8], isWanted: Bool) {
+        sendToOthers(.interest(filter: filter, isWanted: isWanted))
+        sendToCluster(filter, isWanted: isWanted)
     }
 }

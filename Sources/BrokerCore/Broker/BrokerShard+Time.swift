@@ -76,7 +76,7 @@ extension BrokerShard {
             logConnection(.notice) {
                 "Client \(connection.logName) \(connection.logPlace) sent no CONNECT in time, disconnecting."
             }
-            tellRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
+            reportRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
             end(connection)
         case .connected:
             let deadline = connection.lastReceivedAt + UInt64(connection.keepAliveMilliseconds)
@@ -102,7 +102,7 @@ extension BrokerShard {
             }
             sendDisconnect(
                 .keepAliveTimeout, to: connection, explanation: "no packet came for one and a half times the Keep Alive.")
-            tellDeparture(of: connection, .keepAliveTimeout, "keep alive", will: .due)
+            reportDeparture(of: connection, .keepAliveTimeout, "keep alive", will: .due)
             detach(connection, will: .due)
             close(connection)
         case .closing:

@@ -234,7 +234,7 @@ public final class BrokerShard {
                     }
                 }
             }
-            tellDeparture(of: connection, nil, "the client closed its connection", will: .due)
+            reportDeparture(of: connection, nil, "the client closed its connection", will: .due)
             detach(connection, will: .due)
         }
         end(connection)
@@ -334,7 +334,7 @@ public final class BrokerShard {
             if connection.state == .connected {
                 sendDisconnect(.serverShuttingDown, to: connection)
                 let fate = willFate(ofSentAway: connection)
-                tellDeparture(of: connection, .serverShuttingDown, "the broker is shutting down", will: fate)
+                reportDeparture(of: connection, .serverShuttingDown, "the broker is shutting down", will: fate)
                 detach(connection, will: fate)
             }
             close(connection)

@@ -56,13 +56,13 @@ extension BrokerShard {
         var told: Set<[UInt8]> = []
         for session in sessions.all {
             for membership in session.groups {
-                tellCluster(membership.name.filter, isWanted: true)
-                tellGroup(membership.name)
+                sendToCluster(membership.name.filter, isWanted: true)
+                sendGroup(membership.name)
             }
             var record = session.firstSubscription
             while record != SubscriptionRecord.none {
                 let filter = tree.filter(of: record)
-                if told.insert(filter).inserted { tellCluster(filter, isWanted: true) }
+                if told.insert(filter).inserted { sendToCluster(filter, isWanted: true) }
                 record = tree.records[record].nextOfSession
             }
         }
@@ -165,7 +165,7 @@ extension BrokerShard {
     /// Whether the end of the turn brings something for the other nodes. What it says of share groups was chosen by what the shard knew then.
     public var hasClusterMail: Bool { !effects.isEmpty || cluster.map { !$0.batch.isEmpty } ?? false }
 
-    func tellCluster(_ filter: [UInt8], isWanted: Bool) {
+    func sendToCluster(_ filter: [UInt8], isWanted: Bool) {
         if cluster != nil { effects.append(.cluster(.interest(filter: filter, isWanted: isWanted))) }
     }
 

@@ -20,7 +20,7 @@ extension BrokerShard {
         port.dealtFor.insert(node)
         port.inherited[node] = done
         if let log = port.log { writeDealing(port, log) }
-        tellGroups(goneWith: node)
+        sendGroups(goneWith: node)
     }
 
     /// All that was dealt to a node that is gone stands in the log once more.
@@ -31,7 +31,7 @@ extension BrokerShard {
         cluster?.dealtFor.remove(node)
         cluster?.inherited[node] = nil
         cluster?.unclaimed.forget(node)
-        tellGroups(goneWith: node)
+        sendGroups(goneWith: node)
     }
 
     /// How far what the shard has dealt of a partition is done with: by members who have acknowledged it, or by the store where it waits for one

@@ -19,7 +19,7 @@ extension BrokerShard {
         let standsForGone = standsForGone(group)
         groups[group]?.setMembers(
             of: news.node, number: news.number, connected: news.connected, away: news.away, readsLog: news.readsLog)
-        if standsForGone, !self.standsForGone(group) { tellGroup(name) }
+        if standsForGone, !self.standsForGone(group) { sendGroup(name) }
         room.hasNew = true
         if !isEmpty { markUnclaimed(group) }
         removeIfEmpty(group)
@@ -32,9 +32,9 @@ extension BrokerShard {
             if groups[group]?.nodeIsGone(node) == true { cluster?.goneSince[node] = now }
             removeIfEmpty(group)
             // One that had gone before is not waited for by itself any more.
-            if standsForGone, !self.standsForGone(group), let name { tellGroup(name) }
+            if standsForGone, !self.standsForGone(group), let name { sendGroup(name) }
         }
-        tellGroups(goneWith: node)
+        sendGroups(goneWith: node)
         room.hasNew = true
     }
 
@@ -46,10 +46,10 @@ extension BrokerShard {
     }
 
     /// Those groups are told of anew that had members on a node that is gone.
-    func tellGroups(goneWith node: UInt64) {
+    func sendGroups(goneWith node: UInt64) {
         guard index == 0, cluster?.goneSince[node] != nil else { return }
         for group in groups.indices where groups[group]?.gone == node {
-            if let name = groups[group]?.name { tellGroup(name) }
+            if let name = groups[group]?.name { sendGroup(name) }
         }
     }
 
@@ -61,7 +61,7 @@ extension BrokerShard {
                 let (name, standsForGone) = (groups[group]?.name, standsForGone(group))
                 groups[group]?.forgetGone(node)
                 removeIfEmpty(group)
-                if standsForGone, let name { tellGroup(name) }
+                if standsForGone, let name { sendGroup(name) }
             }
         }
     }
@@ -69,7 +69,7 @@ extension BrokerShard {
     /// Tells the cluster how many members of a group this shard has.
     ///
     /// - Parameter isSubscribed: whether a member has subscribed, and its SUBACK waits for that.
-    func tellGroup(_ name: GroupName, isSubscribed: Bool = false) {
+    func sendGroup(_ name: GroupName, isSubscribed: Bool = false) {
         guard cluster != nil else { return }
         let group = groups.find(name)
         var size = group.flatMap { groups[$0]?.size(on: index) } ?? (connected: 0, away: 0)

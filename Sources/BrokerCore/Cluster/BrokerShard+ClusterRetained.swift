@@ -148,7 +148,7 @@ extension BrokerShard {
     /// All of the stream is about to be read: what it does not have by `sweepRetained` is not the cluster's. Tells all shards.
     public func beginReadingRetained() {
         readRetained()
-        tellOthers(.retainedReading)
+        sendToOthers(.retainedReading)
     }
 
     /// All of the stream was read: a shard removes what it does not have, or tells it for the cluster; some nodes of the tree, and its

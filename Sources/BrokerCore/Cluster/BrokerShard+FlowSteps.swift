@@ -20,13 +20,13 @@ extension BrokerShard {
         guard let log = port.log, session.keepsMessages else { return nil }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
         log.lastReceived = place
-        guard tellsSteps(of: session, port) else { return nil }
+        guard sendsSteps(of: session, port) else { return nil }
         return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
     }
 
     /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here: the log may know it.
     func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
-        guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
+        guard let port = cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
         port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session))
         awaitLog(port)
@@ -48,7 +48,7 @@ extension BrokerShard {
 
     /// PUBCOMP has come.
     func recordFinished(_ packetIdentifier: UInt16, _ session: Session) {
-        guard let port = cluster, let log = port.log, session.keepsMessages, tellsSteps(of: session, port) else { return }
+        guard let port = cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
         log.recordFinished(packetIdentifier, of: session)
     }
 
@@ -56,7 +56,7 @@ extension BrokerShard {
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
     ) -> Reliance {
         let receiver = logReceiver
-        guard let log = port.log, session.keepsMessages, connection.holdsPromises, tellsSteps(of: session, port),
+        guard let log = port.log, session.keepsMessages, connection.holdsPromises, sendsSteps(of: session, port),
             let reliance = durability?.requireConfirmation(besidesPacketOf: receiver)
         else { return .nothing }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
@@ -67,7 +67,7 @@ extension BrokerShard {
         return reliance
     }
 
-    private func tellsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+    private func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
         port.moves != nil && session.isClaimed && session.epoch > 0
     }
 
@@ -128,7 +128,7 @@ extension BrokerShard {
     }
 
     /// What another shard does next stands behind all of this one's steps: it is given a message that these name.
-    func tellSteps(to other: Int) {
+    func sendSteps(to other: Int) {
         if let log = clusterLog, log.lastStep > 0 { tell(.stepIsKnown(number: log.lastStep), other) }
     }
 

@@ -45,7 +45,7 @@ extension BrokerShard {
 
     private func foundSlow(_ connection: Connection, _ session: Session, _ lag: UInt64, _ policy: SlowClientPolicy) {
         connection.isSlow = true
-        tellSlow(session, lagMilliseconds: lag)
+        reportSlow(session, lagMilliseconds: lag)
         log(.warning) {
             "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "
                 + "\(session.outbox.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."

@@ -175,7 +175,7 @@ extension BrokerShard {
         let connection = session.connection?.object
         if let connection {
             sendDisconnect(.sessionTakenOver, to: connection, explanation: Self.takenOverWords)
-            tellDeparture(of: connection, .sessionTakenOver, Self.takenOverWords, will: .discarded)
+            reportDeparture(of: connection, .sessionTakenOver, Self.takenOverWords, will: .discarded)
             session.outbox.rewind()
         }
         let late = takeLate(of: session)

@@ -79,7 +79,7 @@ extension BrokerShard {
         logConnection(.error) { "Client \(session.clientIdentifier) connected to another node, closing old connection." }
         sendDisconnect(.sessionTakenOver, to: old, explanation: Self.takenOverWords)
         if cleanStart { session.expiryIntervalSeconds = 0 }
-        tellDeparture(of: old, .sessionTakenOver, Self.takenOverWords, will: .due)
+        reportDeparture(of: old, .sessionTakenOver, Self.takenOverWords, will: .due)
         detach(old, will: .due)
         close(old)
     }

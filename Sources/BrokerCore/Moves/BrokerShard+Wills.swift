@@ -37,11 +37,11 @@ extension BrokerShard {
 
     /// The will is not to be published any more. The cluster cannot tell that from the will of a session that is not there: it may be on its way.
     func forgetWill(of session: Session) {
-        if session.will != nil, let name = session.willName { tellWillEnds(name, of: session) }
+        if session.will != nil, let name = session.willName { sendWillEnds(name, of: session) }
         (session.will, session.willName) = (nil, nil)
     }
 
-    func tellWillEnds(_ name: SavedWill.Name, of session: Session) {
+    func sendWillEnds(_ name: SavedWill.Name, of session: Session) {
         guard let moves = cluster?.moves else { return }
         moves.hasNews = true
         effects.append(.cluster(.willEnds(identifier: Array(session.clientIdentifier.bytes), name)))

@@ -30,7 +30,7 @@ extension BrokerShard {
     }
 
     /// A client was let in.
-    func tellArrival(of connection: Connection, _ packet: ConnectPacket, sessionPresent: Bool) {
+    func reportArrival(of connection: Connection, _ packet: ConnectPacket, sessionPresent: Bool) {
         presence.lastNumber = max(presence.lastNumber + 1, wallClock(now))
         connection.arrivalNumber = presence.lastNumber
         guard isPresenceTold, let session = connection.session else { return }
@@ -47,7 +47,7 @@ extension BrokerShard {
     /// A client's connection is about to be parted from its session.
     ///
     /// - Parameter isOwnReturn: whether its own client has come back on another connection, rather than somebody else with its name.
-    func tellDeparture(
+    func reportDeparture(
         of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false,
         isOwnReturn: Bool = false
     ) {
@@ -77,7 +77,7 @@ extension BrokerShard {
     ///   - reason: what it is told, or would be.
     ///   - words: why, for the operator.
     ///   - isSilent: whether no CONNECT came.
-    func tellRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String, isSilent: Bool = false) {
+    func reportRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String, isSilent: Bool = false) {
         if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard !connection.isLocal else { return }
         statistics.refusals.count(isSilent ? .silence : .connect(reason))
@@ -107,12 +107,12 @@ extension BrokerShard {
     }
 
     /// A session is about to end.
-    func tellEnd(of session: Session) {
+    func reportEnd(of session: Session) {
         if isPresenceTold { tell(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)) }
     }
 
     /// - Parameter options: nil for a subscription that has ended.
-    func tellSubscription(of session: Session, _ filter: TopicFilter, _ options: SubscriptionOptions?, isNew: Bool) {
+    func reportSubscription(of session: Session, _ filter: TopicFilter, _ options: SubscriptionOptions?, isNew: Bool) {
         guard isPresenceTold else { return }
         let change = ClientSubscription(
             clientIdentifier: session.clientIdentifier, userName: session.userName, filter: filter, options: options, isNew: isNew,
@@ -125,7 +125,7 @@ extension BrokerShard {
         if presence.recordDrop(of: session) { armSecond() }
     }
 
-    func tellSlow(_ session: Session, lagMilliseconds: UInt64) {
+    func reportSlow(_ session: Session, lagMilliseconds: UInt64) {
         guard isPresenceTold else { return }
         tell(.slow(clientIdentifier: session.clientIdentifier, lagMilliseconds: lagMilliseconds, at: now))
     }

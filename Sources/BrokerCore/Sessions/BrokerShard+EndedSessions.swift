@@ -28,7 +28,7 @@ extension BrokerShard {
             if session.firstSubscription != SubscriptionRecord.none {
                 endedSessions.count(takeOut(session.firstSubscription, of: session))
             } else if let membership = endedSessions.takeMembership() {
-                tellLeft(membership, by: session.key)
+                sendLeft(membership, by: session.key)
                 endedSessions.count(removeGroupIfEmpty(membership))
             } else {
                 sessions.giveBack(session.index)
@@ -38,11 +38,11 @@ extension BrokerShard {
     }
 
     /// A session has left a share group: tells whoever does not know.
-    func tellLeft(_ membership: GroupMembership, by sessionKey: UInt64) {
+    func sendLeft(_ membership: GroupMembership, by sessionKey: UInt64) {
         forgetSubscription(membership.storeNumber)
-        tellOthers(.group(membership.name, .left(sessionKey: sessionKey)))
-        tellCluster(membership.name.filter, isWanted: false)
-        tellGroup(membership.name)
+        sendToOthers(.group(membership.name, .left(sessionKey: sessionKey)))
+        sendToCluster(membership.name.filter, isWanted: false)
+        sendGroup(membership.name)
     }
 
     /// - Returns: how many steps that took, of which there is one for each level.

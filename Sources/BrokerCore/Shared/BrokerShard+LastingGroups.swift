@@ -29,11 +29,11 @@ extension BrokerShard {
     }
 
     /// A session may last no longer than the connection that it has got.
-    func tellLasting(of session: Session, _ membership: GroupMembership) {
+    func sendLasting(of session: Session, _ membership: GroupMembership) {
         guard var member = groups[membership.group]?.member(session.key), member.isLasting != session.keepsMessages else { return }
         member.isLasting = session.keepsMessages
         join(member, membership.group)
-        tellOthers(.group(membership.name, .joined(member)))
+        sendToOthers(.group(membership.name, .joined(member)))
     }
 
     /// Keeps what members of this shard have not acknowledged of the groups that have got their first lasting member: before the turn's batch is

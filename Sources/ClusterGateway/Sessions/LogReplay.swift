@@ -139,7 +139,7 @@ final class LogReplay {
         for reader in [Reader.past, .pastSince, .pastShares] { forget(reader) }
     }
 
-    private func tellAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
+    private func sendToAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
         let spans = spans.filter { $0.after < $0.through }
@@ -229,7 +229,7 @@ final class LogReplay {
             }
             for order in pastOrders {
                 givenBytes += given.cost * loop.loops.count
-                tellAll(order(given))
+                sendToAll(order(given))
             }
             if givenBytes > Limits.replayGivenBytesMax { for scan in scans { scan?.stream?.hold() } }
         }
@@ -278,10 +278,10 @@ final class LogReplay {
         case .past: if let past { add(.pastSince, behind(past.spans)) }
         case .pastSince:
             guard let past else { return }
-            tellAll(.known(won: past.won))
+            sendToAll(.known(won: past.won))
             add(.pastShares, past.spans)
         case .pastShares:
-            tellAll(.settle)
+            sendToAll(.settle)
             past?.then()
             past = nil
         }

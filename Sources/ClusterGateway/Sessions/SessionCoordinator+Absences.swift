@@ -23,7 +23,7 @@ extension SessionCoordinator {
     private func clockTime(_ time: UInt64) -> String { Timestamp.text(wallClock &+ time &- now) }
 
     /// Tells by their number of clients that have been refused meanwhile.
-    func tellAwaited() {
+    func logAwaited() {
         for (node, count) in awaited.due(now: now) {
             let until = awaitedUntil(node.store)
             let end = until > now ? "; it is waited for until \(clockTime(until))" : ""

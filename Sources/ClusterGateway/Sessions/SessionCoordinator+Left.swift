@@ -92,7 +92,7 @@ extension SessionCoordinator: LeftSessionsSink {
             case .another(let session, let record):
                 left.notTaken(session)
                 adoptions[session] = nil
-                if let waking = woken.removeValue(forKey: session) { tellShard(session, record, waking) }
+                if let waking = woken.removeValue(forKey: session) { sendToShard(session, record, waking) }
             case .kept(let session):
                 left.notTaken(session)
                 woken[session] = nil
@@ -101,7 +101,7 @@ extension SessionCoordinator: LeftSessionsSink {
     }
 
     /// A session that a shard has is another node's, or has ended; or the servers have lost what they knew of it.
-    private func tellShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: Waking) {
+    private func sendToShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: Waking) {
         guard let shard = shard(of: session) else { return }
         // A client has come for it elsewhere: the one that has stayed is closed as if it had come then.
         if waking.isConnected { return post(.gone(session), to: shard) }

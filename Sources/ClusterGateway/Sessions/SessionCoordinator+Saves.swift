@@ -44,7 +44,7 @@ extension SessionCoordinator {
         let payloadBytesMax = connection.session.info?.payloadBytesMax ?? .max
         let bytesMax = payloadBytesMax - Limits.sessionRecordFrameBytesMax
         let isTooLarge = (saved.state?.count ?? 0) > bytesMax
-        if isTooLarge { tellUnsavable(session, saved.state?.count ?? 0, bytesMax) }
+        if isTooLarge { logUnsavable(session, saved.state?.count ?? 0, bytesMax) }
         // What a shard gives is a session that has come as a whole.
         let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) { record in
             record.expiryInterval = saved.expiryInterval
@@ -61,7 +61,7 @@ extension SessionCoordinator {
             guard !record.wills.isEmpty else { return }
             let count = record.encoded.count
             guard count > payloadBytesMax - Limits.sessionRecordHeadersBytesMax else { return }
-            tellUnsavable(session, count, payloadBytesMax)
+            logUnsavable(session, count, payloadBytesMax)
             record.wills = []
         }
         guard isOnItsWay == true else { return }
@@ -69,7 +69,7 @@ extension SessionCoordinator {
         savesUnderWay[session] = saved.number
     }
 
-    private func tellUnsavable(_ session: [UInt8], _ count: Int, _ bytesMax: Int) {
+    private func logUnsavable(_ session: [UInt8], _ count: Int, _ bytesMax: Int) {
         guard !unsavable.contains(session), unsavable.count < Limits.sessionDropsMax,
             unsavable.reduce(session.count, { $0 + $1.count }) <= Limits.sessionNameBytesMax
         else { return }

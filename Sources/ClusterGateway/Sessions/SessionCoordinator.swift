@@ -167,7 +167,7 @@ final class SessionCoordinator {
         keeper?.tick(now: now, self)
         tickVisits()
         tickUnsettled()
-        tellAwaited()
+        logAwaited()
         tickDepartures()
         tickWills()
         tickSaves()

@@ -130,7 +130,7 @@ extension Server {
     func renewSettings() {
         guard let http else { return }
         let settings = brokerSettings(log.topics, http.login.tables)
-        tellLoops(.settings(settings, http.login.tables, Countdown(loops: loops.count) {}))
+        sendToLoops(.settings(settings, http.login.tables, Countdown(loops: loops.count) {}))
     }
 
     // MARK: The configuration, shown

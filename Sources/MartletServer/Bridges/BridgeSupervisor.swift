@@ -42,11 +42,11 @@ final class BridgeSupervisor {
         self.log = log
         for bridge in planned {
             rows[bridge.name] = Row(plan: bridge.plan, failure: bridge.failure)
-            tellFailure(bridge, "It does not run")
+            logFailure(bridge, "It does not run")
         }
     }
 
-    private func tellFailure(_ bridge: PlannedBridge, _ consequence: String) {
+    private func logFailure(_ bridge: PlannedBridge, _ consequence: String) {
         guard let failure = bridge.failure else { return }
         log.write(
             .error,
@@ -116,7 +116,7 @@ final class BridgeSupervisor {
             var row = Row(failure: bridge.failure, statuses: before[bridge.name]?.statuses ?? [:])
             // One that cannot be run as it is configured now goes on as before.
             row.plan = bridge.plan.map(inForce) ?? before[bridge.name]?.plan
-            tellFailure(bridge, row.plan == nil ? "It does not run" : "It goes on as before")
+            logFailure(bridge, row.plan == nil ? "It does not run" : "It goes on as before")
             rows[bridge.name] = row
         }
         adopt(configuration, places)

@@ -39,7 +39,7 @@ extension Server {
     }
 
     /// Tells the loops what they are to do with bridges, behind the settings that were sent.
-    func tellBridges() {
+    func sendBridgeOrders() {
         for (letter, plan) in bridges.takeLetters() {
             if case .endSession(let identifier) = letter {
                 loops[loop(of: identifier)].mailbox.post(.bridge(letter))
@@ -59,7 +59,7 @@ extension Server {
         let (bounds, parts, states) = (bridges.queueBounds, bridges.topicParts, bridges.stateTopics)
         let outcome = bridges.perform(order, on: name, configuration, places)
         if bridges.queueBounds != bounds || bridges.topicParts != parts || bridges.stateTopics != states { renewSettings() }
-        tellBridges()
+        sendBridgeOrders()
         if case .done = outcome { log.write(.notice, "Bridge \(name) is \(order.word) by an administrator.") }
         return outcome
     }

@@ -78,7 +78,7 @@ extension Server {
 
 extension Server {
     /// Brings an order to the bucket that the nodes share.
-    func tellCluster(_ order: AccessOrder) { loops[0].mailbox.post(.cluster(.access(order))) }
+    func sendToCluster(_ order: AccessOrder) { loops[0].mailbox.post(.cluster(.access(order))) }
 
     func received(_ news: AccessNews) {
         let now = Self.moment().wallMilliseconds
@@ -96,7 +96,7 @@ extension Server {
     /// Dynamic security of a file, for all nodes.
     func sharedSecurity(of keeper: SecurityKeeper) -> SharedSecurity {
         let mailbox = control.mailbox
-        let shared = SharedSecurity(keeper, log: log, send: { [unowned self] in tellCluster($0) }) { pieces in
+        let shared = SharedSecurity(keeper, log: log, send: { [unowned self] in sendToCluster($0) }) { pieces in
             @Sendable func read() {
                 do throws(SecurityFile.Complaint) {
                     mailbox.post(.securityRead(.success(try SecurityFile.model(reading: Array(pieces.joined())))))

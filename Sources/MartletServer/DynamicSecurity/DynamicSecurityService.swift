@@ -43,7 +43,7 @@ final class DynamicSecurityService {
     private let brokerClient: BrokerClient
     private let log: Log
     /// Tells all loops.
-    private let tellLoops: (LoopLetter) -> Void
+    private let sendToLoops: (LoopLetter) -> Void
     /// Has the passwords hashed, away from this thread; `hashed` is called with what comes of it.
     private let hash: ([[UInt8]]) -> Void
     private var waiting: [Job] = []
@@ -54,9 +54,9 @@ final class DynamicSecurityService {
     private var isHeld = false
 
     init(
-        _ brokerClient: BrokerClient, log: Log, tellLoops: @escaping (LoopLetter) -> Void, hash: @escaping ([[UInt8]]) -> Void
+        _ brokerClient: BrokerClient, log: Log, sendToLoops: @escaping (LoopLetter) -> Void, hash: @escaping ([[UInt8]]) -> Void
     ) {
-        (self.brokerClient, self.log, self.tellLoops, self.hash) = (brokerClient, log, tellLoops, hash)
+        (self.brokerClient, self.log, self.sendToLoops, self.hash) = (brokerClient, log, sendToLoops, hash)
     }
 
     /// Performs a message when its turn has come.
@@ -134,13 +134,13 @@ final class DynamicSecurityService {
         for line in answer.lines { log.write(.information, line) }
         if let failure = answer.failure { log.write(.error, "Error: Dynamic security: \(failure).") }
         job.answered(answer) { [self] in
-            tellLoops(of: answer.changes)
+            sendToLoops(of: answer.changes)
             begin()
         }
     }
 
-    private func tellLoops(of changes: SecurityChanges) {
-        for change in Self.letters(changes) { tellLoops(.rights(change)) }
+    private func sendToLoops(of changes: SecurityChanges) {
+        for change in Self.letters(changes) { sendToLoops(.rights(change)) }
     }
 
     private static func letters(_ changes: SecurityChanges) -> [RightsChange] {
@@ -164,7 +164,7 @@ extension DynamicSecurityService {
     /// Shares dynamic security with the other nodes.
     func share(_ shared: SharedSecurity) {
         self.shared = shared
-        shared.changed = { [unowned self] in tellLoops(of: $0) }
+        shared.changed = { [unowned self] in sendToLoops(of: $0) }
     }
 
     /// All that the nodes share was read.

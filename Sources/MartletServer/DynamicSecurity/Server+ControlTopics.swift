@@ -17,7 +17,7 @@ extension Server {
     /// Makes what performs commands on dynamic security.
     func makeSecurityService(_ brokerClient: BrokerClient) -> DynamicSecurityService {
         let mailbox = control.mailbox
-        let securityService = DynamicSecurityService(brokerClient, log: log, tellLoops: { [unowned self] in tellLoops($0) }) {
+        let securityService = DynamicSecurityService(brokerClient, log: log, sendToLoops: { [unowned self] in sendToLoops($0) }) {
             [unowned self] passwords in
             let hash = SecurityKeepers.hashing(configuration.general)
             @Sendable func make() {

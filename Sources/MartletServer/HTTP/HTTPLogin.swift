@@ -84,7 +84,7 @@ final class HTTPLogin: AlarmHandler {
         _ user: EncodedString, password: [UInt8], from info: ConnectionInfo, _ done: @escaping (Outcome) -> Void
     ) -> () -> Void {
         guard !isBanned(info.address) else {
-            tellFailure(.banned, info)
+            logFailure(.banned, info)
             done(.refused)
             return {}
         }
@@ -135,13 +135,13 @@ final class HTTPLogin: AlarmHandler {
             }
         logins.count(LoginTally(login.backend, result))
         if case .refused(let reason, let failure) = outcome, reason != .serverBusy {
-            tellFailure(failure, login.info)
+            logFailure(failure, login.info)
             hasFailed(login.info.address)
         }
         login.done(answer)
     }
 
-    private func tellFailure(_ failure: LoginFailure, _ info: ConnectionInfo) {
+    private func logFailure(_ failure: LoginFailure, _ info: ConnectionInfo) {
         let isWritten = lines.admits(now: loop.nowMilliseconds) {
             log.write(.notice, "\($0) more logins over HTTP have failed.")
         }

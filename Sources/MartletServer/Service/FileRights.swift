@@ -42,7 +42,7 @@ struct FileRights {
     }
 
     /// At the start: says them if root reads the files now. Else the start fails, and its error says what to type.
-    func tellAtStart(_ configuration: BrokerConfiguration, to log: Log) {
+    func logAtStart(_ configuration: BrokerConfiguration, to log: Log) {
         if isForReload { tell(configuration, to: log) }
     }
 

@@ -190,7 +190,7 @@ final class CommitWriter: @unchecked Sendable {
             try transaction.commit(held.map(\.batch))
         } catch {
             if error.isFull {
-                tellFull("\(error)")
+                reportFull("\(error)")
                 // The log may hold what is in the database already.
                 moveLog(.truncate)
                 reserve.forget()
@@ -230,7 +230,7 @@ final class CommitWriter: @unchecked Sendable {
     /// A store above its bound is full, until it is well below.
     private func compareWithBound() {
         if transaction.usedBytes > (isFull ? bytesMax / 16 * 15 : bytesMax) {
-            tellFull("it has reached martlet_store_bytes_max, \(bytesMax) bytes")
+            reportFull("it has reached martlet_store_bytes_max, \(bytesMax) bytes")
         } else if isFull {
             isFull = false
             for shard in 0..<shards { report(shard, .hasRoom) }
@@ -238,7 +238,7 @@ final class CommitWriter: @unchecked Sendable {
         transaction.countsClosely = isFull
     }
 
-    private func tellFull(_ reason: String) {
+    private func reportFull(_ reason: String) {
         if isFull { return }
         isFull = true
         transaction.countsClosely = true

@@ -98,14 +98,14 @@ extension ShardLoop {
         case .report:
             let statuses = bridges.runners.map { $0.status() }
             control?.post(.bridges(statuses))
-            tellSystemTopics(statuses)
+            sendSystemTopics(statuses)
         case .resolved(let name, let serial, let isProbe, let result):
             runner(name)?.resolved(serial, isProbe: isProbe, result)
         }
     }
 
     /// Tells of bridges below `$SYS`, as often as of all else; the control thread asks every second, give or take half of one.
-    private func tellSystemTopics(_ statuses: [BridgeStatus]) {
+    private func sendSystemTopics(_ statuses: [BridgeStatus]) {
         let now = events.nowMilliseconds
         let interval = UInt64(shard.settings.systemIntervalSeconds) * 1000
         guard interval > 0, now + 500 >= bridges.systemTopicsDueAt else { return }

@@ -70,7 +70,7 @@ package enum ClusterLetter: Sendable {
     case incarnationEnded(StoredDealing?)
     case incarnationBegun(from: Int, past: StoredDealing?)
     /// To a shard's loop: say with `dealt` how far what was dealt is done, by partition.
-    case tellDealt
+    case sendDealt
     /// To the loop that speaks to the servers.
     case dealt(from: Int, [(through: UInt64, last: UInt64)])
     /// To a shard's loop, of retained messages: how many bytes one may have, whether too many changes wait, which ones are in the stream,

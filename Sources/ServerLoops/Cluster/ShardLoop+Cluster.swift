@@ -4,7 +4,7 @@ import EpollLoop
 
 extension ShardLoop {
     /// What a shard has to tell: to the loop that speaks to the servers, here or by letter.
-    package func tellCluster(_ note: ClusterNote) {
+    package func sendToCluster(_ note: ClusterNote) {
         let speaker = loops[0]
         if speaker === self {
             cluster?.received(note, from: index)
@@ -29,7 +29,7 @@ extension ShardLoop {
             }
             groupsTaken.append(token)
             // Who hears that this node knows forgets what messages may name that wait here.
-            if !shard.hasClusterMail { tellGroupsTaken() }
+            if !shard.hasClusterMail { reportGroupsTaken() }
         case .logged(let serial, nil): shard.logged(through: serial)
         case .logged(let serial, let failure?):
             shard.logFailed(through: serial, isRefused: failure != .unknown, isForRoom: failure == .noRoom)
@@ -64,7 +64,7 @@ extension ShardLoop {
             if let stored { shard.beginClusterIncarnation(after: stored) }
             incarnationNews = .incarnationBegun(from: index, past: shard.unsettledPast)
         case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
-        case .tellDealt:
+        case .sendDealt:
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary, .credentials,
             .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .incarnationEnded, .incarnationBegun:
@@ -99,14 +99,14 @@ extension ShardLoop {
     }
 
     /// Says that the shard knows what it was told of share groups, behind all that it had chosen before.
-    func tellGroupsTaken() {
+    func reportGroupsTaken() {
         let tokens = groupsTaken
         groupsTaken = []
         for token in tokens { loops[0].post(.groupsTaken(token: token), from: self) }
     }
 
     /// Lets more of the log come, if what has come is not far from the disk.
-    func tellRecordsTaken() {
+    func reportRecordsTaken() {
         if recordsReplayed > 0, shard.takesReplays {
             loops[0].post(.recordsReplayed(byteCount: recordsReplayed), from: self)
             recordsReplayed = 0

@@ -194,7 +194,7 @@ extension ShardLoop {
     }
 
     /// Tells the core of peers that have gone, some in each turn: when thousands go at once, others must not wait for all of their wills.
-    func tellEnds() {
+    func reportEnds() {
         endsLeft = Limits.endsPerTurn
         guard !ending.isEmpty else { return }
         let told = ending.prefix(endsLeft)

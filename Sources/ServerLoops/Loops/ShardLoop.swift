@@ -204,7 +204,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
         if !bridges.isEmpty { advanceBridges(now: now) }
         cluster?.advance(now: now)
-        tellEnds()
+        reportEnds()
         handshakesLeft = Limits.handshakesPerTurn
         isHeldUp = backlog.isHeldUp(index) || isLogBehind
         isAhead = backlog.isAhead(index)
@@ -249,15 +249,15 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .offence(let offence): control?.post(.offence(offence))
             case .traced(let batch): control?.post(.traced(batch))
             case .local(let id, let event): received(event, of: id)
-            case .cluster(let note): tellCluster(note)
+            case .cluster(let note): sendToCluster(note)
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }
-        tellGroupsTaken()
-        tellRecordsTaken()
+        reportGroupsTaken()
+        reportRecordsTaken()
         postIncarnationNews()
         cluster?.endTurn()
-        tellSenders()
+        notifySenders()
         closeDrained(now: now)
         if let shutdownBarrier, mayEnd(shutdownBarrier) {
             cluster?.stop()
@@ -278,7 +278,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
 
     /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each
     /// receiver.
-    private func tellSenders() {
+    private func notifySenders() {
         while takenSenders != 0 {
             let sender = takenSenders.trailingZeroBitCount
             takenSenders &= takenSenders - 1

@@ -61,7 +61,7 @@ extension MovingCluster {
     func inherit(_ node: Int, by heir: Int, runs goesOn: Bool = true) {
         read(heir)
         let ended = firstRun[node]..<(lost.contains(node) ? runs[node] + 1 : runs[node])
-        for run in ended { tellGone(node, run: run) }
+        for run in ended { logGone(node, run: run) }
         for run in ended where heirs[number(of: node, run: run)] == nil {
             // What this one dealt for others goes with its own part.
             let gone = number(of: node, run: run)
@@ -149,7 +149,7 @@ extension MovingCluster {
     }
 
     /// A run of a node has ended: the others hear of it.
-    func tellGone(_ node: Int, run: Int) {
+    func logGone(_ node: Int, run: Int) {
         for other in nodes.indices where deals && other != node && !lost.contains(other) {
             for core in nodes[other].cores { core.clusterNodeIsGone(number(of: node, run: run)) }
             nodes[other].settle()

@@ -150,7 +150,7 @@ final class MovingCluster {
     ///   - logsSome: whether what it had published reaches the log, of which it hears nothing.
     func crash(_ node: Int, committing: Int = 0, logsSome: Bool = false) {
         cut(node, logsSome: logsSome)
-        tellGone(node, run: runs[node])
+        logGone(node, run: runs[node])
         start(node, committing: committing)
     }
 
