@@ -199,7 +199,8 @@ enum Limits {
     /// Bytes: 32 each, topics are hashed.
     static let arrivalsNotedMax = 65_536
 
-    /// How long it is remembered that a retained message changed, in milliseconds: longer than any letter between shards takes.
+    /// How long it is remembered that a retained message changed, in milliseconds: longer than any message between
+    /// shards takes.
     static let arrivalsKeptMilliseconds: UInt64 = 5_000
 
     /// How long after the last query of another shard changes are remembered at all, in milliseconds.

@@ -15,7 +15,7 @@ enum Limits {
     /// servers need to find each other again, so that a server that has just started does not vouch for nodes that it has not heard of.
     static let absenceMilliseconds: UInt64 = 3000
 
-    /// Bytes of a letter that tells of share groups; what is beyond them goes with the next one.
+    /// Bytes of a message that tells of share groups; what is beyond them goes with the next one.
     static let groupNewsBytesMax = 64 << 10
 
     /// How often a node says again how far it is done with what share groups have dealt it, while some of that is open, in milliseconds.

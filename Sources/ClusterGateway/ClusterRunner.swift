@@ -163,9 +163,9 @@ package final class ClusterRunner: ClusterParticipant {
         )
     }
 
-    package func received(_ letter: ClusterLetter) {
-        switch letter {
-        case .nats(let letter): connection.received(letter)
+    package func received(_ message: ClusterLoopMessage) {
+        switch message {
+        case .nats(let message): connection.received(message)
         case .note(let shard, let note): received(note, from: shard)
         case .access(let order): access.received(order, now: now)
         case .report:

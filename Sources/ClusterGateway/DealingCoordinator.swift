@@ -141,5 +141,5 @@ final class DealingCoordinator {
         }
     }
 
-    private func sendToAll(_ letter: ClusterLetter) { for other in loop.loops { other.post(letter, from: loop) } }
+    private func sendToAll(_ message: ClusterLoopMessage) { for other in loop.loops { other.post(message, from: loop) } }
 }

@@ -42,8 +42,8 @@ enum Limits {
     /// The longest Message Expiry Interval there is, in milliseconds.
     static let messageExpiryMillisecondsMax = UInt64(UInt32.max) * 1000
 
-    /// Milliseconds that another node has to answer a letter about a session; then it is asked again.
-    static let sessionLetterMillisecondsMax: UInt64 = 1500
+    /// Milliseconds that another node has to answer a message about a session; then it is asked again.
+    static let sessionMessageMillisecondsMax: UInt64 = 1500
 
     /// Milliseconds without progress after which a client is told that nobody can say who keeps its session: longer than a lease and the time
     /// until that is seen to have ended.

@@ -17,9 +17,9 @@ internal import Synchronization
 /// or waits. rung: there is something to look at, the next wait returns at once.
 ///
 /// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the mailboxes again
-/// between the flag and the wait. Whoever posts writes first (letter, then ring) and the loop reads last (answer, then drain);
-/// all four are sequentially consistent, so either the ring finds the state after the answer and changes it, or the drain
-/// finds the letter. Ringing a loop that has been rung is one load.
+/// between the flag and the wait. Whoever posts writes first (message, then ring) and the loop reads last (answer, then
+/// drain); all four are sequentially consistent, so either the ring finds the state after the answer and changes it, or
+/// the drain finds the message. Ringing a loop that has been rung is one load.
 struct Doorbell: ~Copyable, Sendable {
     private enum State: UInt8, AtomicRepresentable {
         case awake

@@ -9,7 +9,7 @@ internal import Synchronization
 /// `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One
 /// existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
 ///
-/// A channel moves between loops by `deregister` on the one, a letter, and `register` on the other.
+/// A channel moves between loops by `deregister` on the one, a message, and `register` on the other.
 public final class EventLoop: @unchecked Sendable {
     /// The name that the operator reads.
     public let name: String

@@ -7,7 +7,7 @@
 public protocol LoopTurn: AnyObject {
     /// The wait is over. `now` is in milliseconds of the monotonic clock and holds for the whole turn.
     ///
-    /// Letters that were posted before the wake-up that ended the wait are in their mailboxes.
+    /// Messages that were posted before the wake-up that ended the wait are in their mailboxes.
     func beginTurn(now: UInt64)
 
     /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready descriptors

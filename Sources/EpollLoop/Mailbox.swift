@@ -1,25 +1,26 @@
 public import Synchronization
 
-/// Letters from any thread to one reader: first in, first out for each sender.
+/// Messages from any thread to one reader: first in, first out for each sender.
 ///
 /// A stack that senders push without a lock, and that the reader takes whole and turns over. Since nobody ever takes a single
-/// letter, a node is never reused under a sender's eyes (no ABA).
+/// message, a node is never reused under a sender's eyes (no ABA).
 ///
 /// ```
 ///   newest ──► 3 ──► 2 ──► 1        drain: newest = nil, reverse, 1 2 3
 /// ```
-/// The sender that finds the box empty wakes the reader, once for the whole batch. It is not bounded by itself: a letter is a
-/// batch, and whoever fills batches bounds them.
+/// The sender that finds the box empty wakes the reader, once for the whole batch. It is not bounded by itself: a
+/// message is a batch, and whoever fills batches bounds them.
 ///
-/// Inlinable, so that the node's type is known where the letter's is: looking it up at run time costs more than the post.
-public final class Mailbox<Letter: Sendable>: @unchecked Sendable {
+/// Inlinable, so that the node's type is known where the message's is: looking it up at run time costs more than the
+/// post.
+public final class Mailbox<Message: Sendable>: @unchecked Sendable {
     @usableFromInline
     struct Node {
-        @usableFromInline let letter: Letter
+        @usableFromInline let message: Message
         @usableFromInline var next: UnsafeMutablePointer<Node>?
 
         @inlinable
-        init(_ letter: Letter, next: UnsafeMutablePointer<Node>?) { (self.letter, self.next) = (letter, next) }
+        init(_ message: Message, next: UnsafeMutablePointer<Node>?) { (self.message, self.next) = (message, next) }
     }
 
     @usableFromInline let newest = Atomic<UnsafeMutablePointer<Node>?>(nil)
@@ -41,12 +42,12 @@ public final class Mailbox<Letter: Sendable>: @unchecked Sendable {
         drain { _ in }
     }
 
-    /// Puts a letter in. For any thread.
+    /// Puts a message in. For any thread.
     @inlinable
-    public func post(_ letter: Letter) {
+    public func post(_ message: Message) {
         let node = UnsafeMutablePointer<Node>.allocate(capacity: 1)
         var head = newest.load(ordering: .relaxed)
-        node.initialize(to: Node(letter, next: head))
+        node.initialize(to: Node(message, next: head))
         while true {
             let (exchanged, found) = newest.weakCompareExchange(
                 expected: head, desired: node, ordering: .sequentiallyConsistent)
@@ -57,20 +58,21 @@ public final class Mailbox<Letter: Sendable>: @unchecked Sendable {
         if head == nil { wake() }
     }
 
-    /// Gives every letter that is there now to `body`, in order. For the reader; letters that `body` posts wait for the next drain.
+    /// Gives every message that is there now to `body`, in order. For the reader; messages that `body` posts wait for
+    /// the next drain.
     @inlinable
-    public func drain(_ body: (Letter) -> Void) {
+    public func drain(_ body: (Message) -> Void) {
         if isEmpty { return }
         var rest = Self.reversed(newest.exchange(nil, ordering: .sequentiallyConsistent))
         while let node = rest {
             let opened = node.move()
             node.deallocate()
             rest = opened.next
-            body(opened.letter)
+            body(opened.message)
         }
     }
 
-    /// Whether no letter is there. For the reader; from elsewhere it may be outdated when it returns.
+    /// Whether no message is there. For the reader; from elsewhere it may be outdated when it returns.
     @inlinable
     public var isEmpty: Bool {
         newest.load(ordering: .sequentiallyConsistent) == nil

@@ -92,7 +92,7 @@ extension Server {
         sendToLoops(.heartbeat(heartbeat))
     }
 
-    func sendToLoops(_ letter: LoopLetter) {
-        for loop in loops { loop.mailbox.post(letter) }
+    func sendToLoops(_ message: LoopMessage) {
+        for loop in loops { loop.mailbox.post(message) }
     }
 }

@@ -266,7 +266,7 @@ public final class Server: @unchecked Sendable {
         securityService = makeSecurityService(brokerClient)
         admission = setup.admission
         try startHTTP(brokerClient, admission: setup.admission)
-        control.receive = { [unowned self] letter in received(letter) }
+        control.receive = { [unowned self] message in received(message) }
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 

@@ -92,19 +92,19 @@ struct SubjectSpaceTests {
         }
     }
 
-    @Test func `letters name their node, and their fence`() {
+    @Test func `messages name their node, and their fence`() {
         let (one, two) = (NodeID(1), NodeID(.max))
         let answer = space.answer(to: one, from: two, fence: 77)
         answer.withUnsafeBytes { bytes in
-            #expect(space.letter(bytes)?.node == one)
-            #expect(space.letter(bytes)?.letter == .answer(from: two, fence: 77))
+            #expect(space.nodeMessage(bytes)?.node == one)
+            #expect(space.nodeMessage(bytes)?.nodeMessage == .answer(from: two, fence: 77))
         }
-        space.fence(to: two).withUnsafeBytes { #expect(space.letter($0)?.letter == .fence) }
-        space.arrival(to: two).withUnsafeBytes { #expect(space.letter($0)?.letter == .arrival) }
+        space.fence(to: two).withUnsafeBytes { #expect(space.nodeMessage($0)?.nodeMessage == .fence) }
+        space.arrival(to: two).withUnsafeBytes { #expect(space.nodeMessage($0)?.nodeMessage == .arrival) }
         for wrong in ["martlet.c.n.", "martlet.c.n.1.f", "martlet.c.n.0000000000000001.x", "martlet.c.t.a"] {
-            Array(wrong.utf8).withUnsafeBytes { #expect(space.letter($0) == nil) }
+            Array(wrong.utf8).withUnsafeBytes { #expect(space.nodeMessage($0) == nil) }
         }
-        #expect(String(decoding: space.letters(to: one), as: UTF8.self) == "martlet.c.n.0000000000000001.>")
+        #expect(String(decoding: space.nodeMessages(to: one), as: UTF8.self) == "martlet.c.n.0000000000000001.>")
     }
 
     @Test func `a cluster's name is one token`() {

@@ -4,39 +4,40 @@ import Synchronization
 import Testing
 
 @Suite struct MailboxTests {
-    struct Letter: Sendable {
+    struct Message: Sendable {
         let sender: Int
         let number: Int
     }
 
-    @Test func `four senders' letters arrive complete and in each sender's order, and wake a loop that sleeps for ever`() throws {
+    @Test func `four senders' messages arrive complete and in each sender's order, and wake a loop that sleeps for ever`() throws {
         let loop = try EventLoop(name: "reader")
-        let mailbox = Mailbox<Letter>(loop: loop)
-        let (senders, letters) = (4, 10_000)
+        let mailbox = Mailbox<Message>(loop: loop)
+        let (senders, messages) = (4, 10_000)
         let threads = try (0..<senders).map { sender in
             try NamedThread.start(name: "sender \(sender)") {
-                for number in 0..<letters { mailbox.post(Letter(sender: sender, number: number)) }
+                for number in 0..<messages { mailbox.post(Message(sender: sender, number: number)) }
             }
         }
         var expected = [Int](repeating: 0, count: senders)
         var disorder = 0
         loop.run(
             TestTurn(end: { _ in
-                mailbox.drain { letter in
-                    if letter.number != expected[letter.sender] { disorder += 1 }
-                    expected[letter.sender] = letter.number + 1
+                mailbox.drain { message in
+                    if message.number != expected[message.sender] { disorder += 1 }
+                    expected[message.sender] = message.number + 1
                 }
-                if expected.allSatisfy({ $0 == letters }) { loop.stop() }
+                if expected.allSatisfy({ $0 == messages }) { loop.stop() }
                 return nil
             }))
         threads.forEach { $0.join() }
         #expect(disorder == 0)
-        #expect(expected == [Int](repeating: letters, count: senders))
+        #expect(expected == [Int](repeating: messages, count: senders))
         #expect(mailbox.isEmpty)
     }
 
-    /// Each letter is answered by the other loop, and both sleep for ever in between: one lost wake-up and this never ends.
-    @Test(.timeLimit(.minutes(10))) func `two loops that answer each other never miss a letter`() throws {
+    /// Each message is answered by the other loop, and both sleep for ever in between: one lost wake-up and this never
+    /// ends.
+    @Test(.timeLimit(.minutes(10))) func `two loops that answer each other never miss a message`() throws {
         let rounds = 20_000
         let near = try EventLoop(name: "near")
         let far = try EventLoop(name: "far")
@@ -78,7 +79,7 @@ import Testing
         #expect(counter.value == 2)
     }
 
-    @Test func `a letter posted while the box is emptied waits for the next time`() {
+    @Test func `a message posted while the box is emptied waits for the next time`() {
         let mailbox = Mailbox<Int> {}
         mailbox.post(1)
         var read: [Int] = []
@@ -90,7 +91,7 @@ import Testing
         #expect(!mailbox.isEmpty)
     }
 
-    @Test func `letters that nobody read are released with the box`() {
+    @Test func `messages that nobody read are released with the box`() {
         final class Paper: Sendable {}
         weak var watched: Paper?
         do {

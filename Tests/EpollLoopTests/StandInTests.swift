@@ -19,14 +19,14 @@ import Testing
         let mailbox = Mailbox<Int>(loop: loop)
         let (seen, isBack) = (Flag(), Flag())
         let turn = BlockingTaskTurn(loop) { turn in
-            mailbox.drain { letter in
-                if letter == 1 { seen.raise() }
-                if letter == 2 { turn.loop.stop() }
+            mailbox.drain { message in
+                if message == 1 { seen.raise() }
+                if message == 2 { turn.loop.stop() }
             }
             guard turn.count == 1 else { return nil }
             return {
                 mailbox.post(1)
-                // Nobody but the stand-in can open the letter.
+                // Nobody but the stand-in can open the message.
                 seen.wait()
                 isBack.raise()
                 mailbox.post(2)

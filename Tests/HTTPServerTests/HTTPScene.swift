@@ -47,7 +47,7 @@ final class HTTPScene: HTTPHandler, LoopTurn {
         Issue.record("the server does not come to rest")
     }
 
-    /// A turn, whether there is something to do or not: as when a letter has come.
+    /// A turn, whether there is something to do or not: as when a message has come.
     func turn() { deadline = loop.turn(self, until: 0) }
 
     func advance(seconds: UInt64) {

@@ -17,7 +17,7 @@ import Transports
 @Suite struct BanServiceTests {
     private final class Shell {
         let shell: SimulatedShell
-        let control: Mailbox<ControlLetter>
+        let control: Mailbox<ControlLoopMessage>
         let service: BanService
         var changes: [String] = []
         var moment = Moment(milliseconds: 1000, wallMilliseconds: 1_700_000_000_000)
@@ -35,8 +35,8 @@ import Transports
 
         func settle() {
             shell.settle()
-            control.drain { letter in
-                switch letter {
+            control.drain { message in
+                switch message {
                 case .bansInForce: service.isInForce()
                 case .offence(let offence): service.received(offence, at: moment)
                 default: break

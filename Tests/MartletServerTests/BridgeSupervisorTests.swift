@@ -44,9 +44,9 @@ import Testing
         }
 
         /// What the loops are told, in order.
-        func letters() -> [String] {
-            bridges.takeLetters().map { letter, plan in
-                switch letter {
+        func messages() -> [String] {
+            bridges.takeMessages().map { message, plan in
+                switch message {
                 case .run(let plan, let atOnce, let isPaused): "run \(plan.name)\(atOnce ? " now" : "")\(isPaused ? " paused" : "")"
                 case .pause(let name): "pause \(name)"
                 case .resume(let name): "resume \(name)"
@@ -99,36 +99,36 @@ import Testing
     {
         let broken = "connection x\naddress h\ntopic a\nbridge_cafile /nowhere/ca.crt\n"
         let house = try House(Self.file + broken)
-        #expect(house.letters() == ["run f"])
+        #expect(house.messages() == ["run f"])
         let row = try #require(house.bridges.rows["x"])
         #expect(
             row.plan == nil && row.failure == "bridge_cafile: /nowhere/ca.crt does not exist, for there is no directory /nowhere")
         try house.reload(Self.file + "connection x\naddress h\ntopic a\n")
-        #expect(house.letters() == ["run f", "run x"] && house.bridges.rows["x"]?.failure == nil)
+        #expect(house.messages() == ["run f", "run x"] && house.bridges.rows["x"]?.failure == nil)
         try house.reload(Self.file + broken)
-        #expect(house.letters() == ["run f", "run x"] && house.bridges.rows["x"]?.failure?.hasPrefix("bridge_cafile: ") == true)
+        #expect(house.messages() == ["run f", "run x"] && house.bridges.rows["x"]?.failure?.hasPrefix("bridge_cafile: ") == true)
     }
 
     @Test func `a bridge that is added runs at once, and again after a restart`() throws {
         let house = try House(Self.file)
-        #expect(house.letters() == ["run f"])
+        #expect(house.messages() == ["run f"])
         #expect(try house.order(.add(Self.section), "n") == "done")
-        #expect(house.letters() == ["run n now"])
+        #expect(house.messages() == ["run n now"])
         #expect(house.bridges.queueBounds == ["local.two": QueueBound(messagesMax: 9, bytesMax: 0, overflow: .dropsNewest)])
         #expect(try house.order(.add(Self.section), "n") == "conflict: There is a bridge of this name.")
         #expect(try house.order(.pause, "n") == "done" && house.order(.pause, "f") == "done")
-        #expect(house.letters() == ["pause n", "pause f"])
+        #expect(house.messages() == ["pause n", "pause f"])
         try house.restart(Self.file)
-        #expect(house.letters() == ["run f paused", "run n paused"])
+        #expect(house.messages() == ["run f paused", "run n paused"])
         let row = try #require(house.bridges.rows["n"])
         #expect(row.plan?.settings.topics.count == 2 && row.plan?.settings.remote.password == Array("secret".utf8))
         #expect(try house.order(.resume, "n") == "done" && house.order(.resume, "f") == "done")
         try house.restart(Self.file)
-        #expect(house.letters() == ["run f", "run n"])
+        #expect(house.messages() == ["run f", "run n"])
         #expect(try house.order(.remove, "n") == "done")
-        #expect(house.letters() == ["remove n of local.two"])
+        #expect(house.messages() == ["remove n of local.two"])
         try house.restart(Self.file)
-        #expect(house.letters() == ["run f"])
+        #expect(house.messages() == ["run f"])
         #expect(house.directory.text(of: "martlet-bridges.json") == "{\"bridges\":[],\"paused\":[]}\n")
     }
 
@@ -179,11 +179,11 @@ import Testing
         let house = try House(Self.fewer)
         let kept: Set<EncodedString> = ["one", "one-2", "one-3"]
         #expect(!house.bridges.settleConnections { kept.contains($0) ? backlog(0) : nil })
-        #expect(house.letters() == ["run f", "end one-3"] && house.bridges.rows["f"]?.plan?.connectionCount == 2)
+        #expect(house.messages() == ["run f", "end one-3"] && house.bridges.rows["f"]?.plan?.connectionCount == 2)
         try house.restart(Self.fewer)
         #expect(house.bridges.settleConnections { kept.contains($0) ? backlog($0 == "one-2" ? 1 : 0) : nil })
-        let letters = house.bridges.takeLetters()
-        #expect(letters.count == 1 && letters.allSatisfy { $0.1.connectionCount == 3 } && house.bridges.topicParts.count == 3)
+        let messages = house.bridges.takeMessages()
+        #expect(messages.count == 1 && messages.allSatisfy { $0.1.connectionCount == 3 } && house.bridges.topicParts.count == 3)
         try house.reload(Self.fewer)
         #expect(house.bridges.topicParts.count == 3, "as long as the broker runs")
         try house.restart(Self.fewer)
@@ -212,20 +212,20 @@ import Testing
         let house = try House()
         try house.order(.add(Self.section), "n")
         #expect(try house.order(.change([("topic", ["c out"]), ("martlet_bridge_max_queued_messages", nil)]), "n") == "done")
-        #expect(house.letters() == ["run n now", "run n now"])
+        #expect(house.messages() == ["run n now", "run n now"])
         let settings = try #require(house.bridges.rows["n"]?.plan?.settings)
         #expect(
             settings.topics.map(\.pattern) == ["c"] && settings.remote.clientIdentifier == "two"
                 && house.bridges.queueBounds.isEmpty)
         #expect(try house.order(.change([("remote_clientid", ["three"])]), "n") == "done")
-        #expect(house.letters() == ["remove n of local.two", "run n now"], "it has another session from now on")
+        #expect(house.messages() == ["remove n of local.two", "run n now"], "it has another session from now on")
         #expect(try house.order(.change([("topic", nil)]), "n") == "done connection: the bridge has no topic.")
     }
 
     @Test func `what is wrong changes nothing, and is said in the words of a file's reader`() throws {
         let house = try House(Self.file)
         try house.order(.add(Self.section), "n")
-        _ = house.letters()
+        _ = house.messages()
         let wrong: [(BridgeOrder, String, String)] = [
             (.add([("topic", ["a"])]), "m", "wrong: connection: the bridge has no address."),
             (.add([("adress", ["h"])]), "m", "wrong: Unknown configuration variable 'adress'. Did you mean address?"),
@@ -250,31 +250,31 @@ import Testing
             let answer = try house.order(order, name)
             #expect(answer.hasPrefix(words), "\(answer)")
         }
-        #expect(house.letters().isEmpty && house.bridges.rows.count == 2)
+        #expect(house.messages().isEmpty && house.bridges.rows.count == 2)
     }
 
     @Test func `a file that takes a name up has it from then on`() throws {
         let house = try House()
         try house.order(.add([("address", ["h"]), ("topic", ["a"]), ("local_clientid", ["mine"])]), "f")
-        _ = house.letters()
+        _ = house.messages()
         try house.reload(Self.file)
-        #expect(house.letters() == ["remove f of mine", "run f"])
+        #expect(house.messages() == ["remove f of mine", "run f"])
         #expect(house.bridges.rows["f"]?.section == nil)
         try house.reload("")
-        #expect(house.letters() == ["remove f of one"] && house.bridges.rows.isEmpty)
+        #expect(house.messages() == ["remove f of one"] && house.bridges.rows.isEmpty)
     }
 
     @Test func `a bridge that can be run no more is told of, and tried again`() throws {
         let house = try House()
         try house.order(.add([("address", ["h"]), ("topic", ["a"]), ("local_clientid", ["one"])]), "n")
-        _ = house.letters()
+        _ = house.messages()
         try house.restart(Self.file)
-        #expect(house.letters() == ["run f"])
+        #expect(house.messages() == ["run f"])
         #expect(
             house.bridges.rows["n"]?.plan == nil
                 && house.bridges.rows["n"]?.failure == "local_clientid: one is that of bridge f too.")
         try house.reload("")
-        #expect(house.letters() == ["remove f of one", "run n"] && house.bridges.rows["n"]?.failure == nil)
+        #expect(house.messages() == ["remove f of one", "run n"] && house.bridges.rows["n"]?.failure == nil)
     }
 
     @Test func `without persistence nothing is kept, and that is said`() throws {
@@ -298,8 +298,8 @@ import Testing
         let path = house.directory.file("martlet-bridges.json")
         try FileReplacement.write(Array("junk".utf8), to: path)
         try house.restart(Self.file)
-        #expect(house.letters() == ["run f"])
+        #expect(house.messages() == ["run f"])
         #expect(try house.order(.add(Self.section), "m").hasPrefix("not kept: \(path) is not JSON: "))
-        #expect(house.letters().isEmpty && house.directory.text(of: "martlet-bridges.json") == "junk")
+        #expect(house.messages().isEmpty && house.directory.text(of: "martlet-bridges.json") == "junk")
     }
 }

@@ -15,7 +15,7 @@ struct BrokerClientTests {
     /// The loops on one thread, whose answers are given to the desk when all have come to rest.
     private final class Shell {
         let shell: SimulatedShell
-        let control: Mailbox<ControlLetter>
+        let control: Mailbox<ControlLoopMessage>
         let brokerClient: BrokerClient
 
         init(loops: Int) throws {

@@ -13,7 +13,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct LoginServiceTests {
     private let directory: TemporaryDirectory
     private let workers = WorkerPool(name: "test", threads: 1, queue: 10)
-    private let letters = Letters()
+    private let messages = Messages()
     /// What the password file has of anna.
     private let entry: String
 
@@ -25,7 +25,7 @@ import Testing
         try FileReplacement.write(Array("anna:\(scram)\n".utf8), to: "\(directory.path)/scram")
     }
 
-    @Test func `a password is checked elsewhere and comes back as a letter`() throws {
+    @Test func `a password is checked elsewhere and comes back as a message`() throws {
         var logins = try logins()
         logins.request(request(.password(userName: "anna", password: [1])), from: connection)
         let answers = told(by: &logins, now: 0)
@@ -47,12 +47,12 @@ import Testing
         #expect(told(by: &logins, now: 0).map(\.isChallenge) == [true])
         logins.forget(connection)
         logins.request(request(.proceed(method: "SCRAM-SHA-256", data: nil)), from: connection)
-        #expect(letters.isEmpty, "nobody waits for it")
+        #expect(messages.isEmpty, "nobody waits for it")
         logins.request(request(.begin(method: "SCRAM-SHA-256", data: nil)), from: connection)
         #expect(told(by: &logins, now: 0).count == 1)
         logins.request(request(.abandon), from: connection)
         logins.request(request(.proceed(method: "SCRAM-SHA-256", data: nil)), from: connection)
-        #expect(letters.isEmpty)
+        #expect(messages.isEmpty)
     }
 
     @Test func `answers to repeated failures are held back until they are due`() throws {
@@ -171,33 +171,33 @@ import Testing
         logging.destinations = []
         return LoginService(
             tables: try SecurityTables(reading: configuration, workers: workers), throttle: LoginThrottle(), log: try Log(logging)
-        ) { [letters] in letters.put($0) }
+        ) { [messages] in messages.put($0) }
     }
 
     private func request(_ step: AuthenticationRequest.Step) -> AuthenticationRequest {
         AuthenticationRequest(clientIdentifier: "client", info: ConnectionInfo(address: "10.0.0.1"), step: step)
     }
 
-    /// What the core hears of the next letter, if any.
+    /// What the core hears of the next message, if any.
     private func told(by logins: inout LoginService, now: UInt64) -> [AuthenticationOutcome] {
         var outcomes: [AuthenticationOutcome] = []
-        logins.decided(letters.take(), now: now) { outcomes.append($1) }
+        logins.decided(messages.take(), now: now) { outcomes.append($1) }
         return outcomes
     }
 }
 
-/// The letters to the loop.
-private final class Letters: Sendable {
-    private let letters = Locked<[LoginService.Decision]>([])
+/// The messages to the loop.
+private final class Messages: Sendable {
+    private let messages = Locked<[LoginService.Decision]>([])
 
-    var isEmpty: Bool { letters.value.isEmpty }
+    var isEmpty: Bool { messages.value.isEmpty }
 
-    func put(_ letter: LoginService.Decision) { letters.withLock { $0.append(letter) } }
+    func put(_ message: LoginService.Decision) { messages.withLock { $0.append(message) } }
 
     /// Waits for the next one.
     func take() -> LoginService.Decision {
         while true {
-            if let letter = letters.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { return letter }
+            if let message = messages.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { return message }
         }
     }
 }

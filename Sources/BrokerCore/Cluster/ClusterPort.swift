@@ -51,7 +51,8 @@ final class ClusterPort {
 
     init(node: UInt64 = 0) { self.node = node }
 
-    /// Whether there is something for another turn: a letter that was read, or the end of a session, may have left some.
+    /// Whether there is something for another turn: a message that was read, or the end of a session, may have left
+    /// some.
     var hasNews: Bool {
         !batch.isEmpty || changes != nil || log.map { $0.hasNews || !$0.dealt.returned.isEmpty } ?? false || moves?.hasNews ?? false
             || unclaimed.isDue || !arrivals.isEmpty

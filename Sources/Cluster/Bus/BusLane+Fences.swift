@@ -49,21 +49,22 @@ extension BusLane {
     mutating func ask(_ peer: NodeID, _ sink: some BusSink) {
         guard let number = fences.currentNumber else { return }
         let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
-        sendLetter(question, reply: space.answer(to: node, from: peer, fence: number), letter(to: peer).encoded, sink)
+        sendNodeMessage(question, reply: space.answer(to: node, from: peer, fence: number), nodeMessage(to: peer).encoded, sink)
     }
 
     mutating func take(
-        _ letter: SubjectSpace.Letter, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, _ payload: UnsafeRawBufferPointer,
+        _ nodeMessage: SubjectSpace.NodeMessage, reply: UnsafeRawBufferPointer, isNobodyThere: Bool,
+        _ payload: UnsafeRawBufferPointer,
         now: UInt64, _ sink: some BusSink
     ) {
-        let told = isNobodyThere ? nil : GroupLetter(reading: payload)
+        let told = isNobodyThere ? nil : GroupUpdate(reading: payload)
         guard isNobodyThere || payload.isEmpty || told != nil else {
             counters.illegible += 1
             return
         }
-        switch letter {
+        switch nodeMessage {
         case .fence, .arrival:
-            guard case (let peer, .answer(let asked, _))? = space.letter(reply), asked == node else {
+            guard case (let peer, .answer(let asked, _))? = space.nodeMessage(reply), asked == node else {
                 counters.illegible += 1
                 return
             }
@@ -71,8 +72,8 @@ extension BusLane {
             fences.heard(peer)
             hear(told, of: peer, reply: Array(reply), sink)
             // What it was asked on an earlier connection may have been lost with that.
-            if letter == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
-            if letter == .arrival, groups.isBehind(peer) {
+            if nodeMessage == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
+            if nodeMessage == .arrival, groups.isBehind(peer) {
                 _ = fences.need()
                 settle(now: now, sink)
             }

@@ -38,14 +38,14 @@ extension BusLane {
 
     /// With the answer comes what the other node has to know before it opens its lane.
     mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
-        sendLetter(reply, reply: [], letter(to: peer).encoded, sink)
+        sendNodeMessage(reply, reply: [], nodeMessage(to: peer).encoded, sink)
     }
 
-    mutating func letter(to peer: NodeID) -> GroupLetter {
-        var letter = groups.letter(for: peer)
-        letter.readsLog = readsLog
-        letter.known = memories[peer]?.learned ?? GroupWord()
-        return letter
+    mutating func nodeMessage(to peer: NodeID) -> GroupUpdate {
+        var nodeMessage = groups.nodeMessage(for: peer)
+        nodeMessage.readsLog = readsLog
+        nodeMessage.known = memories[peer]?.learned ?? GroupWord()
+        return nodeMessage
     }
 
     /// Whether a node lacks something of the share groups here, or has not told of its own.
@@ -62,17 +62,17 @@ extension BusLane {
     /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole node knows as much.
     ///
     /// - Parameters:
-    ///   - letter: nil from a node that knows nothing of share groups.
+    ///   - message: nil from a node that knows nothing of share groups.
     ///   - reply: where to answer; empty for nowhere.
-    mutating func hear(_ letter: GroupLetter?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
+    mutating func hear(_ nodeMessage: GroupUpdate?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
         if memories[peer] == nil { lastMemory += 1 }
         // Taken out, so that nothing is copied.
         var memory = memories.removeValue(forKey: peer) ?? GroupMemory(number: lastMemory)
         var news: [GroupNews] = []
-        if let letter {
-            groups.heard(letter.known, of: peer)
-            news = memory.take(letter)
-            for index in news.indices { news[index].readsLog = letter.readsLog }
+        if let nodeMessage {
+            groups.heard(nodeMessage.known, of: peer)
+            news = memory.take(nodeMessage)
+            for index in news.indices { news[index].readsLog = nodeMessage.readsLog }
         } else {
             groups.heardNothing(of: peer)
         }

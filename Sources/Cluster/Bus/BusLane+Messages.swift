@@ -57,9 +57,9 @@ extension BusLane {
         subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, isNobodyThere: Bool, payload: UnsafeRawBufferPointer,
         now: UInt64, _ sink: some BusSink
     ) {
-        if let (receiver, letter) = space.letter(subject) {
+        if let (receiver, nodeMessage) = space.nodeMessage(subject) {
             guard receiver == node else { return }
-            return take(letter, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
+            return take(nodeMessage, reply: reply, isNobodyThere: isNobodyThere, payload, now: now, sink)
         }
         let isNamed = space.read(subject: subject, topic: &topic) && topic.withUnsafeBytes(TopicName.isLegal)
         let isWhole = BusBatch.forEach(payload) { take($0, isNamed: isNamed, sink) }
@@ -162,9 +162,9 @@ extension BusLane {
     }
 
     /// Of what was published before nothing is overtaken.
-    mutating func sendLetter(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
+    mutating func sendNodeMessage(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
         sendCollected(sink)
-        counters.letters += 1
+        counters.nodeMessages += 1
         Self.publish(subject, reply: reply, payload, count: 0, sink)
     }
 

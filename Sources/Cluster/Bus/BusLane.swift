@@ -41,8 +41,8 @@ public struct BusLane {
         public var dropped: UInt64 = 0
         /// What came and cannot be read.
         public var illegible: UInt64 = 0
-        /// Letters of fences that were sent, answers among them.
-        public var letters: UInt64 = 0
+        /// Messages of fences that were sent, answers among them.
+        public var nodeMessages: UInt64 = 0
     }
 
     /// What waits for the lane to open.
@@ -99,7 +99,7 @@ public struct BusLane {
     ///   - worksDetached: whether interest counts as in force while there is no connection; otherwise it waits for one.
     ///   - readsLog: whether the node reads the log, so that share groups may be dealt what stands there.
     ///   - filtersMax: beyond so many filters they are cut to prefixes; nil for the default.
-    ///   - groupNewsBytesMax: bytes that a letter tells of share groups at once; nil for the default.
+    ///   - groupNewsBytesMax: bytes that a message tells of share groups at once; nil for the default.
     public init(
         node: NodeID, space: SubjectSpace, worksDetached: Bool, readsLog: Bool = false, filtersMax: Int? = nil,
         groupNewsBytesMax: Int? = nil
@@ -119,7 +119,7 @@ public struct BusLane {
         precondition(state == .detached, "a lane has one connection")
         state = .joining
         batchBytesMax = min(payloadBytesMax, Limits.batchBytesMax)
-        ask(space.letters(to: node), sink)
+        ask(space.nodeMessages(to: node), sink)
         ask(space.overflow, sink)
         for filter in interest.asked { identifiers[filter] = space.subjects(of: filter).map { ask($0, sink) } }
         interestTicket = fences.need()

@@ -12,7 +12,7 @@ public protocol BusSink: AnyObject {
     /// - Parameters:
     ///   - reply: the subject for the answer, or for the engine's word that nobody is there; empty for none.
     ///   - payload: what it holds, without headers.
-    ///   - count: how many messages of clients that are; 0 for a letter.
+    ///   - count: how many messages of clients that are; 0 for a message.
     ///   - subject: where to.
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int)
 

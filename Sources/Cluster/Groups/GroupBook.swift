@@ -1,9 +1,9 @@
 /// The share groups of which a node has members, and what the other nodes know of them.
 ///
 /// Each change has a version. With each other node there is a conversation, in which that node is told everything from the first version on, and
-/// says up to which it knows: what it does not know goes with every letter to it. Who knows less than it has said before has forgotten, and who
-/// leaves the nodes is forgotten: then the next conversation begins. A group without a member is kept until all in a conversation know of
-/// its end, so that nothing that was told in one stays untrue.
+/// says up to which it knows: what it does not know goes with every message to it. Who knows less than it has said
+/// before has forgotten, and who leaves the nodes is forgotten: then the next conversation begins. A group without a
+/// member is kept until all in a conversation know of its end, so that nothing that was told in one stays untrue.
 struct GroupBook {
     private struct Entry {
         var name: ShareGroupName
@@ -16,7 +16,8 @@ struct GroupBook {
         let number: UInt64
         /// What the node has said that it knows.
         var known: UInt64 = 0
-        /// Of the newest change when a letter did not take everything the last time: it may have left out what had changed again since.
+        /// Of the newest change when a message did not take everything the last time: it may have left out what had
+        /// changed again since.
         var cutAt: UInt64 = 0
     }
 
@@ -36,7 +37,7 @@ struct GroupBook {
 
     /// - Parameters:
     ///   - lastNumber: the number behind which those of the groups begin.
-    ///   - newsBytesMax: what is beyond so many bytes of news goes with the next letter.
+    ///   - newsBytesMax: what is beyond so many bytes of news goes with the next message.
     init(lastNumber: UInt32 = 0, newsBytesMax: Int = Limits.groupNewsBytesMax) {
         (self.lastNumber, self.newsBytesMax) = (lastNumber, newsBytesMax)
     }
@@ -132,16 +133,16 @@ struct GroupBook {
         return gone
     }
 
-    /// What a node does not know, as far as a letter takes it.
-    mutating func letter(for node: NodeID) -> GroupLetter {
+    /// What a node does not know, as far as a message takes it.
+    mutating func nodeMessage(for node: NodeID) -> GroupUpdate {
         if conversations[node] == nil {
             lastConversation += 1
             conversations[node] = Conversation(number: lastConversation)
         }
-        guard let conversation = conversations[node] else { return GroupLetter() }
+        guard let conversation = conversations[node] else { return GroupUpdate() }
         let after = conversation.known
-        var letter = GroupLetter(conversation: conversation.number, after: after, through: version)
-        guard after < version else { return letter }
+        var nodeMessage = GroupUpdate(conversation: conversation.number, after: after, through: version)
+        guard after < version else { return nodeMessage }
         var (low, high) = (0, changes.count)
         while low < high {
             let middle = (low + high) / 2
@@ -152,14 +153,14 @@ struct GroupBook {
             guard let entry = entries[number], entry.version == version else { continue }
             let one = GroupNews(number: number, name: entry.name, size: entry.size)
             byteCount += one.byteCountMax
-            guard letter.news.isEmpty || byteCount <= newsBytesMax else {
-                (letter.through, letter.isLast) = (through, false)
+            guard nodeMessage.news.isEmpty || byteCount <= newsBytesMax else {
+                (nodeMessage.through, nodeMessage.isLast) = (through, false)
                 conversations[node]?.cutAt = self.version
-                return letter
+                return nodeMessage
             }
-            letter.news.append(one)
+            nodeMessage.news.append(one)
             through = version
         }
-        return letter
+        return nodeMessage
     }
 }

@@ -1,7 +1,8 @@
 /// What a node has been told of another one's share groups.
 ///
-/// Letters may overtake each other when a node changes its server: what a letter says is taken if it says more than was known, and nothing lies
-/// between. In a new conversation everything is told from the beginning: a group that does not come up in it is no more.
+/// Messages may overtake each other when a node changes its server: what a message says is taken if it says more than
+/// was known, and nothing lies between. In a new conversation everything is told from the beginning: a group that does
+/// not come up in it is no more.
 struct GroupMemory {
     /// Tells it from earlier ones of the same node, which were given up.
     let number: UInt64
@@ -30,23 +31,25 @@ struct GroupMemory {
         if !one.size.isEmpty { names[one.number] = one.name }
     }
 
-    /// Takes a letter.
+    /// Takes a message.
     ///
     /// - Returns: what is new.
-    mutating func take(_ letter: GroupLetter) -> [GroupNews] {
-        if letter.conversation > told.conversation, letter.after == 0 {
-            told = GroupWord(conversation: letter.conversation)
+    mutating func take(_ nodeMessage: GroupUpdate) -> [GroupNews] {
+        if nodeMessage.conversation > told.conversation, nodeMessage.after == 0 {
+            told = GroupWord(conversation: nodeMessage.conversation)
             for name in groups.keys { groups[name]?.isOld = true }
             hasOld = !groups.isEmpty
         } else {
-            guard letter.conversation == told.conversation, letter.after <= told.through, letter.through > told.through else {
+            guard nodeMessage.conversation == told.conversation, nodeMessage.after <= told.through,
+                nodeMessage.through > told.through
+            else {
                 return []
             }
         }
-        told.through = letter.through
-        var news = letter.news
+        told.through = nodeMessage.through
+        var news = nodeMessage.news
         for one in news { set(one) }
-        if letter.isLast, hasOld {
+        if nodeMessage.isLast, hasOld {
             hasOld = false
             let gone = groups.filter(\.value.isOld).sorted { $0.value.number < $1.value.number }
             for (name, group) in gone {

@@ -11,6 +11,6 @@ public struct GroupNews: Equatable, Sendable {
         (self.number, self.name, self.size) = (number, name, size)
     }
 
-    /// An upper bound of its bytes in a letter.
+    /// An upper bound of its bytes in a message.
     var byteCountMax: Int { 25 + name.shareName.count + name.filter.count }
 }

@@ -4,7 +4,7 @@
 ///     martlet.CLUSTER.d.LEVEL …           a topic with $ in front    $x/y       martlet.CLUSTER.d.$x.y
 ///     martlet.CLUSTER.o                   overflow: the topic is longer than a subject may be, and stands inside
 ///     martlet.CLUSTER.l.PARTITION         records of the log
-///     martlet.CLUSTER.n.NODE.…            letters to a node
+///     martlet.CLUSTER.n.NODE.…            messages to a node
 ///     martlet.CLUSTER.m                   what nodes say of themselves
 ///     martlet.CLUSTER.q.NODE              what a node is asked for administrators
 ///     martlet.CLUSTER.r.t.LEVEL.LEVEL …   the retained message of a topic, in a stream
@@ -196,10 +196,10 @@ public struct SubjectSpace: Sendable {
 
     // MARK: Nodes
 
-    /// All subjects on which a node gets letters.
-    public func letters(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".>".utf8) }
+    /// All subjects on which a node gets messages.
+    public func nodeMessages(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".>".utf8) }
 
-    /// Where a node gets letters about sessions.
+    /// Where a node gets messages about sessions.
     public func sessions(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".s".utf8) }
 
     /// Where a node is asked for administrators.
@@ -216,8 +216,8 @@ public struct SubjectSpace: Sendable {
         nodeRoot + node.token + Array(".a.".utf8) + other.token + [Self.separator] + NodeID(fence).token
     }
 
-    /// What kind of letter a node's subject names, and which node's it is.
-    func letter(_ subject: UnsafeRawBufferPointer) -> (node: NodeID, letter: Letter)? {
+    /// What kind of message a node's subject names, and which node's it is.
+    func nodeMessage(_ subject: UnsafeRawBufferPointer) -> (node: NodeID, nodeMessage: NodeMessage)? {
         guard subject.count > nodeRoot.count, Self.isFront(nodeRoot, of: subject) else { return nil }
         let tokens = subject.dropFirst(nodeRoot.count).split(separator: Self.separator, omittingEmptySubsequences: false)
         guard let node = NodeID(token: tokens[0]) else { return nil }
@@ -229,7 +229,7 @@ public struct SubjectSpace: Sendable {
         return (node, .answer(from: other, fence: number.rawValue))
     }
 
-    enum Letter: Equatable {
+    enum NodeMessage: Equatable {
         case fence
         case arrival
         case answer(from: NodeID, fence: UInt64)

@@ -116,11 +116,11 @@ extension SessionCoordinator {
         else { return }
         fetch.asksAt = nil
         visits[session]?.stage = .fetching(fetch)
-        let letter = SessionLetter(
+        let nodeMessage = SessionMessage(
             .fetch(offer: fetch.offer.number, number: fetch.number), node: node, epoch: epoch, identifier: session)
         // A node that was started again with that store answers for the one that was asked.
         let incarnations = incarnations(of: fetch.source.store)
-        for incarnation in incarnations.isEmpty ? [fetch.source] : incarnations { send(letter, to: incarnation) }
+        for incarnation in incarnations.isEmpty ? [fetch.source] : incarnations { send(nodeMessage, to: incarnation) }
     }
 
     /// The incarnations of a node that may be there: the last one counts as alive until its lease has ended, also if
@@ -128,9 +128,9 @@ extension SessionCoordinator {
     private func incarnations(of store: UInt32) -> [NodeID] { live.filter { $0.store == store }.sorted() }
 
     /// A piece has come from another node.
-    func took(_ session: [UInt8], _ letter: SessionLetter, _ answer: SessionAnswer?, from other: NodeID) {
-        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, visit.record?.epoch == letter.epoch,
-            letter.kind == .fetch(offer: fetch.offer.number, number: fetch.number), fetch.isLast == nil
+    func took(_ session: [UInt8], _ nodeMessage: SessionMessage, _ answer: SessionAnswer?, from other: NodeID) {
+        guard let visit = visits[session], case .fetching(var fetch) = visit.stage, visit.record?.epoch == nodeMessage.epoch,
+            nodeMessage.kind == .fetch(offer: fetch.offer.number, number: fetch.number), fetch.isLast == nil
         else { return }
         switch answer {
         case .piece(let number, let isLast, let bytes) where number == fetch.number:
@@ -142,7 +142,7 @@ extension SessionCoordinator {
             // It was started again, or has waited for too long: from the beginning.
             visits[session]?.offers[other.store] = nil
             visits[session]?.stage = .fetching(fetch)
-            askToHandOver(session, from: other, epoch: letter.epoch)
+            askToHandOver(session, from: other, epoch: nodeMessage.epoch)
         case .piece, .stopped, .dropped, nil:
             fetch.asksAt = now + Limits.sessionTickMilliseconds
             visits[session]?.stage = .fetching(fetch)
@@ -156,12 +156,12 @@ extension SessionCoordinator {
                 guard unsettled[session]?.epoch == epoch else { return }
                 // Its client is in already, and needs nothing of it.
                 keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
-                if offer != nil { send(SessionLetter(.drop, node: node, epoch: epoch, identifier: session), to: other) }
+                if offer != nil { send(SessionMessage(.drop, node: node, epoch: epoch, identifier: session), to: other) }
                 return
             }
             // Nobody has come for it here: what the other has stays there, and counts if it is newer.
             if let offer {
-                send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: other)
+                send(SessionMessage(.stay, node: node, epoch: epoch, identifier: session), to: other)
                 if offer.epoch > adoptions[session] ?? .max { adoptions[session] = .max }
             }
             keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
@@ -217,7 +217,7 @@ extension SessionCoordinator {
         if let record = visit.record { left.note(session, dutyAt: record.dutyAt) }
         guard let epoch = visit.record?.epoch else { return }
         for (_, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
-            send(SessionLetter(.stay, node: node, epoch: epoch, identifier: session), to: found.node)
+            send(SessionMessage(.stay, node: node, epoch: epoch, identifier: session), to: found.node)
         }
     }
 
@@ -299,10 +299,10 @@ extension SessionCoordinator {
         let incarnations = Dictionary(grouping: live.sorted(), by: \.store)
         for index in first..<drops.count where drops[index].asksAt <= now {
             guard let incarnations = incarnations[drops[index].store], isInForce(drops[index].ticket) else { continue }
-            drops[index].asksAt = now + Limits.sessionLetterMillisecondsMax
+            drops[index].asksAt = now + Limits.sessionMessageMillisecondsMax
             let drop = drops[index]
             for incarnation in incarnations {
-                send(SessionLetter(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: incarnation)
+                send(SessionMessage(.drop, node: node, epoch: drop.epoch, identifier: drop.session), to: incarnation)
             }
         }
     }

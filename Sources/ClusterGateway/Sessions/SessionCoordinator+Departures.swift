@@ -5,60 +5,61 @@ import ServerLoops
 
 /// Sessions that go to other nodes, and what nodes write to each other about them.
 extension SessionCoordinator {
-    // MARK: Letters
+    // MARK: Messages
 
-    /// Sends a letter, whose answer `letterAnswered` gets; one that is under way is not sent again.
-    func send(_ letter: SessionLetter, to other: NodeID) {
-        let sent = SentLetter(node: other, letter: letter)
-        guard let subject = Subject(space.sessions(to: other)), !lettersUnderWay.contains(sent) else { return }
-        lastLetter += 1
-        let token = Self.letterTokens | lastLetter
+    /// Sends a message, whose answer `messageAnswered` gets; one that is under way is not sent again.
+    func send(_ nodeMessage: SessionMessage, to other: NodeID) {
+        let sent = SentSessionMessage(node: other, nodeMessage: nodeMessage)
+        guard let subject = Subject(space.sessions(to: other)), !messagesUnderWay.contains(sent) else { return }
+        lastMessage += 1
+        let token = Self.messageTokens | lastMessage
         do throws(NATSRefusal) {
-            try connection.request(subject, payload: letter.encoded, token: token, within: Limits.sessionLetterMillisecondsMax)
-            letters[token] = sent
-            lettersUnderWay.insert(sent)
+            try connection.request(
+                subject, payload: nodeMessage.encoded, token: token, within: Limits.sessionMessageMillisecondsMax)
+            nodeMessages[token] = sent
+            messagesUnderWay.insert(sent)
         } catch {
             // As if it had got lost.
-            if case .fetch = letter.kind { took(letter.identifier, letter, nil, from: other) }
+            if case .fetch = nodeMessage.kind { took(nodeMessage.identifier, nodeMessage, nil, from: other) }
         }
     }
 
-    func letterAnswered(_ token: UInt64, _ answer: NATSAnswer) {
-        guard let sent = letters.removeValue(forKey: token) else { return }
-        lettersUnderWay.remove(sent)
-        let (other, letter) = (sent.node, sent.letter)
+    func messageAnswered(_ token: UInt64, _ answer: NATSAnswer) {
+        guard let sent = nodeMessages.removeValue(forKey: token) else { return }
+        messagesUnderWay.remove(sent)
+        let (other, nodeMessage) = (sent.node, sent.nodeMessage)
         var said: SessionAnswer?
         if case .message(let message) = answer { said = message.payload.withUnsafeBytes { SessionAnswer(reading: $0) } }
-        let session = letter.identifier
-        switch letter.kind {
+        let session = nodeMessage.identifier
+        switch nodeMessage.kind {
         case .ask:
             if case .stopped(let offer, let hasSettledWills) = said {
-                stopped(session, offer: offer, hasSettledWills: hasSettledWills, epoch: letter.epoch, by: other)
+                stopped(session, offer: offer, hasSettledWills: hasSettledWills, epoch: nodeMessage.epoch, by: other)
             }
-        case .fetch: took(session, letter, said, from: other)
+        case .fetch: took(session, nodeMessage, said, from: other)
         case .drop:
             if said == .dropped {
-                drops.removeAll { $0.session == session && $0.epoch == letter.epoch && $0.store == other.store }
+                drops.removeAll { $0.session == session && $0.epoch == nodeMessage.epoch && $0.store == other.store }
             }
         case .stay: return
         }
     }
 
-    /// Takes a message if it is a letter.
+    /// Takes a message if it is a message.
     func received(_ message: MessageView) -> Bool {
         if scan.received(message, now: now) { return true }
         guard message.subject.elementsEqual(subject) else { return false }
         // Servers ask for no right to publish there: whoever asks does not choose what a node writes to.
         guard message.reply.starts(with: "_INBOX.".utf8), let reply = Subject(message.reply),
-            let letter = SessionLetter(reading: message.payload)
+            let nodeMessage = SessionMessage(reading: message.payload)
         else { return true }
-        let session = letter.identifier
-        switch letter.kind {
-        case .ask(let cleanStart): asked(letter, cleanStart: cleanStart, reply)
+        let session = nodeMessage.identifier
+        switch nodeMessage.kind {
+        case .ask(let cleanStart): asked(nodeMessage, cleanStart: cleanStart, reply)
         case .fetch(let offer, let number): fetched(session, offer: offer, number: number, reply)
-        case .drop: dropped(letter, reply)
+        case .drop: dropped(nodeMessage, reply)
         case .stay:
-            if let departure = departures[session], departure.epoch == letter.epoch {
+            if let departure = departures[session], departure.epoch == nodeMessage.epoch {
                 departures[session] = nil
                 post(.stays(session), to: departure.shard)
             }
@@ -73,31 +74,34 @@ extension SessionCoordinator {
 
     // MARK: What others ask
 
-    private func asked(_ letter: SessionLetter, cleanStart: Bool, _ reply: Subject) {
-        let session = letter.identifier
+    private func asked(_ nodeMessage: SessionMessage, cleanStart: Bool, _ reply: Subject) {
+        let session = nodeMessage.identifier
         if let departure = departures[session] {
-            guard departure.epoch <= letter.epoch else { return }
-            if departure.epoch == letter.epoch, departure.node == letter.node {
+            guard departure.epoch <= nodeMessage.epoch else { return }
+            if departure.epoch == nodeMessage.epoch, departure.node == nodeMessage.node {
                 departures[session]?.touchedAt = now
                 if departure.piece == nil { departures[session]?.asker = reply } else { offer(departure, reply) }
                 return
             }
         }
-        guard keeper != nil else { return depart(session, to: letter.node, epoch: letter.epoch, reply, cleanStart: cleanStart) }
+        guard keeper != nil else {
+            return depart(session, to: nodeMessage.node, epoch: nodeMessage.epoch, reply, cleanStart: cleanStart)
+        }
         // Who is on the way here has only what others have said.
         let isKept = visits[session]?.hasSettledWills ?? (keeper?.keeps(session) == true && !left.isHandling(session))
         left.notTaken(session)
         // An answer may have got lost.
-        let hasSettled = isKept || settledClaims[session] == letter.epoch || departures[session]?.hasSettledWills == true
+        let hasSettled = isKept || settledClaims[session] == nodeMessage.epoch || departures[session]?.hasSettledWills == true
         if hasSettled {
-            settledClaims.insert(session, letter.epoch)
+            settledClaims.insert(session, nodeMessage.epoch)
         }
         asker = (reply, cleanStart)
-        keeper?.askedToHandOver(session, by: letter.node, epoch: letter.epoch, self)
+        keeper?.askedToHandOver(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
         asker = nil
         departures[session]?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already: who asks is asked then.
-        guard departures[session] != nil, visits[session] != nil, (keeper?.writtenEpoch(of: session) ?? 0) <= letter.epoch else {
+        guard departures[session] != nil, visits[session] != nil, (keeper?.writtenEpoch(of: session) ?? 0) <= nodeMessage.epoch
+        else {
             return
         }
         overtake(session)
@@ -159,11 +163,11 @@ extension SessionCoordinator {
         departures[session]?.fetcher = (fetcher, number)
     }
 
-    private func dropped(_ letter: SessionLetter, _ asker: Subject) {
-        let session = letter.identifier
+    private func dropped(_ nodeMessage: SessionMessage, _ asker: Subject) {
+        let session = nodeMessage.identifier
         defer { reply(.dropped, to: asker) }
         if let departure = departures[session] {
-            guard departure.epoch <= letter.epoch else { return }
+            guard departure.epoch <= nodeMessage.epoch else { return }
             departures[session] = nil
             counters.given += 1
             return post(.gone(session), to: departure.shard)
@@ -184,14 +188,14 @@ extension SessionCoordinator {
 
     private var subject: [UInt8] { space.sessions(to: node) }
 
-    /// Numbers of requests that are letters.
-    private static let letterTokens: UInt64 = 1 << 60 | SessionRecords.lettersBit
+    /// Numbers of requests that are messages.
+    private static let messageTokens: UInt64 = 1 << 60 | SessionRecords.messagesBit
 
-    static func isLetter(_ token: UInt64) -> Bool { token >> 59 == 3 }
+    static func isMessage(_ token: UInt64) -> Bool { token >> 59 == 3 }
 }
 
-/// A letter, and whom it went to.
-struct SentLetter: Hashable {
+/// A message, and whom it went to.
+struct SentSessionMessage: Hashable {
     let node: NodeID
-    let letter: SessionLetter
+    let nodeMessage: SessionMessage
 }

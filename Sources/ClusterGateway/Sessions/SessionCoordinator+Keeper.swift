@@ -12,7 +12,7 @@ extension SessionCoordinator: SessionKeeperSink {
 
     func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
         let cleanStart = visits[session]?.claim.cleanStart ?? (unsettled[session] != nil)
-        send(SessionLetter(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
+        send(SessionMessage(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
     }
 
     func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {

@@ -12,7 +12,7 @@ import ServerLoops
 extension SessionCoordinator {
     /// Lets clients in whose claims stand, and that nobody has answered in time.
     func letInUnsettled() {
-        for (session, visit) in visits where now >= visit.beganAt + Limits.sessionLetterMillisecondsMax {
+        for (session, visit) in visits where now >= visit.beganAt + Limits.sessionMessageMillisecondsMax {
             guard case .claiming = visit.stage, visit.record == nil, needsNobody(visit) else { continue }
             keeper?.keepUnsettled(session, self)
             guard let epoch = keeper?.epoch(of: session), keeper?.isSettled(session) == false else { continue }

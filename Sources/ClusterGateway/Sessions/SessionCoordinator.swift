@@ -8,8 +8,8 @@ import NATSClient
 import Platform
 import ServerLoops
 
-/// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the letters of other
-/// nodes and the log.
+/// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the
+/// messages of other nodes and the log.
 ///
 ///     shard ── claim ──► SessionKeeper ──► record ──► ask the last keeper ──► its pieces ──► shard ──► the log again ──► CONNACK
 ///     shard ◄── leaves ◄── SessionKeeper ◄── another node asks
@@ -63,9 +63,9 @@ final class SessionCoordinator {
     /// What the log calls a node.
     var shownName: (NodeID) -> String = { "\($0)" }
     /// What was asked of other nodes, by token.
-    var letters: [UInt64: SentLetter] = [:]
-    var lettersUnderWay: Set<SentLetter> = []
-    var lastLetter: UInt64 = 0
+    var nodeMessages: [UInt64: SentSessionMessage] = [:]
+    var messagesUnderWay: Set<SentSessionMessage> = []
+    var lastMessage: UInt64 = 0
     var lastOffer: UInt64
     /// While another node's question is given to the keeper.
     var asker: (reply: Subject, cleanStart: Bool)?
@@ -190,7 +190,7 @@ final class SessionCoordinator {
         if scan.isReading { scan.begin(at: now) }
         scan.end()
         endWillRequests()
-        (letters, lettersUnderWay) = ([:], [])
+        (nodeMessages, messagesUnderWay) = ([:], [])
         for session in visits.keys {
             guard case .fetching(var fetch) = visits[session]?.stage, fetch.isLast == nil else { continue }
             fetch.asksAt = now
@@ -274,8 +274,8 @@ final class SessionCoordinator {
             willAnswered(token, answer)
             return true
         }
-        if Self.isLetter(token) {
-            letterAnswered(token, answer)
+        if Self.isMessage(token) {
+            messageAnswered(token, answer)
             return true
         }
         return records.answered(token, answer) { take($0) }

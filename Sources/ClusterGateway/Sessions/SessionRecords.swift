@@ -242,8 +242,8 @@ final class SessionRecords {
     /// Numbers of requests that are this bucket's.
     private static let tokens: UInt64 = 1 << 60
 
-    static func isToken(_ token: UInt64) -> Bool { token >> 60 == 1 && token & lettersBit == 0 }
+    static func isToken(_ token: UInt64) -> Bool { token >> 60 == 1 && token & messagesBit == 0 }
 
-    /// Tokens with this bit and the bucket's are those of letters between nodes.
-    static let lettersBit: UInt64 = 1 << 59
+    /// Tokens with this bit and the bucket's are those of messages between nodes.
+    static let messagesBit: UInt64 = 1 << 59
 }

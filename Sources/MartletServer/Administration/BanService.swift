@@ -19,8 +19,8 @@ final class BanService {
     /// Hears of what has changed.
     var tell: ((Ban, BanChange) -> Void)?
     private let log: Log
-    private let mailboxes: [Mailbox<LoopLetter>]
-    private let control: Mailbox<ControlLetter>
+    private let mailboxes: [Mailbox<LoopMessage>]
+    private let control: Mailbox<ControlLoopMessage>
     /// Whether the list ends with the broker.
     let endsWithBroker: Bool
     private var failedLogins: BanRule?
@@ -52,7 +52,7 @@ final class BanService {
     ///   - mailboxes: the loops'.
     ///   - endsWithBroker: whether there is neither a store nor a cluster.
     init(
-        _ list: BanList, mailboxes: [Mailbox<LoopLetter>], control: Mailbox<ControlLetter>, endsWithBroker: Bool, log: Log
+        _ list: BanList, mailboxes: [Mailbox<LoopMessage>], control: Mailbox<ControlLoopMessage>, endsWithBroker: Bool, log: Log
     ) {
         (self.list, self.mailboxes, self.control) = (list, mailboxes, control)
         (self.endsWithBroker, self.log) = (endsWithBroker, log)

@@ -6,7 +6,7 @@ import ServerLoops
 
 /// What the control thread asks the loops and orders from them, and who waits for the answers.
 ///
-///     ask ─► letter to the loop ─► BrokerShard.ask ─► Effect.reply ─► letter to the control thread ─► the closure
+///     ask ─► message to the loop ─► BrokerShard.ask ─► Effect.reply ─► message to the control thread ─► the closure
 ///
 /// Each closure is called once, on the control thread: with nil if the loop does not take what it is asked, or ends before it answers. A loop does a bounded part of it in each turn. Belongs to the control thread.
 final class BrokerClient {
@@ -18,7 +18,7 @@ final class BrokerClient {
 
     /// Where each client and each retained message is.
     let placement: ShardPlacement
-    private let mailboxes: [Mailbox<LoopLetter>]
+    private let mailboxes: [Mailbox<LoopMessage>]
     private var lastToken: UInt64 = 0
     private var questions: [UInt64: (ShardReply?) -> Void] = [:]
     private var orders: [UInt64: (ShardOrderOutcome?) -> Void] = [:]
@@ -29,7 +29,7 @@ final class BrokerClient {
     private(set) var answeredAt: [UInt64]
 
     /// - Parameter mailboxes: the loops', by shard.
-    init(placement: ShardPlacement, mailboxes: [Mailbox<LoopLetter>], now: UInt64) {
+    init(placement: ShardPlacement, mailboxes: [Mailbox<LoopMessage>], now: UInt64) {
         self.placement = placement
         self.mailboxes = mailboxes
         answeredAt = Array(repeating: now, count: mailboxes.count)
@@ -82,8 +82,8 @@ final class BrokerClient {
     /// A loop has answered.
     ///
     /// - Parameter now: in milliseconds.
-    func received(_ letter: ControlLetter, now: UInt64) {
-        switch letter {
+    func received(_ message: ControlLoopMessage, now: UInt64) {
+        switch message {
         case .reply(let reply): questions.removeValue(forKey: reply.token)?(reply)
         case .outcome(let outcome): orders.removeValue(forKey: outcome.token)?(outcome)
         case .event(let event): watcher?(event)

@@ -17,7 +17,7 @@ import ServerLoops
 final class DrainService: AlarmHandler {
     private(set) var status: DrainStatus?
     private let events: EventLoop
-    private let mailboxes: [Mailbox<LoopLetter>]
+    private let mailboxes: [Mailbox<LoopMessage>]
     private let log: Log
     /// How many clients' connections there are.
     private let count: () -> Int
@@ -39,7 +39,7 @@ final class DrainService: AlarmHandler {
     private var isCounting = false
 
     init(
-        on events: EventLoop, mailboxes: [Mailbox<LoopLetter>], log: Log, count: @escaping () -> Int,
+        on events: EventLoop, mailboxes: [Mailbox<LoopMessage>], log: Log, count: @escaping () -> Int,
         countClients: @escaping (@escaping (Int) -> Void) -> Void, otherNodes: @escaping () -> [String]?, stop: @escaping () -> Void
     ) {
         (self.events, self.mailboxes, self.log) = (events, mailboxes, log)

@@ -5,11 +5,11 @@ import ServerLoops
 
 /// Hashes passwords for files, as `martlet passwd` does, away from the control thread, which it belongs to.
 final class EntryHasher {
-    private let mailbox: Mailbox<ControlLetter>
+    private let mailbox: Mailbox<ControlLoopMessage>
     private var waiting: [Int: (String?) -> Void] = [:]
     private var lastNumber = 0
 
-    init(_ mailbox: Mailbox<ControlLetter>) { self.mailbox = mailbox }
+    init(_ mailbox: Mailbox<ControlLoopMessage>) { self.mailbox = mailbox }
 
     /// Hashes one. `done` gets nil where there is no memory for it, or as many are being hashed as may be.
     func hash(_ password: [UInt8], _ scheme: PasswordScheme, _ done: @escaping (String?) -> Void) {

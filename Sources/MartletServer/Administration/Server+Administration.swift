@@ -52,8 +52,8 @@ extension Server {
     }
 
     /// What reaches the control thread.
-    func received(_ letter: ControlLetter) {
-        switch letter {
+    func received(_ message: ControlLoopMessage) {
+        switch message {
         case .decided(let decision): http?.decided(decision)
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
         case .bansInForce: bans?.isInForce()
@@ -77,7 +77,7 @@ extension Server {
             case .failed: storeTrouble = .failed
             default: storeTrouble = .good
             }
-        default: brokerClient?.received(letter, now: control.events.nowMilliseconds)
+        default: brokerClient?.received(message, now: control.events.nowMilliseconds)
         }
     }
 

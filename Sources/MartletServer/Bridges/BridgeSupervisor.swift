@@ -8,8 +8,8 @@ import ServerLoops
 /// The bridges that the broker has: those of the configuration's files, and those that administrators have added while it runs.
 /// Belongs to the control thread.
 ///
-/// What is told to the loops waits in `takeLetters`, so that it is sent behind the settings that it goes with: the bounds of
-/// queues.
+/// What is told to the loops waits in `takeMessages`, so that it is sent behind the settings that it goes with: the
+/// bounds of queues.
 final class BridgeSupervisor {
     struct Row {
         /// Its section, if administrators have added it; nil for one of a file.
@@ -31,7 +31,7 @@ final class BridgeSupervisor {
     private var path: String?
     /// Why that file must not be written: it holds what could not be read.
     private var unreadable: String?
-    private var letters: [(BridgeLetter, BridgePlan)] = []
+    private var orders: [(BridgeMessage, BridgePlan)] = []
     /// How many connections each bridge runs with, by its client identifier here: as long as the broker runs, for another number deals topics
     /// to other queues.
     private var connectionCounts: [EncodedString: Int] = [:]
@@ -77,9 +77,9 @@ final class BridgeSupervisor {
     }
 
     /// What the loops are to be told, in order, and by which plan's client identifier they are found.
-    func takeLetters() -> [(BridgeLetter, BridgePlan)] {
-        defer { letters = [] }
-        return letters
+    func takeMessages() -> [(BridgeMessage, BridgePlan)] {
+        defer { orders = [] }
+        return orders
     }
 
     // MARK: From start to end
@@ -174,12 +174,12 @@ final class BridgeSupervisor {
     /// Ends a bridge, and its sessions.
     private func remove(_ plan: BridgePlan) {
         connectionCounts[plan.settings.localClientIdentifier] = nil
-        letters.append((.remove(plan.name), plan))
+        orders.append((.remove(plan.name), plan))
     }
 
     private func run(_ plan: BridgePlan, atOnce: Bool = false) {
         connectionCounts[plan.settings.localClientIdentifier] = plan.connectionCount
-        letters.append((.run(plan, atOnce: atOnce, isPaused: isPaused(plan.name)), plan))
+        orders.append((.run(plan, atOnce: atOnce, isPaused: isPaused(plan.name)), plan))
     }
 
     private var sorted: [Row] { rows.sorted { $0.key < $1.key }.map(\.value) }
@@ -203,7 +203,7 @@ final class BridgeSupervisor {
 
     /// A session of an earlier number of connections ends.
     func endSession(_ clientIdentifier: EncodedString, of plan: BridgePlan) {
-        letters.append((.endSession(clientIdentifier), plan))
+        orders.append((.endSession(clientIdentifier), plan))
     }
 
     /// A bridge has as many connections as before, since messages wait for them.
@@ -216,8 +216,8 @@ final class BridgeSupervisor {
                 + "\(plan.connectionCount) takes effect at a start without queued messages.")
         rows[name]?.plan = kept
         connectionCounts[plan.settings.localClientIdentifier] = count
-        letters = letters.map { letter, old in
-            guard case .run(_, let atOnce, let isPaused) = letter, old.name == name else { return (letter, old) }
+        orders = orders.map { message, old in
+            guard case .run(_, let atOnce, let isPaused) = message, old.name == name else { return (message, old) }
             return (.run(kept, atOnce: atOnce, isPaused: isPaused), kept)
         }
     }
@@ -276,7 +276,7 @@ final class BridgeSupervisor {
         keeping {
             $0.setPaused(name, isPaused)
         } then: {
-            if let plan = row.plan { letters.append((isPaused ? .pause(name) : .resume(name), plan)) }
+            if let plan = row.plan { orders.append((isPaused ? .pause(name) : .resume(name), plan)) }
             return .done(warnings: [])
         }
     }

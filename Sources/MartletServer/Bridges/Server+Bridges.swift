@@ -40,14 +40,14 @@ extension Server {
 
     /// Tells the loops what they are to do with bridges, behind the settings that were sent.
     func sendBridgeOrders() {
-        for (letter, plan) in bridges.takeLetters() {
-            if case .endSession(let identifier) = letter {
-                loops[loop(of: identifier)].mailbox.post(.bridge(letter))
+        for (message, plan) in bridges.takeMessages() {
+            if case .endSession(let identifier) = message {
+                loops[loop(of: identifier)].mailbox.post(.bridge(message))
                 continue
             }
             for connection in plan.connections {
                 let identifier = connection.settings.localClientIdentifier
-                loops[loop(of: identifier)].mailbox.post(.bridge(letter.addressed(to: connection)))
+                loops[loop(of: identifier)].mailbox.post(.bridge(message.addressed(to: connection)))
             }
         }
     }
@@ -189,9 +189,9 @@ extension AdministeredBridge.Connection {
     }
 }
 
-extension BridgeLetter {
+extension BridgeMessage {
     /// The same for one connection of the bridge that it is about.
-    fileprivate func addressed(to connection: BridgePlan) -> BridgeLetter {
+    fileprivate func addressed(to connection: BridgePlan) -> BridgeMessage {
         switch self {
         case .run(_, let atOnce, let isPaused): .run(connection, atOnce: atOnce, isPaused: isPaused)
         case .pause: .pause(connection.key)

@@ -18,7 +18,7 @@ final class ClusterAdministration {
 
     init(_ plan: ClusterPlan, _ server: Server) { (self.plan, self.server) = (plan, server) }
 
-    private func post(_ letter: ClusterLetter) { server.loops[0].mailbox.post(.cluster(letter)) }
+    private func post(_ message: ClusterLoopMessage) { server.loops[0].mailbox.post(.cluster(message)) }
 
     // MARK: How it is
 

@@ -11,13 +11,13 @@ import ServerLoops
 /// Performs messages of commands on dynamic security, one after the other, and brings to the loops what they change.
 ///
 ///     message ─► [passwords are hashed on a thread of their own] ─► [loops are asked who is connected] ─► performed and saved
-///             ─► the answer leaves ─► letters to the loops: rights, and who has to go
+///             ─► the answer leaves ─► messages to the loops: rights, and who has to go
 ///
 /// In a cluster it is performed on what all nodes share, and counts when that has taken it; if another node was quicker, it is performed again on
 /// what that one has made of it:
 ///
-///     performed ─► [the cluster] ─► stored: saved, the answer leaves, letters
-///         ▲            └─► conflict, the newer one is taken over: saved, letters ─┐
+///     performed ─► [the cluster] ─► stored: saved, the answer leaves, messages
+///         ▲            └─► conflict, the newer one is taken over: saved, messages ─┐
 ///         └───────────────────────────────────────────────────────────────────────┘
 ///
 /// Belongs to the control thread.
@@ -43,7 +43,7 @@ final class DynamicSecurityService {
     private let brokerClient: BrokerClient
     private let log: Log
     /// Tells all loops.
-    private let sendToLoops: (LoopLetter) -> Void
+    private let sendToLoops: (LoopMessage) -> Void
     /// Has the passwords hashed, away from this thread; `hashed` is called with what comes of it.
     private let hash: ([[UInt8]]) -> Void
     private var waiting: [Job] = []
@@ -54,7 +54,7 @@ final class DynamicSecurityService {
     private var isHeld = false
 
     init(
-        _ brokerClient: BrokerClient, log: Log, sendToLoops: @escaping (LoopLetter) -> Void, hash: @escaping ([[UInt8]]) -> Void
+        _ brokerClient: BrokerClient, log: Log, sendToLoops: @escaping (LoopMessage) -> Void, hash: @escaping ([[UInt8]]) -> Void
     ) {
         (self.brokerClient, self.log, self.sendToLoops, self.hash) = (brokerClient, log, sendToLoops, hash)
     }
@@ -140,21 +140,21 @@ final class DynamicSecurityService {
     }
 
     private func sendToLoops(of changes: SecurityChanges) {
-        for change in Self.letters(changes) { sendToLoops(.rights(change)) }
+        for change in Self.messages(changes) { sendToLoops(.rights(change)) }
     }
 
-    private static func letters(_ changes: SecurityChanges) -> [RightsChange] {
-        var letters: [RightsChange] = []
+    private static func messages(_ changes: SecurityChanges) -> [RightsChange] {
+        var messages: [RightsChange] = []
         if changes.hasNewDefaults || !changes.renewed.isEmpty {
-            letters.append(
+            messages.append(
                 RightsChange(
                     users: changes.renewed.users, hasAnonymous: changes.renewed.hasAnonymous, hasEverybody: changes.hasNewDefaults,
                     kicks: false))
         }
         if !changes.kicked.isEmpty {
-            letters.append(RightsChange(users: changes.kicked.users, hasAnonymous: changes.kicked.hasAnonymous, kicks: true))
+            messages.append(RightsChange(users: changes.kicked.users, hasAnonymous: changes.kicked.hasAnonymous, kicks: true))
         }
-        return letters
+        return messages
     }
 }
 

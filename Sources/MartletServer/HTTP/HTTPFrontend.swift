@@ -14,8 +14,8 @@ import Transports
 
 /// What the broker answers over HTTP: mosquitto's three routes, and files. Belongs to the control thread.
 ///
-/// The loops are asked by letters, and answer by letters, so that nothing that is asked here holds up a message for longer than one
-/// look at their counts.
+/// The loops are asked by messages, and answer by messages, so that nothing that is asked here holds up a message for
+/// longer than one look at their counts.
 final class HTTPFrontend: HTTPHandler {
     private let log: Log
     private let admission: ConnectionAdmission

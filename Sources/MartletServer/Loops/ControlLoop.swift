@@ -8,9 +8,9 @@ import Synchronization
 final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     let events: EventLoop
     /// What the loops have to tell.
-    let mailbox: Mailbox<ControlLetter>
+    let mailbox: Mailbox<ControlLoopMessage>
     /// Hears of it. To be set before `run`.
-    var receive: ((ControlLetter) -> Void)?
+    var receive: ((ControlLoopMessage) -> Void)?
     private let signals: SignalSource
     private var tasks: [PeriodicTask] = []
     private var handle: ((ControlEvent) -> Void)?

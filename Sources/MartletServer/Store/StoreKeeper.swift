@@ -62,7 +62,7 @@ struct StoreKeeper {
     }
 
     /// Lets the store work, and tell the loops what comes of it.
-    func start(_ mailboxes: [Mailbox<LoopLetter>], control: Mailbox<ControlLetter>) throws(ServerError) {
+    func start(_ mailboxes: [Mailbox<LoopMessage>], control: Mailbox<ControlLoopMessage>) throws(ServerError) {
         do throws(StoreError) {
             try store.start(shards: mailboxes.count) { shard, report in
                 mailboxes[shard].post(.stored(report))

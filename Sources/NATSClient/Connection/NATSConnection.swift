@@ -26,15 +26,15 @@ extension NATSListener {
 }
 
 /// What reaches a connection from another thread: addresses that were asked for.
-public struct NATSLetter: Sendable {
+public struct NATSConnectionMessage: Sendable {
     let serial: Int
     let addresses: Result<[SocketAddress], ResolutionError>
 }
 
 /// Does what a session wants: connects, puts TLS on, and carries bytes. Belongs to the loop's thread.
 ///
-/// Whoever owns it calls `advance` at `nextDeadline`, brings letters from the mailbox to `received`, and calls `flush` at the end of a turn
-/// in which it has published.
+/// Whoever owns it calls `advance` at `nextDeadline`, brings messages from the mailbox to `received`, and calls `flush`
+/// at the end of a turn in which it has published.
 public final class NATSConnection: StreamOwner {
     public let session: NATSSession
     private let events: EventLoop
@@ -42,7 +42,7 @@ public final class NATSConnection: StreamOwner {
     private var tls: TLSClientSettings
     private var contexts: [String: TLSClientContext] = [:]
     private let resolver: NameResolver
-    private let post: @Sendable (NATSLetter) -> Void
+    private let post: @Sendable (NATSConnectionMessage) -> Void
     private unowned let listener: any NATSListener
     private var stream: DialledStream?
     private var dialer: Dialer?
@@ -59,10 +59,10 @@ public final class NATSConnection: StreamOwner {
     ///   - workspace: the loop's.
     ///   - resolver: asked for the addresses of names.
     ///   - listener: hears of everything; has to live as long.
-    ///   - post: brings a letter to the loop's thread, from any.
+    ///   - post: brings a message to the loop's thread, from any.
     public init(
         _ settings: NATSSettings, tls: TLSClientSettings, on events: EventLoop, workspace: FilterWorkspace, resolver: NameResolver,
-        listener: any NATSListener, post: @escaping @Sendable (NATSLetter) -> Void
+        listener: any NATSListener, post: @escaping @Sendable (NATSConnectionMessage) -> Void
     ) {
         session = NATSSession(settings, random: KernelRandomNumbers())
         (self.tls, self.events, self.workspace, self.resolver) = (tls, events, workspace, resolver)
@@ -115,9 +115,9 @@ public final class NATSConnection: StreamOwner {
         perform()
     }
 
-    public func received(_ letter: NATSLetter) {
-        guard letter.serial == serial, dialer == nil else { return }
-        switch letter.addresses {
+    public func received(_ message: NATSConnectionMessage) {
+        guard message.serial == serial, dialer == nil else { return }
+        switch message.addresses {
         case .success(let addresses): race(addresses)
         case .failure(let error): dialFailed("\(error)")
         }
@@ -154,7 +154,7 @@ public final class NATSConnection: StreamOwner {
     private func dial(_ server: ServerAddress) {
         serial += 1
         let (serial, post) = (serial, post)
-        resolver.resolve(server.host, port: server.port) { post(NATSLetter(serial: serial, addresses: $0)) }
+        resolver.resolve(server.host, port: server.port) { post(NATSConnectionMessage(serial: serial, addresses: $0)) }
     }
 
     private func race(_ addresses: [SocketAddress]) {

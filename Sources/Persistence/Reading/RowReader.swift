@@ -4,14 +4,14 @@ internal import SQLite
 
 /// The thread that reads rows for the shards.
 final class RowReader: @unchecked Sendable {
-    private struct Letter: Sendable {
+    private struct Message: Sendable {
         let request: StoreRequest
         let shard: Int
     }
 
     private let monitor = Monitor()
     // Under the monitor.
-    private var arrived: [Letter] = []
+    private var arrived: [Message] = []
     private var isClosing = false
     // The thread's own.
     private let selections: [PreparedStatement]
@@ -41,7 +41,7 @@ final class RowReader: @unchecked Sendable {
     func add(_ request: StoreRequest, of shard: Int) {
         monitor.withLock {
             if isClosing { return }
-            arrived.append(Letter(request: request, shard: shard))
+            arrived.append(Message(request: request, shard: shard))
             if arrived.count == 1 { monitor.signal() }
         }
     }
@@ -56,15 +56,15 @@ final class RowReader: @unchecked Sendable {
 
     /// The thread's work, until `finish`.
     func run() {
-        while let letters = takeArrived() {
-            for letter in letters {
-                let bodies = read(letter.request.rows)
-                report(letter.shard, .rows(StoreRows(answering: letter.request, bodies: bodies)))
+        while let messages = takeArrived() {
+            for message in messages {
+                let bodies = read(message.request.rows)
+                report(message.shard, .rows(StoreRows(answering: message.request, bodies: bodies)))
             }
         }
     }
 
-    private func takeArrived() -> [Letter]? {
+    private func takeArrived() -> [Message]? {
         monitor.withLock {
             while arrived.isEmpty, !isClosing { monitor.wait() }
             if isClosing { return nil }

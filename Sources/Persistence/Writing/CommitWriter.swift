@@ -11,14 +11,14 @@ internal import SQLite
 ///     running ──no room──► held ──there is room──► running          held: tried again when a batch comes, twice a second at least
 ///        └──any other error──► failed                               failed: nothing is taken any more
 final class CommitWriter: @unchecked Sendable {
-    private struct Letter: Sendable {
+    private struct Message: Sendable {
         let batch: JournalBatch
         let shard: Int
     }
 
     private let monitor = Monitor()
     // Under the monitor.
-    private var arrived: [Letter] = []
+    private var arrived: [Message] = []
     private var isClosing = false
     private var failure: String?
     private var lastFigures: StoreFigures
@@ -36,7 +36,7 @@ final class CommitWriter: @unchecked Sendable {
     private let shards: Int
     private let report: SQLiteStore.Report
     private let log: SQLiteStore.Log
-    private var held: [Letter] = []
+    private var held: [Message] = []
     /// Whether the shards know of it.
     private var isFull = false
     private var isMarkFailing = false
@@ -76,7 +76,7 @@ final class CommitWriter: @unchecked Sendable {
     func add(_ batch: JournalBatch, of shard: Int) {
         let isFirst = monitor.withLock {
             guard failure == nil, !isClosing else { return false }
-            arrived.append(Letter(batch: batch, shard: shard))
+            arrived.append(Message(batch: batch, shard: shard))
             return arrived.count == 1
         }
         // Outside: the thread would wake up only to wait for this one to leave.
@@ -92,7 +92,7 @@ final class CommitWriter: @unchecked Sendable {
             return true
         }
         guard isMine else { return add(batch, of: shard) }
-        held.append(Letter(batch: batch, shard: shard))
+        held.append(Message(batch: batch, shard: shard))
         commitHeld()
         endCommitting()
     }
@@ -202,7 +202,7 @@ final class CommitWriter: @unchecked Sendable {
         let isSmall = held.count == 1 && held[0].batch.byteCount <= Self.smallBatchBytes
         if isSmall { pace.note(microseconds: MonotonicClock.microseconds() - start) }
         // First of all: somebody waits for it.
-        for letter in held { report(letter.shard, .committed(through: letter.batch.lastSequence)) }
+        for message in held { report(message.shard, .committed(through: message.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)
         isUntidy = true
     }

@@ -6,7 +6,7 @@ package import MQTTCodec
 package import Transports
 
 /// What the control thread has to say to the bridges of a loop, and the resolver.
-package enum BridgeLetter: Sendable {
+package enum BridgeMessage: Sendable {
     /// Run this bridge from now on, or as this plan says.
     ///
     /// - Parameters:
@@ -74,9 +74,9 @@ package struct LoopBridges {
 }
 
 extension ShardLoop {
-    package func received(_ letter: BridgeLetter) {
+    package func received(_ message: BridgeMessage) {
         func runner(_ name: String) -> BridgeRunner? { bridges.runners.first { $0.plan.key == name } }
-        switch letter {
+        switch message {
         case .run(let plan, let atOnce, let isPaused):
             if let known = runner(plan.key) { return known.renew(plan, atOnce: atOnce) }
             guard !isStopping else { return }

@@ -9,7 +9,7 @@ package protocol ClusterParticipant: AnyObject {
     /// What a shard has to tell.
     func received(_ note: ClusterNote, from shard: Int)
     /// What is meant for the loop that speaks to the servers.
-    func received(_ letter: ClusterLetter)
+    func received(_ message: ClusterLoopMessage)
     /// When it is to be called next by `advance`, in the loop's milliseconds; nil for not before something comes.
     var nextDeadline: UInt64? { get }
     /// Does what is due.

@@ -11,7 +11,7 @@ package enum SessionOrder: Sendable {
     case pieceTaken([UInt8], number: Int)
     case gone([UInt8])
     case stays([UInt8])
-    /// Say with `ClusterLetter.spans` which records it lacks.
+    /// Say with `ClusterLoopMessage.spans` which records it lacks.
     case findSpans([UInt8])
     case replay(LogRecord, [[UInt8]])
     case replayed([UInt8])

@@ -3,7 +3,7 @@ import Cluster
 import EpollLoop
 
 extension ShardLoop {
-    /// What a shard has to tell: to the loop that speaks to the servers, here or by letter.
+    /// What a shard has to tell: to the loop that speaks to the servers, here or by message.
     package func sendToCluster(_ note: ClusterNote) {
         let speaker = loops[0]
         if speaker === self {
@@ -14,13 +14,13 @@ extension ShardLoop {
         speaker.mailbox.post(.cluster(.note(from: index, note)))
     }
 
-    /// Brings a letter here, at once if this is the loop that sends it.
-    package func post(_ letter: ClusterLetter, from sender: ShardLoop) {
-        if sender === self { received(letter) } else { mailbox.post(.cluster(letter)) }
+    /// Brings a message here, at once if this is the loop that sends it.
+    package func post(_ message: ClusterLoopMessage, from sender: ShardLoop) {
+        if sender === self { received(message) } else { mailbox.post(.cluster(message)) }
     }
 
-    package func received(_ letter: ClusterLetter) {
-        switch letter {
+    package func received(_ message: ClusterLoopMessage) {
+        switch message {
         case .isAway(let isAway): shard.clusterIsAway(isAway)
         case .groups(let change, let token):
             switch change {
@@ -68,7 +68,7 @@ extension ShardLoop {
             loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
         case .nats, .note, .report, .access, .recordsTaken, .summary, .credentials,
             .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .incarnationEnded, .incarnationBegun:
-            cluster?.received(letter)
+            cluster?.received(message)
         }
     }
 

@@ -9,7 +9,7 @@ import Transports
 ///     request ─► the listener's authenticator, or the connection's exchange ─► decided ─► [wait] ─► the core
 ///                   └ waits for its turn, see `CheckQueue`
 ///
-/// An answer comes back as a letter to the loop, also one that is known at once. Belongs to its loop.
+/// An answer comes back as a message to the loop, also one that is known at once. Belongs to its loop.
 package struct LoginService {
     /// An answer, on its way to the loop.
     package struct Decision: Sendable {

@@ -23,12 +23,12 @@ package struct LoopSetup {
     package let log: Log
     package let admission: ConnectionAdmission
     /// Where answers for administrators go; nil where nobody asks.
-    package let control: Mailbox<ControlLetter>?
+    package let control: Mailbox<ControlLoopMessage>?
     private let sessionCount = SharedSessionCount()
 
     package init(
         settings: BrokerSettings, seed: UInt64, tables: SecurityTables, layers: [TransportLayers], throttle: LoginThrottle,
-        store: (any InPlaceStore)?, log: Log, control: Mailbox<ControlLetter>? = nil
+        store: (any InPlaceStore)?, log: Log, control: Mailbox<ControlLoopMessage>? = nil
     ) {
         self.settings = settings
         self.seed = seed

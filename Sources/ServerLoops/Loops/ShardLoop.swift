@@ -14,12 +14,12 @@ package import Transports
 package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     package let index: Int
     package let events: EventLoop
-    package let mailbox: Mailbox<LoopLetter>
+    package let mailbox: Mailbox<LoopMessage>
     package let shard: BrokerShard
     package let log: Log
     package private(set) var admission: ConnectionAdmission
     /// Where answers for administrators go; nil where nobody asks.
-    package let control: Mailbox<ControlLetter>?
+    package let control: Mailbox<ControlLoopMessage>?
     private var listeners: [(listener: any Acceptor, policy: Int)]
     /// Whether nobody gets in, because clients are sent away.
     private var isShut = false
@@ -79,7 +79,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// What the shard knows of other nodes' share groups, and has not said yet.
     package var groupsTaken: [UInt64] = []
     /// What the end of the turn tells the loop that speaks to the servers of this node's runs.
-    var incarnationNews: ClusterLetter?
+    var incarnationNews: ClusterLoopMessage?
     /// How many bytes of records it has worked off that it was given again.
     package var recordsReplayed = 0
     /// The last heartbeat that the loop was asked for. For any thread.
@@ -150,8 +150,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         heldMemory.beginTurn(of: shard)
         brokerClient.nowMicroseconds = turnBeganAt
         brokerClient.advance(to: now) { shard.authenticated($0, $1) }
-        mailbox.drain { letter in
-            switch letter {
+        mailbox.drain { message in
+            switch message {
             case .mail(let sender, let batch):
                 shard.receivedMail(batch, from: sender)
                 taken[sender] += batch.byteCount
@@ -190,13 +190,13 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 self.isWatched = isWatched
                 shard.watchPresence(isWatched)
             case .tracesTaken: shard.tracesTaken()
-            case .bridge(let letter): received(letter)
-            case .cluster(let letter):
-                if case .note(let sender, let note) = letter, let batch = note.batch {
+            case .bridge(let message): received(message)
+            case .cluster(let message):
+                if case .note(let sender, let note) = message, let batch = note.batch {
                     taken[sender] += batch.byteCount
                     takenSenders |= 1 << UInt64(sender)
                 }
-                received(letter)
+                received(message)
             case .remembered(let byteCount): shard.recordRemembered(byteCount)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let shutdownBarrier): stop(shutdownBarrier)

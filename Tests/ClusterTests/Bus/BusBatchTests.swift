@@ -68,7 +68,7 @@ struct BusBatchTests {
         #expect(bus.payloads.suffix(3).map { $0.count / 10_000 } == [0, 4, 0] && long.counters.sent == 13)
     }
 
-    @Test func `a letter overtakes nothing, and what was not sent is counted when the connection ends`() {
+    @Test func `a message overtakes nothing, and what was not sent is counted when the connection ends`() {
         var sender = lane()
         collect(&sender, "a", "0")
         sender.live([NodeID(2)], now: 1, bus)

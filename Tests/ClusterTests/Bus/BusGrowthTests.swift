@@ -29,19 +29,19 @@ struct BusGrowthTests {
     }
 
     /// Nobody else wants it: one hop. One node wants it: three hops at most, however many nodes there are. All want it: one hop for each
-    /// node, and one for each other server. A fence is two letters for each other node, and one serves all who come while another is
-    /// under way.
+    /// node, and one for each other server. A fence is two messages for each other node, and one serves all who come
+    /// while another is under way.
     @Test(arguments: [1, 3, 9, 33])
-    func `a message costs a hop for each node that wants it and each server between, and a first interest two letters a node`(
+    func `a message costs a hop for each node that wants it and each server between, and a first interest two messages a node`(
         nodes: Int
     ) {
         let world = open(nodes)
-        func letters() -> UInt64 { world.nodes.reduce(0) { $0 + $1.lane.counters.letters } }
+        func nodeMessages() -> UInt64 { world.nodes.reduce(0) { $0 + $1.lane.counters.nodeMessages } }
         func subscribing(_ filters: [TopicFilter]) -> UInt64 {
-            let before = letters()
+            let before = nodeMessages()
             for filter in filters { world.subscribe(filter, at: world.nodes[nodes - 1]) }
             world.clock.run(for: 500_000)
-            return letters() - before
+            return nodeMessages() - before
         }
         let others = UInt64(nodes - 1)
         #expect(message(world) == Cost(hops: 1, bytes: 35))

@@ -66,24 +66,24 @@ struct BusLaneTests {
 
     /// The answer to what the lane has asked last.
     private func answer(
-        _ lane: inout BusLane, from node: NodeID, _ letter: [UInt8] = [], isNobodyThere: Bool = false, now: UInt64 = 0
+        _ lane: inout BusLane, from node: NodeID, _ nodeMessage: [UInt8] = [], isNobodyThere: Bool = false, now: UInt64 = 0
     ) {
         let reply = bus.replies.last { reply in
             reply.withUnsafeBytes {
-                guard case .answer(node, _)? = space.letter($0)?.letter else { return false }
+                guard case .answer(node, _)? = space.nodeMessage($0)?.nodeMessage else { return false }
                 return true
             }
         }
-        receive(&lane, reply ?? [], letter, isNobodyThere: isNobodyThere, now: now)
+        receive(&lane, reply ?? [], nodeMessage, isNobodyThere: isNobodyThere, now: now)
     }
 
     private let group = ShareGroupName(shareName: Array("g".utf8), filter: Array("a".utf8))
 
     /// What a node tells of its members of the group.
-    private func letter(_ number: UInt32, _ size: GroupSize) -> [UInt8] {
-        var letter = GroupLetter(conversation: 1, after: 0, through: 1)
-        letter.news = [GroupNews(number: number, name: group, size: size)]
-        return letter.encoded
+    private func nodeMessage(_ number: UInt32, _ size: GroupSize) -> [UInt8] {
+        var nodeMessage = GroupUpdate(conversation: 1, after: 0, through: 1)
+        nodeMessage.news = [GroupNews(number: number, name: group, size: size)]
+        return nodeMessage.encoded
     }
 
     private func receive(
@@ -144,8 +144,8 @@ struct BusLaneTests {
         var lane = makeLane()
         lane.live([gone, there], now: 0, bus)
         lane.attached(now: 0, bus)
-        answer(&lane, from: gone, letter(7, GroupSize(connected: 1)))
-        answer(&lane, from: there, others == 1 ? letter(9, GroupSize(away: 2)) : letter(9, GroupSize()))
+        answer(&lane, from: gone, nodeMessage(7, GroupSize(connected: 1)))
+        answer(&lane, from: there, others == 1 ? nodeMessage(9, GroupSize(away: 2)) : nodeMessage(9, GroupSize()))
         lane.detached(bus)
         lane.attached(now: 1, bus)
         if others == 2 { _ = lane.members(of: group, part: 0, GroupSize(connected: 1), now: 1, bus) }

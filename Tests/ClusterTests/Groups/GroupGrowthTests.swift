@@ -15,8 +15,8 @@ struct GroupGrowthTests {
         return world
     }
 
-    private func letters(_ world: BusWorld, _ body: () -> Void) -> UInt64 {
-        func count() -> UInt64 { world.nodes.reduce(0) { $0 + $1.lane.counters.letters } }
+    private func nodeMessages(_ world: BusWorld, _ body: () -> Void) -> UInt64 {
+        func count() -> UInt64 { world.nodes.reduce(0) { $0 + $1.lane.counters.nodeMessages } }
         let before = count()
         body()
         world.clock.run(for: 500_000)
@@ -38,14 +38,14 @@ struct GroupGrowthTests {
         return (hops, (world.engine.hopBytes - before.1) / max(1, hops))
     }
 
-    /// Without a letter: it goes where interest is, with a few bytes that name whose turn it is.
+    /// Without a message: it goes where interest is, with a few bytes that name whose turn it is.
     @Test(arguments: [1, 3, 9, 33])
     func `a message to a share group goes to each node that has members, and its bytes do not grow with them`(nodes: Int) {
         let world = open(nodes)
         let plain = message(world).bytes
         join(Self.group, world.nodes[nodes - 1], world)
         world.clock.run(for: 500_000)
-        let sent = letters(world) {
+        let sent = nodeMessages(world) {
             let one = message(world)
             #expect(one.hops <= 3 && (plain + 2...plain + 15).contains(one.bytes))
         }
@@ -60,35 +60,35 @@ struct GroupGrowthTests {
         #expect(world.failures.isEmpty, "\(world)")
     }
 
-    /// Two letters for each other node, and one fence more serves all who come and go while that is under way.
+    /// Two messages for each other node, and one fence more serves all who come and go while that is under way.
     @Test(arguments: [1, 3, 9, 33])
     func `a member that comes or goes costs a fence, and a hundred at once cost two`(nodes: Int) {
         let world = open(nodes)
         let others = UInt64(nodes - 1)
         let node = world.nodes[nodes - 1]
-        #expect(letters(world) { join(Self.group, node, world) } <= 4 * others)
-        #expect(letters(world) { join(Self.group, node, world) } == 2 * others)
-        #expect(letters(world) { for _ in 0..<100 { join(Self.group, node, world) } } == 4 * others)
+        #expect(nodeMessages(world) { join(Self.group, node, world) } <= 4 * others)
+        #expect(nodeMessages(world) { join(Self.group, node, world) } == 2 * others)
+        #expect(nodeMessages(world) { for _ in 0..<100 { join(Self.group, node, world) } } == 4 * others)
         let members = Array(world.members.dropLast())
-        #expect(letters(world) { for member in members { node.leave(member) } } == 4 * others)
-        #expect(letters(world) { for _ in 0..<10 { _ = message(world) } } == 0)
+        #expect(nodeMessages(world) { for member in members { node.leave(member) } } == 4 * others)
+        #expect(nodeMessages(world) { for _ in 0..<10 { _ = message(world) } } == 0)
         #expect(world.failures.isEmpty, "\(world)")
     }
 
     /// 7 bytes, and 5 and its names for each group that has changed.
-    @Test func `a letter is as large as what has changed`() {
+    @Test func `a message is as large as what has changed`() {
         var book = GroupBook()
         let node = NodeID(2)
-        #expect(book.letter(for: node).encoded.count == 7)
+        #expect(book.nodeMessage(for: node).encoded.count == 7)
         for number in 0..<100 {
             let name = ShareGroupName(shareName: Array("g\(number % 10)".utf8), filter: Array("t/\(number / 10)".utf8))
             _ = book.set(name, part: 0, GroupSize(connected: 1))
         }
-        let all = book.letter(for: node)
+        let all = book.nodeMessage(for: node)
         #expect(all.encoded.count == 7 + 100 * (5 + 5))
         book.heard(GroupWord(conversation: all.conversation, through: all.through), of: node)
         for count in 2...50 { _ = book.set(all.news[0].name, part: 0, GroupSize(connected: count)) }
-        #expect(book.letter(for: node).encoded.count <= 12 + 5 + 5)
+        #expect(book.nodeMessage(for: node).encoded.count <= 12 + 5 + 5)
     }
 
     /// In the log whose turn it is stands with the message, and how far a node is done in an entry.

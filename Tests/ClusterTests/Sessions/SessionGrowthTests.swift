@@ -11,7 +11,7 @@ struct SessionGrowthTests {
         private var sequence: UInt64 = 0
         private(set) var questions = 0
         private(set) var writes = 0
-        private(set) var letters = 0
+        private(set) var nodeMessages = 0
         private(set) var takenUp = 0
         private(set) var bytes = 0
         /// What is answered when the keeper is done.
@@ -36,7 +36,7 @@ struct SessionGrowthTests {
         }
 
         func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
-            letters += 2
+            nodeMessages += 2
             answers.append { keeper, engine in keeper.handedOver(session, by: node, epoch: epoch, state: [], engine) }
         }
 
@@ -59,7 +59,7 @@ struct SessionGrowthTests {
             }
         }
 
-        var count: [Int] { [questions, writes, letters] }
+        var count: [Int] { [questions, writes, nodeMessages] }
     }
 
     private static let here = SessionRecord.Keeper(node: NodeID(1 << 32 | 1), leaseSequence: 1)
@@ -83,7 +83,7 @@ struct SessionGrowthTests {
         }
         let all = cost { for number in 0..<count { keeper.connect(name(number), terms, now: 0, engine) } }
         #expect(all == [count, count, 0] && engine.takenUp == count)
-        // Here, where it is kept: one write. On another node: a question, a write, and two letters.
+        // Here, where it is kept: one write. On another node: a question, a write, and two messages.
         #expect(cost { keeper.connect(name(7), terms, now: 0, engine) } == [0, 1, 0])
         var other = SessionKeeper(Self.there)
         other.live([Self.here.node, Self.there.node], through: 10, engine)

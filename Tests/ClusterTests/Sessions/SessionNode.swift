@@ -25,7 +25,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     var left = LeftSessions()
     /// Wills on their way into the log, by session, in order.
     var jobs: [[UInt8]: [SessionRecord.LastWill]] = [:]
-    /// Letters that wait for wills, with the epochs that they answer.
+    /// Messages that wait for wills, with the epochs that they answer.
     var heldAnswers: [[UInt8]: (node: NodeID, epoch: UInt64, state: [UInt8]?)] = [:]
     /// Claims of others that were told that the wills are seen to.
     var settledClaims: [[UInt8]: UInt64] = [:]
@@ -242,12 +242,14 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         }
     }
 
-    // MARK: Letters
+    // MARK: Messages
 
-    private func send(_ letter: [UInt8], to node: NodeID) { connection?.publish("letter.\(node)", reply: "", payload: letter) }
+    private func send(_ nodeMessage: [UInt8], to node: NodeID) {
+        connection?.publish("letter.\(node)", reply: "", payload: nodeMessage)
+    }
 
     func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
-        send(SessionNode.letter(0, id, 0, epoch, session), to: node)
+        send(SessionNode.nodeMessage(0, id, 0, epoch, session), to: node)
     }
 
     func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
@@ -260,10 +262,10 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     func sendAnswer(_ session: [UInt8]) {
         guard jobs[session] == nil, let (node, epoch, state) = heldAnswers.removeValue(forKey: session) else { return }
         let hasSettled: UInt8 = settledClaims[session] == epoch ? 1 : 0
-        send(SessionNode.letter(state == nil ? 1 : 2, id, hasSettled, epoch, session) + (state ?? []), to: node)
+        send(SessionNode.nodeMessage(state == nil ? 1 : 2, id, hasSettled, epoch, session) + (state ?? []), to: node)
     }
 
-    static func letter(_ kind: UInt8, _ id: NodeID, _ flag: UInt8, _ epoch: UInt64, _ session: [UInt8]) -> [UInt8] {
+    static func nodeMessage(_ kind: UInt8, _ id: NodeID, _ flag: UInt8, _ epoch: UInt64, _ session: [UInt8]) -> [UInt8] {
         [kind, UInt8(id.store), flag, UInt8(session.count)] + bytes(epoch) + session
     }
 

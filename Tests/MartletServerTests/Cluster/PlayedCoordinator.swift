@@ -116,12 +116,12 @@ final class PlayedCoordinator {
         return take()
     }
 
-    /// A letter comes from another node.
-    func take(_ letter: SessionLetter) {
+    /// A message comes from another node.
+    func take(_ nodeMessage: SessionMessage) {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         coordinator.space.sessions(to: me.node).withUnsafeBytes { subject in
             Array("_INBOX.x".utf8).withUnsafeBytes { reply in
-                letter.encoded.withUnsafeBytes { payload in
+                nodeMessage.encoded.withUnsafeBytes { payload in
                     let message = MessageView(
                         subscription: 1, subject: subject, reply: reply, headers: nothing, payload: payload)
                     #expect(coordinator.received(message))
@@ -130,10 +130,10 @@ final class PlayedCoordinator {
         }
     }
 
-    func letters(to other: NodeID) -> [SessionLetter] {
+    func nodeMessages(to other: NodeID) -> [SessionMessage] {
         let subject = coordinator.space.sessions(to: other)
         return servers.published.filter { Array($0.subject.utf8) == subject }
-            .compactMap { $0.payload.withUnsafeBytes { SessionLetter(reading: $0) } }
+            .compactMap { $0.payload.withUnsafeBytes { SessionMessage(reading: $0) } }
     }
 
     var wills: [String] { servers.published.compactMap { $0.subject.contains(".l.") ? $0.identifier : nil } }

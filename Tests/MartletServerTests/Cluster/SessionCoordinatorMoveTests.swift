@@ -44,7 +44,7 @@ import Testing
         for incarnation in [NodeID(store: 2, incarnation: 0), NodeID(store: 2, incarnation: 9)] {
             node.lease(PlayedCoordinator.second, incarnation)
             node.run(ticks: 6)
-            let isAsked = node.letters(to: incarnation).contains {
+            let isAsked = node.nodeMessages(to: incarnation).contains {
                 switch $0.kind {
                 case .fetch: !cleanStart
                 case .drop: cleanStart
@@ -121,7 +121,7 @@ import Testing
         node.servers.answer()
         #expect(node.record?.epoch == 1001)
         node.take(
-            SessionLetter(
+            SessionMessage(
                 .ask(cleanStart: false), node: PlayedCoordinator.second, epoch: isBehind ? 1001 : 1000,
                 identifier: PlayedCoordinator.session))
         node.note(.leaving(identifier: PlayedCoordinator.session, SessionPiece(number: 0, isLast: true, bytes: [])))
@@ -250,7 +250,7 @@ import Testing
         let epoch = try #require(node.record?.epoch)
         node.lease(PlayedCoordinator.second)
         node.take(
-            SessionLetter(
+            SessionMessage(
                 .ask(cleanStart: true), node: PlayedCoordinator.second, epoch: epoch + 1, identifier: PlayedCoordinator.session))
         let leaves = node.take().contains { if case .leaves = $0 { true } else { false } }
         #expect(leaves && node.coordinator.counters.refused == 0)

@@ -24,8 +24,8 @@ import Testing
         return nil
     }
 
-    private func asks(_ node: PlayedCoordinator) -> [SessionLetter] {
-        node.letters(to: PlayedCoordinator.second).filter { if case .ask = $0.kind { true } else { false } }
+    private func asks(_ node: PlayedCoordinator) -> [SessionMessage] {
+        node.nodeMessages(to: PlayedCoordinator.second).filter { if case .ask = $0.kind { true } else { false } }
     }
 
     @Test func `a client that begins anew comes in by its claim, and who had its session is asked until it has stopped`() throws {
@@ -115,7 +115,7 @@ import Testing
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: offer, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
         node.run()
-        #expect(!node.letters(to: PlayedCoordinator.second).contains { $0.kind == .drop })
+        #expect(!node.nodeMessages(to: PlayedCoordinator.second).contains { $0.kind == .drop })
     }
 
     @Test func `of clients that wait for one node the first is told of by itself, and the others by their number`() throws {

@@ -99,7 +99,7 @@ import Testing
             #expect(many.perMessage <= few.perMessage * 1.25, "\(loops) loops")
             #expect(many.perDelivery <= few.perDelivery * 1.25, "\(loops) loops")
             #expect(many.perHandOver <= few.perHandOver * 1.25, "\(loops) loops")
-            // Every other loop hears of a subscription, and many come in one letter.
+            // Every other loop hears of a subscription, and many come in one message.
             #expect(many.perSubscription <= few.perSubscription + Double(loops), "\(loops) loops")
         }
     }

@@ -164,7 +164,7 @@ import Testing
         let channel = try #require(shell.acceptors[0].connect())
         let late = ShellClient(EncodedString(stringLiteral: identifier(shell, livingOn: 1)), on: channel)
         late.connect(expiry: 100)
-        // The letter leaves the first loop, and the word to stop is there before it.
+        // The message leaves the first loop, and the word to stop is there before it.
         shell.starved = [1]
         let shutdownBarrier = ShutdownBarrier(loops: 2)
         shell.loops[1].mailbox.post(.stop(shutdownBarrier))

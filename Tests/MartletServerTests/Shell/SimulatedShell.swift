@@ -41,7 +41,7 @@ final class SimulatedShell {
 
     init(
         loops count: Int, settings: BrokerSettings = SimulatedBroker.testSettings, seed: UInt64 = 1, disk: SimulatedStore? = nil,
-        layers: TransportLayers = TransportLayers(), control: Mailbox<ControlLetter>? = nil
+        layers: TransportLayers = TransportLayers(), control: Mailbox<ControlLoopMessage>? = nil
     ) throws {
         self.seed = seed
         random = SeededGenerator(seed: seed)

@@ -22,7 +22,7 @@ extension MovingCluster {
                 case .will(let identifier, let will): dueWills.append((node, identifier, will))
                 case .willEnds(_, let name): endedWills.append(name)
                 case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .adopted, .wakes:
-                    letters.append((node, shard, note))
+                    nodeMessages.append((node, shard, note))
                 }
             }
             taken[node] = nodes[node].clusterNotes.count
@@ -39,29 +39,29 @@ extension MovingCluster {
             for node in readers.sorted() { read(node) }
             if settlesPasts { settlePasts() }
             collect()
-            if letters.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
+            if nodeMessages.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
         } while true
     }
 
-    /// One letter; false if there is none.
+    /// One message; false if there is none.
     @discardableResult
     func step() -> Bool {
         collect()
-        guard !letters.isEmpty else { return false }
-        let letter = letters.removeFirst()
-        hear(letter.node, letter.note)
+        guard !nodeMessages.isEmpty else { return false }
+        let nodeMessage = nodeMessages.removeFirst()
+        hear(nodeMessage.node, nodeMessage.note)
         for node in nodes { node.settle() }
         return true
     }
 
-    /// One letter of some node.
+    /// One message of some node.
     func step(using random: inout SeededGenerator) {
         collect()
-        guard let node = letters.map(\.node).randomElement(using: &random),
-            let place = letters.firstIndex(where: { $0.node == node })
+        guard let node = nodeMessages.map(\.node).randomElement(using: &random),
+            let place = nodeMessages.firstIndex(where: { $0.node == node })
         else { return }
-        let letter = letters.remove(at: place)
-        hear(letter.node, letter.note)
+        let nodeMessage = nodeMessages.remove(at: place)
+        hear(nodeMessage.node, nodeMessage.note)
         for node in nodes where random.oneIn(2) { node.settle() }
     }
 
@@ -131,7 +131,7 @@ extension MovingCluster {
     func askAgain(runs: Bool = true) {
         for (identifier, move) in moves.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
             // What the claiming node's own shards have told, it knows before any answer.
-            guard !letters.contains(where: { $0.node == move.to }) else { continue }
+            guard !nodeMessages.contains(where: { $0.node == move.to }) else { continue }
             moves[identifier]?.answers = [:]
             moves[identifier]?.from = nil
             let others = (sessions[identifier]?.keepers ?? []).subtracting([move.to])

@@ -6,7 +6,7 @@ import TestBasics
 import Testing
 
 /// Nodes of a cluster whose sessions move. The test plays everything between them: the log, the records that say who keeps a session, and the
-/// letters, of which it may hold some back.
+/// messages, of which it may hold some back.
 final class MovingCluster {
     struct Logged {
         let topic: [UInt8]
@@ -69,7 +69,7 @@ final class MovingCluster {
     /// Sessions that are taken up because they are over.
     var ending: Set<[UInt8]> = []
     /// What the shards have told and nobody has heard, in order.
-    var letters: [(node: Int, shard: Int, note: ClusterNote)] = []
+    var nodeMessages: [(node: Int, shard: Int, note: ClusterNote)] = []
     /// Batches that are not in the log.
     var unlogged: [(node: Int, shard: Int, batch: MailBatch)] = []
     /// Those of nodes that are cut off, which hear nothing of them.
@@ -163,7 +163,7 @@ final class MovingCluster {
         unheard += unlogged.filter { $0.node == node }
         lost.insert(node)
         readers.remove(node)
-        letters.removeAll { $0.node == node }
+        nodeMessages.removeAll { $0.node == node }
         unlogged.removeAll { $0.node == node }
         unstored.removeAll { $0.node == node }
     }

@@ -3,7 +3,7 @@
 ///     version 1 │ kind │ node 8 │ epoch │ length · identifier │ what the kind has
 ///
 ///     ask ──► stopped ──► fetch 0 ──► piece 0 ──► fetch 1 ──► piece 1, the last ──► drop ──► dropped
-public struct SessionLetter: Hashable, Sendable {
+public struct SessionMessage: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// Stop acting for the session. Of a clean start the session ends.
         case ask(cleanStart: Bool)
@@ -50,7 +50,7 @@ public struct SessionLetter: Hashable, Sendable {
         return bytes
     }
 
-    /// nil for what is no letter.
+    /// nil for what is no message.
     public init?(reading bytes: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(bytes)
         guard reader.byte() == Self.encodingVersion, let code = reader.byte(), let node = reader.fixed64(),
@@ -76,7 +76,7 @@ public struct SessionLetter: Hashable, Sendable {
     private static let encodingVersion: UInt8 = 1
 }
 
-/// What a node answers to a `SessionLetter`.
+/// What a node answers to a `SessionMessage`.
 ///
 ///     version 1 │ kind │ what the kind has
 public enum SessionAnswer: Equatable, Sendable {

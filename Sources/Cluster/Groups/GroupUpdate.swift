@@ -3,8 +3,9 @@
 ///     version 1 │ flags │ conversation │ after │ through │ known conversation │ known through
 ///       │ (number │ connected │ away │ ShareName's length │ ShareName │ filter's length │ filter)*
 ///
-/// Flags: 1 nothing is behind it, 2 its sender reads the log. A letter has all changes behind `after` up to `through`, of each group the newest of them.
-struct GroupLetter: Equatable {
+/// Flags: 1 nothing is behind it, 2 its sender reads the log. A message has all changes behind `after` up to `through`,
+/// of each group the newest of them.
+struct GroupUpdate: Equatable {
     /// Rises whenever the node begins to tell everything anew.
     var conversation: UInt64 = 0
     var after: UInt64 = 0
@@ -38,7 +39,7 @@ struct GroupLetter: Equatable {
         return bytes
     }
 
-    /// nil for what is no such letter.
+    /// nil for what is no such message.
     init?(reading bytes: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(bytes)
         guard reader.byte() == Self.version, let flags = reader.byte(), flags <= 3, let conversation = reader.integer(),

@@ -4,7 +4,7 @@ import EpollLoop
 package import Transports
 
 /// What reaches a shard's loop from other threads.
-package enum LoopLetter: Sendable {
+package enum LoopMessage: Sendable {
     /// A batch from another shard.
     case mail(from: Int, MailBatch)
     /// A connection whose client lives here; by whose files its login was decided, if it was.
@@ -51,9 +51,9 @@ package enum LoopLetter: Sendable {
     /// What was recorded for traces is written down: more may come.
     case tracesTaken
     /// What concerns bridges.
-    case bridge(BridgeLetter)
+    case bridge(BridgeMessage)
     /// What concerns the cluster.
-    case cluster(ClusterLetter)
+    case cluster(ClusterLoopMessage)
     /// So many bytes are kept for administrators, beside the loops.
     case remembered(byteCount: Int)
     /// Say that the loop still turns.

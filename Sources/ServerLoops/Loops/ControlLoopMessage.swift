@@ -5,7 +5,7 @@ package import DynamicSecurity
 package import Security
 
 /// What reaches the control thread's loop from other threads.
-package enum ControlLetter: Sendable {
+package enum ControlLoopMessage: Sendable {
     /// A page that was asked for.
     case reply(ShardReply)
     /// What has become of an order.

@@ -4,9 +4,9 @@ package import Cluster
 package import NATSClient
 
 /// What reaches a loop on account of the cluster.
-package enum ClusterLetter: Sendable {
+package enum ClusterLoopMessage: Sendable {
     /// To the loop that speaks to the servers: addresses that it has asked for.
-    case nats(NATSLetter)
+    case nats(NATSConnectionMessage)
     /// To that loop: what a shard has to tell.
     case note(from: Int, ClusterNote)
     /// To that loop: tell how it is.
