@@ -333,8 +333,8 @@ enum Limits {
     /// Places for answers that wait for the store, kept when none waits. Bytes: 32 each.
     static let heldCapacityMax = 16_384
 
-    /// Bytes made ready for a turn's mail to one shard; a batch that outgrows them grows.
-    static let expectedMailBytesMax = 1 << 20
+    /// Bytes made ready for a turn's shard messages to one shard; a batch that outgrows them grows.
+    static let expectedShardMessageBytesMax = 1 << 20
 
     /// Connections that are looked at for the next clients to be sent away, each time.
     static let drainConnectionsPerStep = 20_000

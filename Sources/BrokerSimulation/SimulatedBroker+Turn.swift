@@ -64,12 +64,12 @@ extension SimulatedBroker {
             shard.core.recordHeld(elsewhere: shards.reduce(0) { $0 + ($1 === shard ? 0 : $1.core.limitedBytes) })
         }
         deliverReports(to: shard)
-        deliverMail(to: shard)
+        deliverShardMessages(to: shard)
         takeInArrivals(shard)
         deliverAnswers(to: shard)
         deliverInput(to: shard)
         deliverWritable(to: shard)
-        shard.core.endTurn(into: shard.sink) { shards[$0].mail[shard.index].append($1) }
+        shard.core.endTurn(into: shard.sink) { shards[$0].shardMessages[shard.index].append($1) }
         shard.core.takeEffects { carryOut($0, of: shard) }
         if checksInvariants {
             shard.core.checkInvariants()
@@ -84,11 +84,11 @@ extension SimulatedBroker {
     }
 
     /// Some of the batches that are on their way, at least one: FIFO from each shard, at random among the shards.
-    private func deliverMail(to shard: SimulatedShard) {
+    private func deliverShardMessages(to shard: SimulatedShard) {
         repeat {
-            let senders = shard.mail.indices.filter { !shard.mail[$0].isEmpty }
+            let senders = shard.shardMessages.indices.filter { !shard.shardMessages[$0].isEmpty }
             guard let sender = senders.randomElement(using: &random) else { return }
-            shard.core.receivedMail(shard.mail[sender].removeFirst(), from: sender)
+            shard.core.receivedShardMessages(shard.shardMessages[sender].removeFirst(), from: sender)
         } while !random.oneIn(4)
     }
 

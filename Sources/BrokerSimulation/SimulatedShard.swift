@@ -27,7 +27,7 @@ package final class SimulatedShard {
     /// Who has a client inside the broker.
     package var parties: [ConnectionID: any LocalEventReceiver] = [:]
     /// The batches from each shard that have not arrived yet, oldest first.
-    var mail: [[MailBatch]]
+    var shardMessages: [[ShardMessageBatch]]
     var arrivals: [Arrival] = []
     /// The connections with something to read, in the order in which it came.
     var readable: [SimulatedConnection] = []
@@ -39,7 +39,7 @@ package final class SimulatedShard {
     init(index: Int, core: BrokerShard, shardCount: Int) {
         self.index = index
         self.core = core
-        mail = Array(repeating: [], count: shardCount)
+        shardMessages = Array(repeating: [], count: shardCount)
     }
 
     /// Lets go of all connections, and of what waits for them.
@@ -53,7 +53,7 @@ package final class SimulatedShard {
         if !arrivals.isEmpty || !readable.isEmpty || !writable.isEmpty || !answers.isEmpty || !reports.isEmpty {
             return true
         }
-        if mail.contains(where: { !$0.isEmpty }) { return true }
+        if shardMessages.contains(where: { !$0.isEmpty }) { return true }
         return core.nextDeadline.map { $0 <= now } ?? false
     }
 }

@@ -145,7 +145,7 @@ final class RetainedRunner: RetainedSink {
     // MARK: The shards
 
     /// Changes of a shard.
-    func received(_ batch: MailBatch, serial: UInt64, from shard: Int) {
+    func received(_ batch: ShardMessageBatch, serial: UInt64, from shard: Int) {
         let now = now
         var count = 0
         batch.forEachMessage { _ in count += 1 }
@@ -154,7 +154,7 @@ final class RetainedRunner: RetainedSink {
         settle()
     }
 
-    func swept(_ batch: MailBatch, next: Int?, round: UInt64) {
+    func swept(_ batch: ShardMessageBatch, next: Int?, round: UInt64) {
         let now = now
         batch.forEachMessage { change($0, nil, isOffer: true, now: now) }
         lane.swept(next: next, round: round, self)

@@ -121,7 +121,7 @@ public final class Server: @unchecked Sendable {
         log.write(.information, "martlet version \(ProductVersion.text) starting")
         log.write(.information, file.map { "Config loaded from \($0)." } ?? "Using default config.")
         let budget = ProcessorBudget()
-        // Among those that confirm mail, the cluster stands behind the loops.
+        // Among those that confirm shard messages, the cluster stands behind the loops.
         loopCount = min(
             budget.loopCount(asked: configuration.general.threads),
             configuration.cluster.isEnabled ? Limits.loopsMax - 2 : Limits.loopsMax)

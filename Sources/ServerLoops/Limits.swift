@@ -33,11 +33,12 @@ enum Limits {
 
     // Mail between loops.
 
-    /// Bytes of mail that wait for a loop; beyond them the other loops read nothing from any client.
-    static let mailBytesMax = 8 << 20
+    /// Bytes of shard messages that wait for a loop; beyond them the other loops read nothing from any client.
+    static let shardMessageBytesMax = 8 << 20
 
-    /// Bytes of one loop's mail on their way to another; beyond them it lets clients wait that bring much mail, for a moment.
-    static let mailBytesAheadMax = 4 << 10
+    /// Bytes of one loop's shard messages on their way to another; beyond them it lets clients wait that bring many
+    /// shard messages, for a moment.
+    static let shardMessageBytesAheadMax = 4 << 10
 
     // Logins.
 

@@ -16,10 +16,10 @@ final class GrowthBroker {
 
     private let shards: [BrokerShard]
     private let sinks: [Sink]
-    private var mail: [(from: Int, to: Int, batch: MailBatch)] = []
+    private var shardMessages: [(from: Int, to: Int, batch: ShardMessageBatch)] = []
     private var now: UInt64 = 1000
     /// What clients have published and the cluster's log has not given back yet, and its last record.
-    private var unlogged: [(shard: Int, batch: MailBatch)] = []
+    private var unlogged: [(shard: Int, batch: ShardMessageBatch)] = []
     private var lastRecord: UInt64 = 0
 
     init(shards count: Int = 1, isPersistent: Bool = false, _ change: (inout BrokerSettings) -> Void = { _ in }) {
@@ -112,16 +112,16 @@ final class GrowthBroker {
     func settle() {
         repeat {
             for shard in shards { turn(shard) }
-        } while !mail.isEmpty || shards.contains { $0.nextDeadline.map { $0 <= now } ?? false }
+        } while !shardMessages.isEmpty || shards.contains { $0.nextDeadline.map { $0 <= now } ?? false }
     }
 
     private func turn(_ shard: BrokerShard) {
         let index = shard.index
         shard.advance(to: now)
-        let arrived = mail
-        mail = arrived.filter { $0.to != index }
-        for letter in arrived where letter.to == index { shard.receivedMail(letter.batch, from: letter.from) }
-        shard.endTurn(into: sinks[index]) { mail.append((from: index, to: $0, batch: $1)) }
+        let arrived = shardMessages
+        shardMessages = arrived.filter { $0.to != index }
+        for letter in arrived where letter.to == index { shard.receivedShardMessages(letter.batch, from: letter.from) }
+        shard.endTurn(into: sinks[index]) { shardMessages.append((from: index, to: $0, batch: $1)) }
         var fences: [UInt64] = []
         shard.takeEffects { effect in
             switch effect {

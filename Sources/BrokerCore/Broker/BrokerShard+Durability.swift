@@ -107,7 +107,7 @@ extension BrokerShard {
 
     // Each message asks these. The journal is asked first: whether there is a `Durability` is found out by a call.
 
-    /// A packet, or a batch of mail, is about to be worked off.
+    /// A packet, or a batch of shard messages, is about to be worked off.
     @inline(__always)
     func beginPacket() {
         if journal != nil { durability?.beginPacket() }
@@ -160,7 +160,7 @@ extension BrokerShard {
             receivedRelease(receipt, [group])
             sendToOthers(.released(receipt: receipt, groups: [group]))
         }
-        confirmMail()
+        confirmShardMessages()
         pageOutQueues()
     }
 
@@ -213,8 +213,8 @@ extension BrokerShard {
 
     // MARK: Other shards
 
-    /// Tells the other shards how much of their mail is durable.
-    private func confirmMail() {
+    /// Tells the other shards how many of their messages are durable.
+    private func confirmShardMessages() {
         for shard in 0..<shardCount where shard != index {
             if let serial = durability?.takeConfirmation(for: shard) { tell(.durable(serial: serial), shard) }
         }

@@ -4,7 +4,7 @@ import MQTTCodec
 /// Shared subscriptions.
 ///
 /// Every shard knows every group and all its members; the publisher's shard chooses, so that the choice needs no question. Changes go
-/// to the other shards in the mail, and SUBACK waits for them as for any subscription.
+/// to the other shards among the shard messages, and SUBACK waits for them as for any subscription.
 extension BrokerShard {
     /// Adds the session to a group, or changes its terms there; true if it is new in it.
     func join(_ session: Session, _ name: GroupName, _ terms: SubscriptionTerms) -> Bool {
@@ -173,7 +173,7 @@ extension BrokerShard {
 
     /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, or has lost the right to read the
     /// message, the group chooses again.
-    func receivedShared(_ publication: inout Publication, _ detail: MailDetail) {
+    func receivedShared(_ publication: inout Publication, _ detail: ShardMessageDetail) {
         let terms = SubscriptionTerms(bits: detail.terms)
         publication.hops = detail.hops
         let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey)
@@ -189,7 +189,7 @@ extension BrokerShard {
     }
 
     /// Whom the group chooses in place of a member that has gone or may not read the message: one of this shard if there is one.
-    private func memberInPlace(of detail: MailDetail, for publication: borrowing Publication) -> GroupMember? {
+    private func memberInPlace(of detail: ShardMessageDetail, for publication: borrowing Publication) -> GroupMember? {
         guard let group = groups.find(serial: detail.group) else { return nil }
         return chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)
             ?? chooseMember(of: group, for: publication, except: detail.sessionKey)
@@ -282,12 +282,12 @@ extension BrokerShard {
         guard entry.storeNumber != 0 else { return true }
         if member.isElsewhere, goesByLog(to: member) {
             let receiver = logReceiver
-            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: receiver)
+            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, sentTo: receiver)
         } else if member.shard == index || member.isElsewhere {
             // In the same batch as the other member's row: one of the two is there at any time.
             journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow)
         } else {
-            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, mailedTo: member.shard, of: stamp)
+            durability?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow, sentTo: member.shard, of: stamp)
         }
         return true
     }

@@ -9,7 +9,7 @@ extension BrokerShard {
         orders.checkInvariants()
         systemReport.checkInvariants(shardCount: shardCount)
         receipts.checkInvariants()
-        mail.checkInvariants()
+        shardMessages.checkInvariants()
         checkHeld()
         checkQueues()
     }

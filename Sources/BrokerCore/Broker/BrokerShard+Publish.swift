@@ -114,7 +114,7 @@ extension BrokerShard {
                 finish(&publication)
             }
         }
-        // Also on what was mailed for it when it came first, perhaps on an earlier connection.
+        // Also on what was sent for it when it came first, perhaps on an earlier connection.
         promise(.pubrec, view.packetIdentifier, relyingOn: .everything, to: connection)
     }
 

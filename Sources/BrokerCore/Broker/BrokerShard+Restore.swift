@@ -58,7 +58,7 @@ extension BrokerShard {
             tree.setStoreNumber(number, of: record)
         }
         if let stage = row.owed { restoreOwed(Array(row.filter.bytes), stage, of: session) }
-        // Told at once, not by mail: what is published first must find its way.
+        // Told at once, not as shard messages: what is published first must find its way.
         for shard in shards where shard !== self { shard.receivedInterest(row.filter.bytes, true, index) }
     }
 

@@ -16,7 +16,7 @@ extension BrokerShard {
     }
 
     func forwardRetained(_ publication: borrowing Publication, as change: RetainedChange = .none, to shard: Int) {
-        var detail = MailDetail(shards: interest(in: publication.topic) | 1 << UInt64(index))
+        var detail = ShardMessageDetail(shards: interest(in: publication.topic) | 1 << UInt64(index))
         (detail.sessionKey, detail.stamp) = (change.node, change.number)
         if let source = publication.source { tell(.retainedSource(source), shard) }
         append(publication, as: .retain, detail, to: shard)
@@ -109,7 +109,7 @@ extension BrokerShard {
     }
 
     /// A retained message of another shard for a session of this one.
-    func receivedRetained(_ publication: inout Publication, _ detail: MailDetail, from shard: Int) {
+    func receivedRetained(_ publication: inout Publication, _ detail: ShardMessageDetail, from shard: Int) {
         scans.arrivals.stayActive(now: now)
         if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: detail.stamp) {
             deliverRetained(

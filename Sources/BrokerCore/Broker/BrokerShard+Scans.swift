@@ -215,7 +215,7 @@ extension BrokerShard {
     }
 
     private func send(_ message: Message, to query: RetainedQuery, request: UInt32, scan: UInt64) {
-        let detail = MailDetail(
+        let detail = ShardMessageDetail(
             sessionKey: query.sessionKey, sessionIndex: query.sessionIndex, terms: query.terms.bits, request: request,
             stamp: query.stamp, shards: scan)
         append(Publication(message), as: .retained, detail, to: query.shard)

@@ -74,7 +74,7 @@ extension BrokerShard {
         recount(session)
         markChanged(of: session)
         for mark in open.marks { open.wanted.append(RetainedQuery(mark: mark, shard: index, session)) }
-        if open.mustWait || mail.isBarred {
+        if open.mustWait || shardMessages.isBarred {
             hold(.suback(open.answer, open.wanted), connection.id)
         } else {
             promise(.suback(open.answer, open.wanted), to: connection)

@@ -8,7 +8,7 @@ package import MQTTCodec
 /// an `Effect` or as bytes in a connection's output. Every call is total: it never throws, blocks or traps on what a peer sent. All
 /// calls come from the thread of the shard's loop, each turn in this order:
 ///
-///     advance(to:) ─► receivedMail … ─► connected / received / closed … ─► endTurn(into:) ─► takeEffects
+///     advance(to:) ─► receivedShardMessages … ─► connected / received / closed … ─► endTurn(into:) ─► takeEffects
 public final class BrokerShard {
     public let index: Int
     public let placement: ShardPlacement
@@ -99,7 +99,7 @@ public final class BrokerShard {
     /// Local clients that have answered what they were sent.
     var replyingLocals: [ConnectionID] = []
     /// What the other shards get when the turn ends.
-    var mail: OutgoingMail
+    var shardMessages: OutgoingShardMessages
     var scans = RetainedScans()
     /// The look for retained messages that have expired.
     var retainedSweep = RetainedSweep()
@@ -156,7 +156,7 @@ public final class BrokerShard {
         self.random = random
         ledger.clockMicroseconds = now &* 1000
         self.sessionCount = sessionCount
-        mail = OutgoingMail(from: index, shardCount: shardCount)
+        shardMessages = OutgoingShardMessages(from: index, shardCount: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
         durability = journal.map { Durability(shard: index, shardCount: shardCount, journal: $0) }
         if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
@@ -240,13 +240,13 @@ public final class BrokerShard {
         end(connection)
     }
 
-    /// Ends the turn: hands out the mail, so that the other shards work meanwhile, and gives every connection's output to its
-    /// transport.
+    /// Ends the turn: hands out the shard messages, so that the other shards work meanwhile, and gives every
+    /// connection's output to its transport.
     ///
     /// - Parameters:
     ///   - sink: the connections' transports.
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
-    public func endTurn(into sink: any OutputSink, post: (_ shard: Int, MailBatch) -> Void) {
+    public func endTurn(into sink: any OutputSink, post: (_ shard: Int, ShardMessageBatch) -> Void) {
         assert(frameBatch.isEmpty)
         if !openPackets.isEmpty { stepOpenPackets() }
         if let cluster, !cluster.arrivals.isEmpty { stepArrivals(cluster) }
@@ -267,7 +267,7 @@ public final class BrokerShard {
         giveBatch()
         releaseHeld()
         if !orders.waiting.isEmpty { stepWaitingOrders() }
-        if shardCount > 1 { postMail(post) }
+        if shardCount > 1 { postShardMessages(post) }
         swap(&dirty, &flushing)
         for position in flushing.indices {
             // The table or the graveyard keeps a dirty connection alive until the end of the turn.
@@ -283,9 +283,9 @@ public final class BrokerShard {
         handOverLeaving()
         markReadyScans()
         if tracer != nil { giveTraces() }
-        if let cluster { giveClusterMail(cluster) }
+        if let cluster { sendClusterMessages(cluster) }
         arena.rewind()
-        if shardCount > 1 { postMail(post) }
+        if shardCount > 1 { postShardMessages(post) }
     }
 
     /// The transport takes bytes again after it had taken less than it was given.
@@ -313,7 +313,7 @@ public final class BrokerShard {
         if scans.hasReadyScan || !scans.unsettled.isEmpty || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty
             || banning.hasWork
             || presence.hasPending || !openPackets.isEmpty || !endedSessions.isEmpty || !dirty.isEmpty || !effects.isEmpty
-            || hasDurableWork || !mail.isEmpty
+            || hasDurableWork || !shardMessages.isEmpty
             || cluster?.hasNews ?? false
         {
             return now
@@ -344,8 +344,8 @@ public final class BrokerShard {
     /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how busy a turn is.
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }
 
-    /// Bytes of mail for other shards that wait for the end of the turn.
-    public var outgoingBytes: Int { mail.byteCount }
+    /// Bytes of shard messages for other shards that wait for the end of the turn.
+    public var outgoingBytes: Int { shardMessages.byteCount }
 
     /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to
     /// be read from it until it does; messages are dropped before they come to this.

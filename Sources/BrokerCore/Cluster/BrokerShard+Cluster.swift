@@ -163,21 +163,21 @@ extension BrokerShard {
     private static let nodeRoots = ["$SYS", "$CONTROL"].map { Array($0.utf8) }
 
     /// Whether the end of the turn brings something for the other nodes. What it says of share groups was chosen by what the shard knew then.
-    public var hasClusterMail: Bool { !effects.isEmpty || cluster.map { !$0.batch.isEmpty } ?? false }
+    public var hasClusterMessages: Bool { !effects.isEmpty || cluster.map { !$0.batch.isEmpty } ?? false }
 
     func sendToCluster(_ filter: [UInt8], isWanted: Bool) {
         if cluster != nil { effects.append(.cluster(.interest(filter: filter, isWanted: isWanted))) }
     }
 
     /// At the end of the turn.
-    func giveClusterMail(_ port: ClusterPort) {
+    func sendClusterMessages(_ port: ClusterPort) {
         returnMarks()
         let changes = port.takeChanges()
         guard !port.batch.isEmpty || changes != nil else { return }
         if !port.batch.isEmpty { effects.append(.cluster(.messages(port.takeBatch()))) }
         if let changes { effects.append(.cluster(.retained(changes.batch, serial: changes.serial))) }
         // What is published from now on goes in other batches.
-        durability?.mailLeft()
+        durability?.shardMessagesPosted()
     }
 
     /// Refuses a client while the cluster cannot be reached; false if it can, or that does not matter.

@@ -13,7 +13,7 @@ extension BrokerShard {
     /// The shard's part in the log; nil where there is none.
     var clusterLog: ShardLog? { cluster?.log }
 
-    /// The receiver of mail that the log is.
+    /// The receiver of shard messages that the log is.
     var logReceiver: Int { durability?.logReceiver ?? shardCount }
 
     /// How far the shard's sessions have been given what stands in the log, by partition; nil where nobody has read yet.

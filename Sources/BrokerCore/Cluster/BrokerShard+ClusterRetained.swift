@@ -89,7 +89,8 @@ extension BrokerShard {
             settle(&publication, change)
         } else {
             if let source = publication.source { tell(.retainedSource(source), keeper) }
-            mail.append(publication, as: .settled, MailDetail(sessionKey: change.node, stamp: change.number), to: keeper)
+            shardMessages.append(
+                publication, as: .settled, ShardMessageDetail(sessionKey: change.node, stamp: change.number), to: keeper)
         }
         finish(&publication)
         return true
@@ -143,7 +144,7 @@ extension BrokerShard {
 
     // MARK: All of the stream
 
-    // These go to other shards by mail, behind what was settled before.
+    // These go to other shards as shard messages, behind what was settled before.
 
     /// All of the stream is about to be read: what it does not have by `sweepRetained` is not the cluster's. Tells all shards.
     public func beginReadingRetained() {
@@ -179,7 +180,7 @@ extension BrokerShard {
 
     func sweepRetained(from place: Int, offers: Bool, round: UInt64) {
         guard let port = cluster else { return }
-        let batch = MailBatch()
+        let batch = ShardMessageBatch()
         var place = place
         let end = place < retained.nodes.end ? min(place + Limits.sweptNodesPerTurn, retained.nodes.end) : 0
         while place < end, batch.byteCount < Limits.sweptBytesPerTurn {

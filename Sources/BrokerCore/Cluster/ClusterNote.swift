@@ -12,13 +12,13 @@ public enum ClusterNote: Sendable {
     /// Say with `passedFence` when every node routes to what was wanted before, and deals to who has subscribed.
     case fence(token: UInt64)
     /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
-    /// `logFailed` has to follow, in the order of the batches. `MailBatch.forEachMessage` reads them.
-    case messages(MailBatch)
+    /// `logFailed` has to follow, in the order of the batches. `ShardMessageBatch.forEachMessage` reads them.
+    case messages(ShardMessageBatch)
     /// Changes of retained messages that were made on this node, for the cluster's stream, in the order in which they were made of each
     /// topic. `retainedIsSafe` is to be called with the serial when all are in it; 0 for no need.
-    case retained(MailBatch, serial: UInt64)
+    case retained(ShardMessageBatch, serial: UInt64)
     /// What `sweepRetained` has come to: retained messages that the cluster may not have, and where it is to go on; nil behind the end.
-    case swept(MailBatch, next: Int?, round: UInt64)
+    case swept(ShardMessageBatch, next: Int?, round: UInt64)
     /// Changes that other nodes have told of have not come out of the stream for long.
     case staleChanges
     /// A client has come for its session, and waits: `sessionClaimed` or `claimFailed` is to follow.
@@ -48,7 +48,7 @@ public enum ClusterNote: Sendable {
     case wakes(identifier: [UInt8], epoch: UInt64, isConnected: Bool)
 
     /// The messages that it brings.
-    public var batch: MailBatch? {
+    public var batch: ShardMessageBatch? {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
         case .interest, .group, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded,
@@ -69,7 +69,7 @@ public struct RetainedChange: Hashable, Sendable {
 
     static let none = RetainedChange(node: 0, number: 0)
 
-    init(_ detail: MailDetail) { self.init(node: detail.sessionKey, number: detail.stamp) }
+    init(_ detail: ShardMessageDetail) { self.init(node: detail.sessionKey, number: detail.stamp) }
 }
 
 /// A message between nodes, where it lies: valid during the call that is given it.
@@ -114,24 +114,24 @@ public struct ClusterMessage {
     }
 }
 
-extension MailBatch {
+extension ShardMessageBatch {
     /// The serial with which `BrokerShard.logged` confirms a batch for the cluster; 0 if nothing in it is to be logged.
     public var logSerial: UInt64 { serial }
 
     /// Calls `body` with each step of a batch for the cluster that comes without a message.
     public func forEachLoneStep(_ body: (SessionStep) -> Void) {
-        for case .step(let step) in parcels where !step.isOfMessage { body(step) }
+        for case .step(let step) in shardMessages where !step.isOfMessage { body(step) }
     }
 
     /// Calls `body` with each message of a batch for the cluster, in order.
     public func forEachMessage(_ body: (ClusterMessage) -> Void) {
-        var parcels = parcels.makeIterator()
+        var shardMessages = shardMessages.makeIterator()
         var origin: [UInt8] = []
         var dealing: GroupDealing?
         var step: SessionStep?
         forEach { header, detail, bytes in
-            guard header.kind != .parcel else {
-                switch parcels.next() {
+            guard header.kind != .shardMessage else {
+                switch shardMessages.next() {
                 case .retainedSource(let source)?: origin = source.row
                 case .dealing(let some)?: dealing = some
                 case .step(let some)? where some.isOfMessage: step = some

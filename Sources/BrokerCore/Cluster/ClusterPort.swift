@@ -3,7 +3,7 @@ import BrokerModel
 /// What a shard has for its cluster. There is none on a broker that is alone.
 final class ClusterPort {
     /// What was published in this turn.
-    private(set) var batch = MailBatch()
+    private(set) var batch = ShardMessageBatch()
     var isAway = true
     /// Whether the cluster has not been reached yet, so that nobody knows what members other nodes have.
     var isStrange = true
@@ -35,7 +35,7 @@ final class ClusterPort {
     /// Which nodes were chosen for it; nil if no share group matches, or while the cluster is strange.
     var dealing: GroupDealing?
     /// The changes of retained messages of this turn, and under which serial they go.
-    private var changes: (batch: MailBatch, serial: UInt64)?
+    private var changes: (batch: ShardMessageBatch, serial: UInt64)?
     private var lastChange: UInt64 = 0
     /// The changes that have not come out of the stream yet.
     var unsettled = UnsettledChanges<Message>()
@@ -72,7 +72,7 @@ final class ClusterPort {
     }
 
     /// Adds a message that share groups leave to another node.
-    func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: MailHeader.Kind = .publish) {
+    func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: ShardMessageHeader.Kind = .publish) {
         batch.append(.dealing(dealing))
         batch.append(publication, as: kind)
     }
@@ -89,8 +89,8 @@ final class ClusterPort {
 
     /// What of a message of the log the bus carries, to other nodes' sessions that end with their connection and to share groups: a batch of its
     /// own, that is not logged again.
-    func carried(_ publication: borrowing Publication) -> MailBatch {
-        let batch = MailBatch()
+    func carried(_ publication: borrowing Publication) -> ShardMessageBatch {
+        let batch = ShardMessageBatch()
         if let dealing { batch.append(.dealing(dealing)) }
         dealing = nil
         batch.append(publication, as: .passing)
@@ -103,10 +103,10 @@ final class ClusterPort {
     /// The log is to confirm the batch under this serial.
     func stamp(_ serial: UInt64) { batch.serial = serial }
 
-    func takeBatch() -> MailBatch {
+    func takeBatch() -> ShardMessageBatch {
         let taken = batch
-        expected = min(Limits.expectedMailBytesMax, max(taken.byteCount, expected / 8 * 7))
-        batch = MailBatch(expected: expected)
+        expected = min(Limits.expectedShardMessageBytesMax, max(taken.byteCount, expected / 8 * 7))
+        batch = ShardMessageBatch(expected: expected)
         return taken
     }
 
@@ -130,22 +130,23 @@ final class ClusterPort {
 
     /// Adds a change for the stream.
     func change(_ publication: borrowing Publication, _ change: RetainedChange, serial: UInt64) {
-        if changes == nil { changes = (MailBatch(), 0) }
+        if changes == nil { changes = (ShardMessageBatch(), 0) }
         guard let batch = changes?.batch else { return }
         Self.append(publication, change, to: batch)
         changes = (batch, max(changes?.serial ?? 0, serial))
     }
 
-    func takeChanges() -> (batch: MailBatch, serial: UInt64)? {
+    func takeChanges() -> (batch: ShardMessageBatch, serial: UInt64)? {
         defer { changes = nil }
         return changes
     }
 
     static func append(
-        _ publication: borrowing Publication, as kind: MailHeader.Kind = .retain, _ change: RetainedChange, to batch: MailBatch
+        _ publication: borrowing Publication, as kind: ShardMessageHeader.Kind = .retain, _ change: RetainedChange,
+        to batch: ShardMessageBatch
     ) {
         if let source = publication.source { batch.append(.retainedSource(source)) }
-        batch.append(publication, as: kind, MailDetail(sessionKey: change.node, stamp: change.number))
+        batch.append(publication, as: kind, ShardMessageDetail(sessionKey: change.node, stamp: change.number))
     }
 
     // MARK: Reading all of the stream

@@ -4,7 +4,8 @@ import BrokerModel
 ///
 ///     read from the log ─► begin ─► DealtMark in a member's queue ─► acknowledged, dropped, dealt to another ─► end
 ///
-/// A mark ends where what it is attached to is let go of; that of a member on another shard comes back by mail.
+/// A mark ends where what it is attached to is let go of; that of a member on another shard comes back as shard
+/// messages.
 final class DealtPlaces {
     /// A record of the log.
     struct Place: Equatable, Sendable {

@@ -4,13 +4,13 @@ import MQTTCodec
 /// What a shard has that waits until something is durable, and what it gives its store when.
 ///
 ///     a change ─► journal ─► takeBatch ─► the store ─► committed ─► release, takeConfirmation, visitListed
-///     mail that must be durable at its receiver ─► requireConfirmation ─► confirmed ─► release
+///     shard messages that must be durable at its receiver ─► requireConfirmation ─► confirmed ─► release
 ///
 /// It decides what may happen when; the shard does it. There is one on each shard of a broker with a store.
 struct Durability {
     let journal: Journal
     /// Mail that other shards have to confirm.
-    private(set) var mail: AwaitedMail
+    private(set) var shardMessages: AwaitedShardMessages
     /// Mail of other shards that this one has to confirm.
     private var owed: OwedConfirmations
     /// Acknowledgements, and what else must not happen before something is durable.
@@ -36,39 +36,41 @@ struct Durability {
     private(set) var patience: UInt64?
     /// Whether the store is to be given what there is at the end of the turn, whatever the interval.
     private var isSaving = false
-    /// The journal's last change, and the shards that got mail to be confirmed, since the last `beginPacket`.
+    /// The journal's last change, and the shards that got shard messages to be confirmed, since the last `beginPacket`.
     private var sequenceBefore: UInt64 = 0
-    private var mailed: UInt64 = 0
+    private var sentTo: UInt64 = 0
 
-    /// What stands for a cluster among the receivers of mail, behind the shards: its log, and its stream of retained messages.
+    /// What stands for a cluster among the receivers of shard messages, behind the shards: its log, and its stream of
+    /// retained messages.
     let logReceiver: Int
     let retainedReceiver: Int
 
     init(shard: Int, shardCount: Int, journal: Journal) {
         self.journal = journal
         (logReceiver, retainedReceiver) = (shardCount, shardCount + 1)
-        mail = AwaitedMail(receiverCount: shardCount + 2)
+        shardMessages = AwaitedShardMessages(receiverCount: shardCount + 2)
         owed = OwedConfirmations(shardCount: shardCount)
         held = HeldQueue(shard: shard, receiverCount: shardCount + 2)
     }
 
     // MARK: What comes of a packet
 
-    /// A packet, or a batch of mail, is about to be worked off: what is changed and mailed from now on comes of it.
+    /// A packet, or a batch of shard messages, is about to be worked off: what is changed and sent from now on comes of
+    /// it.
     @inline(__always)
     mutating func beginPacket() {
         sequenceBefore = journal.sequence
-        mailed = 0
+        sentTo = 0
     }
 
     /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused none need not
     /// wait.
     @inline(__always)
-    var hasChanged: Bool { journal.sequence != sequenceBefore || mailed != 0 }
+    var hasChanged: Bool { journal.sequence != sequenceBefore || sentTo != 0 }
 
     /// What came of the packet on other shards.
     @inline(__always)
-    var reliance: Reliance { Reliance(shards: mailed, serial: mail.serial) }
+    var reliance: Reliance { Reliance(shards: sentTo, serial: shardMessages.serial) }
 
     // MARK: Acknowledgements
 
@@ -84,7 +86,7 @@ struct Durability {
     }
 
     private func mustHold(forShards reliance: Reliance) -> Bool {
-        mail.firstAwaited(reliance) != nil || reliance.isEverything && held.count > 0
+        shardMessages.firstAwaited(reliance) != nil || reliance.isEverything && held.count > 0
     }
 
     /// Holds a packet until the journal is durable as it is now, and what it relies on too.
@@ -113,7 +115,7 @@ struct Durability {
 
     /// Takes the next that may happen, in its connection's order; nil if there is none.
     @inline(__always)
-    mutating func release() -> HeldQueue.Released? { held.pop(persisted: journal.persisted, mail) }
+    mutating func release() -> HeldQueue.Released? { held.pop(persisted: journal.persisted, shardMessages) }
 
     /// What `item` stands for was dealt, since `beginPacket`. Its PUBREC waits on, if it has to, until what came of that is
     /// durable, and of the message's other receivers.
@@ -123,74 +125,76 @@ struct Durability {
         let sequence = journal.sequence == sequenceBefore ? item.sequence : journal.sequence
         let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason, at: item.heldAt)
         let reliance = deal.reliance.union(reliance)
-        return held.waitsAgain(pubrec, relyingOn: reliance, mail, persisted: journal.persisted) ? nil : pubrec
+        return held.waitsAgain(pubrec, relyingOn: reliance, shardMessages, persisted: journal.persisted) ? nil : pubrec
     }
 
     // MARK: Up to now
 
-    /// What was changed, and what was mailed, up to some time.
+    /// What was changed, and what was sent, up to some time.
     struct Moment {
         fileprivate let sequence: UInt64
         fileprivate let reliance: Reliance
     }
 
-    var moment: Moment { Moment(sequence: journal.sequence, reliance: Reliance(shards: .max, serial: mail.serial)) }
+    var moment: Moment { Moment(sequence: journal.sequence, reliance: Reliance(shards: .max, serial: shardMessages.serial)) }
 
-    /// Whether all of that is durable, here and where it was mailed to.
+    /// Whether all of that is durable, here and where it was sent to.
     func isDurable(_ moment: Moment) -> Bool {
-        journal.persisted >= moment.sequence && mail.firstAwaited(moment.reliance) == nil
+        journal.persisted >= moment.sequence && shardMessages.firstAwaited(moment.reliance) == nil
     }
 
     // MARK: Other shards
 
-    /// A batch of mail for a shard has something in it that must be durable there before what relies on it is promised.
+    /// A batch of shard messages for a shard has something in it that must be durable there before what relies on it is
+    /// promised.
     ///
     /// - Returns: the serial of the batch.
     @inline(__always)
     mutating func requireConfirmation(of shard: Int) -> UInt64 {
-        mailed |= 1 << UInt64(shard)
-        mail.require(of: shard)
-        return mail.serial
+        sentTo |= 1 << UInt64(shard)
+        shardMessages.require(of: shard)
+        return shardMessages.serial
     }
 
     /// The same for something that has nothing to do with the packet being worked off. Returns what waits for it relies on.
     mutating func requireConfirmation(besidesPacketOf receiver: Int) -> Reliance {
-        mail.require(of: receiver)
-        return Reliance(shards: 1 << UInt64(receiver), serial: mail.serial)
+        shardMessages.require(of: receiver)
+        return Reliance(shards: 1 << UInt64(receiver), serial: shardMessages.serial)
     }
 
-    /// The turn's mail has left.
-    mutating func mailLeft() { mail.posted() }
+    /// The turn's shard messages have left.
+    mutating func shardMessagesPosted() { shardMessages.posted() }
 
-    /// A shard has made durable what came of its mail up to this serial.
+    /// A shard has made durable what came of its shard messages up to this serial.
     mutating func confirmed(_ serial: UInt64, by shard: Int) {
-        mail.confirm(serial, by: shard)
+        shardMessages.confirm(serial, by: shard)
         held.confirmed(by: shard)
     }
 
-    /// What waits for the mail to a shard that has not been confirmed, up to this serial; nil if none of that is awaited. O(held).
+    /// What waits for the shard messages to a shard that has not been confirmed, up to this serial; nil if none of that
+    /// is awaited. O(held).
     func held(for shard: Int, through serial: UInt64) -> [HeldPacket]? {
-        guard let oldest = mail.oldest(of: shard), oldest <= serial else { return nil }
+        guard let oldest = shardMessages.oldest(of: shard), oldest <= serial else { return nil }
         return held.items(relyingOn: shard, from: oldest, through: serial)
     }
 
-    /// A batch of mail is worked off, since `beginPacket`, that its sender wants confirmed.
+    /// A batch of shard messages is worked off, since `beginPacket`, that its sender wants confirmed.
     mutating func oweConfirmation(_ serial: UInt64, to sender: Int) {
         owed.append(serial, to: sender, after: journal.sequence, relyingOn: reliance)
     }
 
     /// The serial that can be confirmed to a shard; nil if there is none that has not been.
     mutating func takeConfirmation(for sender: Int) -> UInt64? {
-        owed.take(of: sender, persisted: journal.persisted, mail)
+        owed.take(of: sender, persisted: journal.persisted, shardMessages)
     }
 
     // MARK: Rows that go later
 
-    /// A message was mailed to another shard just now: its rows here may go when that one has it.
+    /// A message was sent to another shard just now: its rows here may go when that one has it.
     ///
     /// - Parameter group: whose it is, if that shard remembers that it has it; 0 if not.
-    mutating func endEntry(_ number: UInt64, hasFlow: Bool, mailedTo shard: Int, of group: UInt64 = 0) {
-        moved.append((number, hasFlow, group, Reliance(shards: 1 << UInt64(shard), serial: mail.serial)))
+    mutating func endEntry(_ number: UInt64, hasFlow: Bool, sentTo shard: Int, of group: UInt64 = 0) {
+        moved.append((number, hasFlow, group, Reliance(shards: 1 << UInt64(shard), serial: shardMessages.serial)))
     }
 
     /// Whether a message of a share group may not go to another shard yet.
@@ -211,7 +215,7 @@ struct Durability {
     }
 
     mutating func endMovedEntries() {
-        let count = moved.prefix { mail.firstAwaited($0.reliance) == nil }.count
+        let count = moved.prefix { shardMessages.firstAwaited($0.reliance) == nil }.count
         guard count > 0 else { return }
         for (number, hasFlow, group, _) in moved.prefix(count) {
             journal.endEntry(number, hasFlow: hasFlow)
@@ -308,7 +312,7 @@ struct Durability {
     func heldCounts() -> [ConnectionID: Int] { held.counts() }
 
     func checkInvariants() {
-        mail.checkInvariants()
+        shardMessages.checkInvariants()
         owed.checkInvariants()
         held.checkInvariants()
     }

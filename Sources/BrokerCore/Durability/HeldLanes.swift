@@ -36,7 +36,7 @@ struct HeldLanes {
     private var lanes: [Lane] = []
     private var blocked: [[ConnectionID]]
     private var ready: [ConnectionID] = []
-    /// The shards that have confirmed mail since the last `pop`, a bit each.
+    /// The shards that have confirmed shard messages since the last `pop`, a bit each.
     private var awakened: UInt64 = 0
     private var lastPersisted: UInt64 = 0
     /// The numbers of forgotten entries that have an answer.
@@ -53,7 +53,7 @@ struct HeldLanes {
     var isEmpty: Bool { count == 0 }
 
     /// Takes an entry in if it has to wait: for a shard, or for others of its connection.
-    mutating func takesIn(_ entry: Entry, persisted: UInt64, _ mail: AwaitedMail) -> Bool {
+    mutating func takesIn(_ entry: Entry, persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Bool {
         let connection = entry.item.connection
         let slot = Int(connection.slot)
         let hasLane = slot < lanes.count && lanes[slot].generation == connection.generation && !lanes[slot].isEmpty
@@ -63,7 +63,7 @@ struct HeldLanes {
             lanes[slot].last = node
             return true
         }
-        guard let shard = firstAwaited(entry, persisted, mail) else { return false }
+        guard let shard = firstAwaited(entry, persisted, shardMessages) else { return false }
         while lanes.count <= slot { lanes.append(Lane()) }
         forgetLane(slot)
         let node = insert(entry)
@@ -79,11 +79,11 @@ struct HeldLanes {
         return forgotten
     }
 
-    /// A shard has confirmed mail.
+    /// A shard has confirmed shard messages.
     mutating func wake(_ shard: Int) { awakened |= 1 << UInt64(shard) }
 
     /// Takes the next entry that waits for nothing any more; nil if there is none.
-    mutating func pop(persisted: UInt64, _ mail: AwaitedMail) -> Entry? {
+    mutating func pop(persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Entry? {
         guard !isEmpty else { return nil }
         if persisted != lastPersisted { wake(shard) }
         lastPersisted = persisted
@@ -95,7 +95,7 @@ struct HeldLanes {
                 continue
             }
             let entry = nodes[Int(lane.first)].entry
-            if let shard = firstAwaited(entry, persisted, mail) {
+            if let shard = firstAwaited(entry, persisted, shardMessages) {
                 ready.removeLast()
                 blocked[shard].append(connection)
                 continue
@@ -123,8 +123,8 @@ struct HeldLanes {
         }
     }
 
-    private func firstAwaited(_ entry: Entry, _ persisted: UInt64, _ mail: AwaitedMail) -> Int? {
-        entry.item.sequence > persisted ? shard : mail.firstAwaited(entry.reliance)
+    private func firstAwaited(_ entry: Entry, _ persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Int? {
+        entry.item.sequence > persisted ? shard : shardMessages.firstAwaited(entry.reliance)
     }
 
     private mutating func forgetLane(_ slot: Int) {

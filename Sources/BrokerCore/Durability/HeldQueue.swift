@@ -7,8 +7,9 @@ import BrokerModel
 ///                  └─► lanes ──────────────────────────────────┘
 ///                      other shards' stores: an order for each connection
 ///
-/// Everything waits for the same store first, in the order in which it came. What relies on mail that another shard has not confirmed by
-/// then goes on waiting in its connection's lane, and all of that connection behind it, but nothing of any other.
+/// Everything waits for the same store first, in the order in which it came. What relies on shard messages that another
+/// shard has not confirmed by then goes on waiting in its connection's lane, and all of that connection behind it, but
+/// nothing of any other.
 ///
 ///     sequences in `waiting` never fall; answers and reliances name items in `waiting` or in a lane
 struct HeldQueue {
@@ -56,42 +57,47 @@ struct HeldQueue {
     /// An item that was released waits again, before whatever its connection has behind it.
     ///
     /// - Returns: false if it need not.
-    mutating func waitsAgain(_ item: HeldPacket, relyingOn reliance: Reliance, _ mail: AwaitedMail, persisted: UInt64) -> Bool {
-        keepsWaiting(HeldLanes.Entry(item: item, number: 0, reliance: reliance), mail, persisted)
+    mutating func waitsAgain(
+        _ item: HeldPacket, relyingOn reliance: Reliance, _ shardMessages: AwaitedShardMessages, persisted: UInt64
+    ) -> Bool {
+        keepsWaiting(HeldLanes.Entry(item: item, number: 0, reliance: reliance), shardMessages, persisted)
     }
 
-    /// Other shards have confirmed mail.
+    /// Other shards have confirmed shard messages.
     mutating func confirmed(by shard: Int) { lanes.wake(shard) }
 
     /// Takes the next item that may happen; nil if there is none.
     ///
     /// - Parameters:
     ///   - persisted: the last change that would survive a power cut.
-    ///   - mail: what other shards have to confirm.
-    mutating func pop(persisted: UInt64, _ mail: AwaitedMail) -> Released? {
-        if let entry = lanes.pop(persisted: persisted, mail) { return Released(item: entry.item, answer: takeAnswer(entry)) }
+    ///   - shardMessages: what other shards have to confirm.
+    mutating func pop(persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Released? {
+        if let entry = lanes.pop(persisted: persisted, shardMessages) {
+            return Released(item: entry.item, answer: takeAnswer(entry))
+        }
         while head < waiting.count, waiting[head].sequence <= persisted {
-            let entry = takeHead(mail)
+            let entry = takeHead(shardMessages)
             // A choice of share groups goes its way as soon as it is durable; its PUBREC takes its place among those that wait.
-            if entry.item.kind != .deal, keepsWaiting(entry, mail, persisted) { continue }
+            if entry.item.kind != .deal, keepsWaiting(entry, shardMessages, persisted) { continue }
             return Released(item: entry.item, answer: takeAnswer(entry))
         }
         return nil
     }
 
     @inline(__always)
-    private mutating func keepsWaiting(_ entry: HeldLanes.Entry, _ mail: AwaitedMail, _ persisted: UInt64) -> Bool {
+    private mutating func keepsWaiting(_ entry: HeldLanes.Entry, _ shardMessages: AwaitedShardMessages, _ persisted: UInt64) -> Bool
+    {
         guard !lanes.isEmpty || entry.reliance.shards != 0 || entry.item.sequence > persisted else { return false }
-        let keepsWaiting = lanes.takesIn(entry, persisted: persisted, mail)
+        let keepsWaiting = lanes.takesIn(entry, persisted: persisted, shardMessages)
         for number in lanes.takeForgotten() { answers[number] = nil }
         return keepsWaiting
     }
 
-    private mutating func takeHead(_ mail: AwaitedMail) -> HeldLanes.Entry {
+    private mutating func takeHead(_ shardMessages: AwaitedShardMessages) -> HeldLanes.Entry {
         var entry = HeldLanes.Entry(item: waiting[head], number: headNumber, reliance: .nothing)
         if needsHead < needs.count, needs[needsHead].number == headNumber {
             let reliance = needs[needsHead].reliance
-            entry.reliance = reliance.isEverything ? Reliance(shards: .max, serial: mail.serial) : reliance
+            entry.reliance = reliance.isEverything ? Reliance(shards: .max, serial: shardMessages.serial) : reliance
             needsHead &+= 1
             if needsHead == needs.count {
                 needs.removeAll(keepingCapacity: needs.count <= Limits.heldCapacityMax)
@@ -117,7 +123,7 @@ struct HeldQueue {
         entry.item.kind.hasAnswer ? answers.removeValue(forKey: entry.number) : nil
     }
 
-    /// What relies on mail to a shard with a serial of these, or on all mail. O(n).
+    /// What relies on shard messages to a shard with a serial of these, or on all shard messages. O(n).
     func items(relyingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
         let waitingHere = needs.dropFirst(needsHead).filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }
         return waitingHere.map { waiting[head + Int($0.number &- headNumber)] }

@@ -1,5 +1,5 @@
-/// The batches of mail that this shard is to confirm to their senders when what came of them would survive a power cut, here and wherever
-/// this shard has sent it on to.
+/// The batches of shard messages that this shard is to confirm to their senders when what came of them would survive a
+/// power cut, here and wherever this shard has sent it on to.
 ///
 ///     owed[sender]: sequences never fall, serials rise
 struct OwedConfirmations {
@@ -22,8 +22,8 @@ struct OwedConfirmations {
     }
 
     /// The last batch of a sender that can be confirmed, which stands for those before it; nil if there is none.
-    mutating func take(of sender: Int, persisted: UInt64, _ mail: AwaitedMail) -> UInt64? {
-        let count = owed[sender].prefix { $0.sequence <= persisted && mail.firstAwaited($0.reliance) == nil }.count
+    mutating func take(of sender: Int, persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> UInt64? {
+        let count = owed[sender].prefix { $0.sequence <= persisted && shardMessages.firstAwaited($0.reliance) == nil }.count
         guard count > 0 else { return nil }
         defer { owed[sender].removeFirst(count) }
         return owed[sender][count - 1].serial

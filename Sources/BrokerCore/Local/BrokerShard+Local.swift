@@ -148,8 +148,8 @@ extension BrokerShard {
         return (connection, client)
     }
 
-    /// Gives the shard packets that the client sends. What comes of them may be mail alone, so another turn is asked for whenever
-    /// that was: a party may well act on an effect, when its turn is over.
+    /// Gives the shard packets that the client sends. What comes of them may be shard messages alone, so another turn
+    /// is asked for whenever that was: a party may well act on an effect, when its turn is over.
     private func give(_ bytes: [UInt8], _ connection: Connection) {
         guard !bytes.isEmpty else { return }
         bytes.withUnsafeBytes { received($0, from: connection.id) }

@@ -146,7 +146,7 @@ extension BrokerShard {
         }
         guard shardCount > 1 else { return }
         departure.isBarrierPassed = false
-        _ = mail.hold(.departure(session.key), ConnectionID(slot: .max, generation: .max), forCluster: false)
+        _ = shardMessages.hold(.departure(session.key), ConnectionID(slot: .max, generation: .max), forCluster: false)
     }
 
     func departureHasPassedBarrier(_ sessionKey: UInt64) {

@@ -8,7 +8,7 @@ import MQTTCodec
 /// filter on which nothing comes. It is no subscription: no session keeps it, nobody else's messages match it, and rights do not bear on it,
 /// as it tells nothing but when the broker has done.
 ///
-///     SUBSCRIBE ─► queries … mark ─► every scan before it has ended ─► other shards' mail is in ─► what waits before it is sent ─► PUBLISH
+///     SUBSCRIBE ─► queries … mark ─► every scan before it has ended ─► other shards' messages are in ─► what waits before it is sent ─► PUBLISH
 struct EndMark: Sendable {
     /// What the client has named, and gets.
     let topic: EncodedString

@@ -4,7 +4,7 @@ import BrokerModel
 ///
 /// - For each session that has asked, of this shard or of another one: what it waits for, and the scans of this shard's messages for it.
 /// - The topics that have changed live meanwhile, so that an older message that comes later is known for what it is.
-/// - Whose the retained message is that comes next in the mail.
+/// - Whose the retained message is that comes next among the shard messages.
 /// - What the publisher of the message that was handed out last may do: messages of one topic tree mostly come from one publisher.
 ///
 /// Finding, adding and removing a session's are O(1), whatever others have; a turn looks at each session once. The shard asks, delivers
@@ -173,7 +173,7 @@ struct RetainedScans {
 
     // MARK: Sources
 
-    /// Says whose the retained message is that comes next in the mail.
+    /// Says whose the retained message is that comes next among the shard messages.
     mutating func announce(_ source: RetainedSource) { arrivingSource = source }
 
     /// Whose it is; nil for the broker's own. For that message only.

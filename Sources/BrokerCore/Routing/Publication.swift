@@ -3,8 +3,9 @@ import MQTTCodec
 
 /// A message being routed: where its parts lie, and what has been made of it so far.
 ///
-/// The memory belongs to the caller (a received frame, a batch of mail, a message) and is valid while it is routed. What several
-/// receivers need, a frame in the arena or a `Message` for queues, is made when the first one needs it.
+/// The memory belongs to the caller (a received frame, a batch of shard messages, a message) and is valid while it is
+/// routed. What several receivers need, a frame in the arena or a `Message` for queues, is made when the first one
+/// needs it.
 struct Publication: ~Copyable {
     let topic: UnsafeRawBufferPointer
     /// The properties that travel unaltered.

@@ -3,12 +3,12 @@ import MQTTCodec
 
 /// The sessions that divide the messages of a filter among them, on whichever shard they live.
 ///
-/// Every shard has a copy; changes come through the mail. Belongs to its shard.
+/// Every shard has a copy; changes come as shard messages. Belongs to its shard.
 struct ShareGroup {
     let name: GroupName
     /// Tells this group from an earlier one with the same index.
     let serial: UInt32
-    /// Stands for the name wherever a number must do: in the store and in the mail.
+    /// Stands for the name wherever a number must do: in the store and among the shard messages.
     let hash: UInt64
     /// The same on all nodes of a cluster.
     let clusterHash: UInt64

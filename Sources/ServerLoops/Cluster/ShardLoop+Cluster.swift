@@ -29,7 +29,7 @@ extension ShardLoop {
             }
             groupsTaken.append(token)
             // Who hears that this node knows forgets what messages may name that wait here.
-            if !shard.hasClusterMail { reportGroupsTaken() }
+            if !shard.hasClusterMessages { reportGroupsTaken() }
         case .logged(let serial, nil): shard.logged(through: serial)
         case .logged(let serial, let failure?):
             shard.logFailed(through: serial, isRefused: failure != .unknown, isForRoom: failure == .noRoom)

@@ -6,7 +6,7 @@ package import Transports
 /// What reaches a shard's loop from other threads.
 package enum LoopMessage: Sendable {
     /// A batch from another shard.
-    case mail(from: Int, MailBatch)
+    case shardMessages(from: Int, ShardMessageBatch)
     /// A connection whose client lives here; by whose files its login was decided, if it was.
     case handOver(HandOver, any ByteChannel, ListenerSecurity?)
     /// A page of the dashboard that watches topics, as a client.

@@ -63,7 +63,7 @@ package struct LoopSetup {
         for shards: [BrokerShard], listeners: [[(listener: any Acceptor, policy: Int)]],
         makeEvents: (Int) throws(SystemError) -> EventLoop
     ) throws(SystemError) -> [ShardLoop] {
-        let (backlog, heldMemory) = (MailBacklog(loops: shards.count), HeldMemory())
+        let (backlog, heldMemory) = (ShardMessageBacklog(loops: shards.count), HeldMemory())
         var loops: [ShardLoop] = []
         for shard in shards {
             loops.append(

@@ -4,13 +4,14 @@
 /// write carries hundreds of them as it is. So a connection whose messages have few receivers is read from once a turn, and no more
 /// at a time than about `messagesMax` of its messages have needed; nothing of that touches one that sends little.
 ///
-/// Of the others, those whose last read was mail for other loops may be parked until these have worked it off.
+/// Of the others, those whose last read was shard messages for other loops may be parked until these have worked it
+/// off.
 package struct ReadShare {
     /// What one read may take.
     private var readBytesMax = UInt32.max
     /// The turn in which the share was spent.
     private var spentTurn = UInt32.max
-    /// Whether the last read brought much, and mail for other loops with it, and the next may bring more.
+    /// Whether the last read brought much, and shard messages for other loops with it, and the next may bring more.
     private(set) var isBulk = false
 
     /// How many bytes may be read in this turn; 0: others first. The rest waits in the socket, where it slows the sender down.
@@ -23,11 +24,12 @@ package struct ReadShare {
 
     mutating func markLittle() { isBulk = false }
 
-    /// Notes what one read came to: packets received, and messages sent and bytes of mail made because of them.
-    package mutating func note(byteCount: Int, received: UInt64, sent: UInt64, mailBytes: Int, turn: UInt32) {
+    /// Notes what one read came to: packets received, and messages sent and bytes of shard messages made because of
+    /// them.
+    package mutating func note(byteCount: Int, received: UInt64, sent: UInt64, shardMessageBytes: Int, turn: UInt32) {
         guard received > 0, sent <= received * Self.fewReceivers else {
             readBytesMax = .max
-            isBulk = mailBytes > 0
+            isBulk = shardMessageBytes > 0
             return
         }
         isBulk = false

@@ -214,12 +214,12 @@ extension ShardLoop {
             shard.received(bytes, from: link.id)
             return
         }
-        let (before, mailBefore) = (shard.workDone, shard.outgoingBytes)
+        let (before, sentBefore) = (shard.workDone, shard.outgoingBytes)
         shard.received(bytes, from: link.id)
         let after = shard.workDone
         link.share.note(
             byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
-            sent: after.messagesSent - before.messagesSent, mailBytes: shard.outgoingBytes - mailBefore, turn: turn)
+            sent: after.messagesSent - before.messagesSent, shardMessageBytes: shard.outgoingBytes - sentBefore, turn: turn)
     }
 
     package func send(_ slices: UnsafeBufferPointer<ByteSlice>, to id: ConnectionID) -> Int {

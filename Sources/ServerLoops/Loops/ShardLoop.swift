@@ -46,10 +46,10 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var sentBefore: UInt64 = 0
     private var rounds = 0
     package var turn: UInt32 = 0
-    /// The mail that is on its way between the loops.
-    package let backlog: MailBacklog
+    /// The shard messages that are on their way between the loops.
+    package let backlog: ShardMessageBacklog
     private var heldMemory: HeldMemoryPart
-    /// Bytes of mail that this turn works off, by sender, and whose they are: a bit for each sender.
+    /// Bytes of shard messages that this turn works off, by sender, and whose they are: a bit for each sender.
     private var taken: [Int]
     private var takenSenders: UInt64 = 0
     /// Whether another loop is so far behind that this one must not bring it more.
@@ -101,7 +101,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
 
     package init(
-        shard: BrokerShard, listeners: [(listener: any Acceptor, policy: Int)], events: EventLoop, backlog: MailBacklog,
+        shard: BrokerShard, listeners: [(listener: any Acceptor, policy: Int)], events: EventLoop, backlog: ShardMessageBacklog,
         heldMemory: HeldMemory, setup: LoopSetup
     ) {
         index = shard.index
@@ -152,8 +152,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         brokerClient.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { message in
             switch message {
-            case .mail(let sender, let batch):
-                shard.receivedMail(batch, from: sender)
+            case .shardMessages(let sender, let batch):
+                shard.receivedShardMessages(batch, from: sender)
                 taken[sender] += batch.byteCount
                 takenSenders |= 1 << UInt64(sender)
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
@@ -228,7 +228,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     package func endOfTurn(now: UInt64) -> UInt64? {
         shard.endTurn(into: self) { receiver, batch in
             backlog.add(batch.byteCount, from: index, to: receiver)
-            loops[receiver].mailbox.post(.mail(from: index, batch))
+            loops[receiver].mailbox.post(.shardMessages(from: index, batch))
         }
         heldMemory.endTurn(of: shard)
         hasOpenPackets = shard.hasOpenPackets
@@ -276,8 +276,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         return deadlines.compactMap { $0 }.min()
     }
 
-    /// Lets go of the mail that this turn has worked off. Only now: what others bring next is then ready for one write to each
-    /// receiver.
+    /// Lets go of the shard messages that this turn has worked off. Only now: what others bring next is then ready for
+    /// one write to each receiver.
     private func notifySenders() {
         while takenSenders != 0 {
             let sender = takenSenders.trailingZeroBitCount
@@ -387,8 +387,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
     }
 
-    /// Whether nothing is left to do, here and in the mail of the others. A loop that is done stays until all are: what they had on
-    /// its way to it, connections and messages, is looked after.
+    /// Whether nothing is left to do, here and among the shard messages of the others. A loop that is done stays until
+    /// all are: what they had on its way to it, connections and messages, is looked after.
     private func mayEnd(_ shutdownBarrier: ShutdownBarrier) -> Bool {
         guard shard.isIdle, draining.isEmpty else { return false }
         if !hasParted {

@@ -30,7 +30,7 @@ import Testing
         let serial: UInt64
     }
 
-    private func read(_ batch: MailBatch, _ shard: Int, serial: UInt64 = 0) -> [Told] {
+    private func read(_ batch: ShardMessageBatch, _ shard: Int, serial: UInt64 = 0) -> [Told] {
         var told: [Told] = []
         batch.forEachMessage { message in
             told.append(

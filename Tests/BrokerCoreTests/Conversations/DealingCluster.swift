@@ -43,7 +43,7 @@ final class DealingCluster {
     private var random: SeededGenerator
     private(set) var nodes: [Node] = []
     private var records: [[Logged]] = []
-    private var unlogged: [(node: Node, shard: Int, batch: MailBatch)] = []
+    private var unlogged: [(node: Node, shard: Int, batch: ShardMessageBatch)] = []
     private var lastMessage = 0
     private var lastMember = 0
     /// The messages that clients have published and the log has.

@@ -14,10 +14,10 @@ import Testing
         }
     }
 
-    /// Three shards, and the mail that each has not got yet.
+    /// Three shards, and the shard messages that each has not got yet.
     private struct Loops {
         let shards: [BrokerShard]
-        var mail: [[(from: Int, batch: MailBatch)]] = [[], [], []]
+        var shardMessages: [[(from: Int, batch: ShardMessageBatch)]] = [[], [], []]
         var now: UInt64 = 0
 
         init() {
@@ -33,9 +33,9 @@ import Testing
         mutating func turn(_ index: Int) {
             let shard = shards[index]
             shard.advance(to: now)
-            for (sender, batch) in mail[index] { shard.receivedMail(batch, from: sender) }
-            mail[index] = []
-            shard.endTurn(into: Sink()) { mail[$0].append((index, $1)) }
+            for (sender, batch) in shardMessages[index] { shard.receivedShardMessages(batch, from: sender) }
+            shardMessages[index] = []
+            shard.endTurn(into: Sink()) { shardMessages[$0].append((index, $1)) }
             shard.takeEffects { _ in }
         }
     }

@@ -125,7 +125,7 @@ import Testing
         let asked = core.scans.sessions.first?.parts ?? []
         #expect(asked.contains { $0 > 0 })
         core.cancelScans(of: session)
-        for shard in asked.indices { #expect(core.mail.isThere(for: shard) == (asked[shard] > 0)) }
+        for shard in asked.indices { #expect(core.shardMessages.isThere(for: shard) == (asked[shard] > 0)) }
         broker.settle()
         #expect(broker.cores.allSatisfy { $0.scans.isEmpty })
     }

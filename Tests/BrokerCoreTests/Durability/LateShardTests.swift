@@ -3,7 +3,7 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// Shards that are late to say what is durable: who has mailed them something waits, and nobody else.
+/// Shards that are late to say what is durable: who has sent them something waits, and nobody else.
 @Suite struct LateShardTests {
     private let broker: SimulatedBroker
     private let store = SimulatedStore()

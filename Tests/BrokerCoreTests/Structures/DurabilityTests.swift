@@ -28,11 +28,11 @@ import Testing
         commit()
         #expect(!durability.mustHold(relyingOn: durability.reliance))
         #expect(durability.mustHold(relyingOn: .everything))
-        durability.confirmed(durability.mail.serial, by: 2)
+        durability.confirmed(durability.shardMessages.serial, by: 2)
         #expect(!durability.mustHold(relyingOn: .everything))
     }
 
-    @Test mutating func `mail is confirmed when what came of it is durable here and where it was sent on`() {
+    @Test mutating func `shard messages is confirmed when what came of it is durable here and where it was sent on`() {
         durability.beginPacket()
         journal.insert(.entry, key: 1 << 8, [1])
         durability.oweConfirmation(5, to: 1)
@@ -44,7 +44,7 @@ import Testing
         commit()
         #expect(durability.takeConfirmation(for: 1) == 5)
         #expect(durability.takeConfirmation(for: 1) == nil)
-        durability.confirmed(durability.mail.serial, by: 2)
+        durability.confirmed(durability.shardMessages.serial, by: 2)
         #expect(durability.takeConfirmation(for: 1) == 6)
     }
 
@@ -61,10 +61,10 @@ import Testing
         journal.insert(.entry, key: 1 << 8, [1])
         commit()
         _ = durability.requireConfirmation(of: 1)
-        durability.endEntry(1 << 8, hasFlow: false, mailedTo: 1)
+        durability.endEntry(1 << 8, hasFlow: false, sentTo: 1)
         durability.endMovedEntries()
         #expect(journal.isPersisted)
-        durability.confirmed(durability.mail.serial, by: 1)
+        durability.confirmed(durability.shardMessages.serial, by: 1)
         durability.endMovedEntries()
         #expect(!journal.isPersisted)
     }

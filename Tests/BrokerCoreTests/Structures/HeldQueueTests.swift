@@ -25,15 +25,15 @@ import Testing
     @Test(arguments: 0..<40) func `whatever may go goes, in its connection's order, and nothing else`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var queue = HeldQueue(shard: Self.shard, receiverCount: Self.shardCount)
-        var mail = AwaitedMail(receiverCount: Self.shardCount)
-        var mailed: [[UInt64]] = Array(repeating: [], count: Self.shardCount)
+        var shardMessages = AwaitedShardMessages(receiverCount: Self.shardCount)
+        var sentTo: [[UInt64]] = Array(repeating: [], count: Self.shardCount)
         var lists: [ConnectionID: [Expected]] = [:]
         var (sequence, persisted, number): (UInt64, UInt64, UInt16) = (0, 0, 0)
 
         func isReady(_ item: Expected) -> Bool {
             item.sequence <= persisted
-                && !mailed.indices.contains { shard in
-                    item.reliance.shards >> UInt64(shard) & 1 == 1 && mailed[shard].contains { $0 <= item.reliance.serial }
+                && !sentTo.indices.contains { shard in
+                    item.reliance.shards >> UInt64(shard) & 1 == 1 && sentTo[shard].contains { $0 <= item.reliance.serial }
                 }
         }
 
@@ -45,27 +45,27 @@ import Testing
                 var shards: UInt64 = 0
                 for shard in 0..<Self.shardCount where shard != Self.shard && random.oneIn(4) {
                     shards |= 1 << UInt64(shard)
-                    mail.require(of: shard)
-                    if mailed[shard].last != mail.serial { mailed[shard].append(mail.serial) }
+                    shardMessages.require(of: shard)
+                    if sentTo[shard].last != shardMessages.serial { sentTo[shard].append(shardMessages.serial) }
                 }
                 number += 1
-                let reliance = Reliance(shards: shards, serial: mail.serial)
+                let reliance = Reliance(shards: shards, serial: shardMessages.serial)
                 queue.append(HeldPacket(.puback, after: sequence, connection, number), relyingOn: reliance)
                 lists[connection, default: []].append(
                     Expected(sequence: sequence, packetIdentifier: number, reliance: reliance))
-            case 5: mail.posted()
+            case 5: shardMessages.posted()
             case 6: persisted = UInt64.random(in: persisted...sequence, using: &random)
             default:
                 let shard = Int.random(in: 0..<Self.shardCount, using: &random)
-                guard let serial = mailed[shard].randomElement(using: &random) else { continue }
-                mailed[shard].removeAll { $0 <= serial }
-                mail.confirm(serial, by: shard)
+                guard let serial = sentTo[shard].randomElement(using: &random) else { continue }
+                sentTo[shard].removeAll { $0 <= serial }
+                shardMessages.confirm(serial, by: shard)
                 queue.confirmed(by: shard)
             }
             queue.checkInvariants()
-            mail.checkInvariants()
+            shardMessages.checkInvariants()
             guard random.oneIn(3) else { continue }
-            while let released = queue.pop(persisted: persisted, mail) {
+            while let released = queue.pop(persisted: persisted, shardMessages) {
                 guard let first = lists[released.item.connection]?.first else {
                     Issue.record("something was released that was not held (seed \(seed))")
                     return
@@ -81,60 +81,61 @@ import Testing
 
     @Test func `a lane that an earlier connection has left behind holds up no later one in its slot`() {
         var queue = HeldQueue(shard: 0, receiverCount: 2)
-        var mail = AwaitedMail(receiverCount: 2)
-        mail.require(of: 1)
-        let late = Reliance(shards: 2, serial: mail.serial)
+        var shardMessages = AwaitedShardMessages(receiverCount: 2)
+        shardMessages.require(of: 1)
+        let late = Reliance(shards: 2, serial: shardMessages.serial)
         queue.append(HeldPacket(.puback, after: 1, Self.connection(3), 1), relyingOn: late)
         queue.append(
             .unsuback(UnsubackPacket(packetIdentifier: 2, reasonCodes: [])), HeldPacket(.answer, after: 1, Self.connection(3)))
-        #expect(queue.pop(persisted: 1, mail) == nil)
-        mail.posted()
+        #expect(queue.pop(persisted: 1, shardMessages) == nil)
+        shardMessages.posted()
         queue.append(HeldPacket(.puback, after: 2, Self.connection(3, generation: 1), 3))
-        #expect(queue.pop(persisted: 2, mail)?.item.packetIdentifier == 3)
-        mail.require(of: 1)
+        #expect(queue.pop(persisted: 2, shardMessages)?.item.packetIdentifier == 3)
+        shardMessages.require(of: 1)
         queue.append(
             HeldPacket(.puback, after: 3, Self.connection(3, generation: 1), 4),
-            relyingOn: Reliance(shards: 2, serial: mail.serial))
-        #expect(queue.pop(persisted: 3, mail) == nil)
+            relyingOn: Reliance(shards: 2, serial: shardMessages.serial))
+        #expect(queue.pop(persisted: 3, shardMessages) == nil)
         queue.checkInvariants()
         #expect(queue.count == 1, "what was left behind is forgotten, with its answer")
-        mail.confirm(mail.serial, by: 1)
+        shardMessages.confirm(shardMessages.serial, by: 1)
         queue.confirmed(by: 1)
-        #expect(queue.pop(persisted: 3, mail)?.item.packetIdentifier == 4)
-        #expect(queue.pop(persisted: 3, mail) == nil)
+        #expect(queue.pop(persisted: 3, shardMessages)?.item.packetIdentifier == 4)
+        #expect(queue.pop(persisted: 3, shardMessages) == nil)
         queue.checkInvariants()
     }
 
-    @Test func `what relies on everything waits for all that was mailed until it is at the front`() {
+    @Test func `what relies on everything waits for all that was sent until it is at the front`() {
         var queue = HeldQueue(shard: 0, receiverCount: 3)
-        var mail = AwaitedMail(receiverCount: 3)
+        var shardMessages = AwaitedShardMessages(receiverCount: 3)
         queue.append(HeldPacket(.pubrec, after: 1, Self.connection(0), 1), relyingOn: .everything)
-        mail.posted()
-        mail.require(of: 2)
-        #expect(queue.pop(persisted: 1, mail) == nil)
-        mail.posted()
-        mail.require(of: 1)
-        mail.confirm(2, by: 2)
+        shardMessages.posted()
+        shardMessages.require(of: 2)
+        #expect(queue.pop(persisted: 1, shardMessages) == nil)
+        shardMessages.posted()
+        shardMessages.require(of: 1)
+        shardMessages.confirm(2, by: 2)
         queue.confirmed(by: 2)
-        #expect(queue.pop(persisted: 1, mail)?.item.packetIdentifier == 1, "what was mailed later is nothing to it")
+        #expect(queue.pop(persisted: 1, shardMessages)?.item.packetIdentifier == 1, "what was mailed later is nothing to it")
     }
 
     @Test func `a PUBREC that waits again stays before what its connection has behind it`() {
         var queue = HeldQueue(shard: 0, receiverCount: 2)
-        var mail = AwaitedMail(receiverCount: 2)
+        var shardMessages = AwaitedShardMessages(receiverCount: 2)
         queue.append(HeldPacket(.pubrec, after: 1, Self.connection(0), 1))
         queue.append(HeldPacket(.puback, after: 1, Self.connection(0), 2))
-        let first = queue.pop(persisted: 1, mail)?.item
+        let first = queue.pop(persisted: 1, shardMessages)?.item
         #expect(first?.packetIdentifier == 1)
-        mail.require(of: 1)
+        shardMessages.require(of: 1)
         let again = HeldPacket(.pubrec, after: 2, Self.connection(0), 1)
-        let isWaiting = queue.waitsAgain(again, relyingOn: Reliance(shards: 2, serial: mail.serial), mail, persisted: 1)
+        let isWaiting = queue.waitsAgain(
+            again, relyingOn: Reliance(shards: 2, serial: shardMessages.serial), shardMessages, persisted: 1)
         #expect(isWaiting)
-        #expect(queue.pop(persisted: 1, mail) == nil)
-        mail.confirm(mail.serial, by: 1)
+        #expect(queue.pop(persisted: 1, shardMessages) == nil)
+        shardMessages.confirm(shardMessages.serial, by: 1)
         queue.confirmed(by: 1)
-        #expect(queue.pop(persisted: 1, mail) == nil, "its own change is not durable")
-        #expect(queue.pop(persisted: 2, mail)?.item.packetIdentifier == 1)
-        #expect(queue.pop(persisted: 2, mail)?.item.packetIdentifier == 2)
+        #expect(queue.pop(persisted: 1, shardMessages) == nil, "its own change is not durable")
+        #expect(queue.pop(persisted: 2, shardMessages)?.item.packetIdentifier == 1)
+        #expect(queue.pop(persisted: 2, shardMessages)?.item.packetIdentifier == 2)
     }
 }

@@ -38,7 +38,7 @@ import Testing
 
         /// Offers a retained message to the stream, or tells it of one that has just come.
         func give(_ topic: String, isOffer: Bool) {
-            let batch = MailBatch()
+            let batch = ShardMessageBatch()
             Array(topic.utf8).withUnsafeBytes { topic in
                 let publication = Publication(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: topic, qos: .atLeastOnce,

@@ -350,7 +350,7 @@ import Testing
         shell.finish()
     }
 
-    // MARK: Bounded mail
+    // MARK: Bounded shard messages
 
     @Test func `nobody is read from while another loop is too far behind`() throws {
         let shell = try SimulatedShell(loops: 2)
@@ -367,7 +367,7 @@ import Testing
             for _ in 0..<4 { shell.turn(0) }
             shell.network.now += ServerLoops.Limits.parkedMillisecondsMax
         }
-        #expect(sent < 1000 && sent * 60_000 >= ServerLoops.Limits.mailBytesMax)
+        #expect(sent < 1000 && sent * 60_000 >= ServerLoops.Limits.shardMessageBytesMax)
         let pauses = shell.pollers[0].pauses
         publisher.publish("t", text)
         for _ in 0..<10 { shell.turn(0) }

@@ -40,7 +40,7 @@ extension MovingCluster {
         }
     }
 
-    func append(_ batch: MailBatch, from node: Int) {
+    func append(_ batch: ShardMessageBatch, from node: Int) {
         var record: [Logged] = []
         var said: [SessionStep] = []
         batch.forEachMessage { message in

@@ -71,9 +71,9 @@ final class MovingCluster {
     /// What the shards have told and nobody has heard, in order.
     var nodeMessages: [(node: Int, shard: Int, note: ClusterNote)] = []
     /// Batches that are not in the log.
-    var unlogged: [(node: Int, shard: Int, batch: MailBatch)] = []
+    var unlogged: [(node: Int, shard: Int, batch: ShardMessageBatch)] = []
     /// Those of nodes that are cut off, which hear nothing of them.
-    var unheard: [(node: Int, shard: Int, batch: MailBatch)] = []
+    var unheard: [(node: Int, shard: Int, batch: ShardMessageBatch)] = []
     /// By node and group: what its shards have told last of its members.
     var memberships: [[[UInt8]: [Int: ClusterGroup]]]
     var taken: [Int]

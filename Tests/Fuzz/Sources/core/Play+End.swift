@@ -43,7 +43,7 @@ extension Play {
         expect(core.tree.nodes.count == 1, "\(core.tree.nodes.count) nodes of subscriptions are left")
         expect(core.groups.count == 0, "\(core.groups.count) share groups are left")
         expect(core.scans.isEmpty, "the scans of \(core.scans.sessions.count) sessions are left")
-        expect(!core.mail.isBarred, "a SUBACK waits still")
+        expect(!core.shardMessages.isBarred, "a SUBACK waits still")
         expect(core.tally.inbound == 0 && core.tally.ofNewcomers == 0, "\(core.tally.inbound) bytes count that came in part")
         expect(core.tally.sessions == 0, "\(core.tally.sessions) bytes of sessions count")
         expect((core.sessionCount as? SimulatedSessionCount)?.value == 0, "sessions are counted")

@@ -7,9 +7,9 @@ import MQTTCodec
 ///     append, hold ─► batches[shard], filled in order ─► post, twice a turn
 /// ```
 /// A batch is there if something is in it; the shard has none for itself.
-struct OutgoingMail {
+struct OutgoingShardMessages {
     private let shard: Int
-    private var batches: [MailBatch?]
+    private var batches: [ShardMessageBatch?]
     /// The shards that there are batches for, a bit each.
     private var waiting: UInt64 = 0
     /// How many bytes each shard is likely to get in a turn.
@@ -41,16 +41,18 @@ struct OutgoingMail {
 
     // MARK: Filling
 
-    mutating func append(_ parcel: Parcel, to shard: Int) {
-        batch(for: shard).with { $0.append(parcel) }
+    mutating func append(_ shardMessage: ShardMessage, to shard: Int) {
+        batch(for: shard).with { $0.append(shardMessage) }
     }
 
-    mutating func appendToOthers(_ parcel: Parcel) {
-        for other in batches.indices where other != shard { append(parcel, to: other) }
+    mutating func appendToOthers(_ shardMessage: ShardMessage) {
+        for other in batches.indices where other != shard { append(shardMessage, to: other) }
     }
 
     /// Adds a message.
-    mutating func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail?, to shard: Int) {
+    mutating func append(
+        _ publication: borrowing Publication, as kind: ShardMessageHeader.Kind, _ detail: ShardMessageDetail?, to shard: Int
+    ) {
         batch(for: shard).with { $0.append(publication, as: kind, detail) }
     }
 
@@ -62,10 +64,10 @@ struct OutgoingMail {
     /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which
     /// waits for all that was written before, into memory that is in no near cache.
     @inline(__always)
-    private mutating func batch(for shard: Int) -> Reference<MailBatch> {
+    private mutating func batch(for shard: Int) -> Reference<ShardMessageBatch> {
         if let batch = batches[shard].map({ Reference($0) }) { return batch }
         assert(shard != self.shard, "nobody writes to himself")
-        let batch = MailBatch(expected: expectedBytes[shard])
+        let batch = ShardMessageBatch(expected: expectedBytes[shard])
         batches[shard] = batch
         waiting |= 1 << UInt64(shard)
         return Reference(batch)
@@ -92,14 +94,14 @@ struct OutgoingMail {
     // MARK: Leaving
 
     /// Hands out the batches, in the order of their shards.
-    mutating func post(_ post: (_ shard: Int, MailBatch) -> Void) {
+    mutating func post(_ post: (_ shard: Int, ShardMessageBatch) -> Void) {
         while waiting != 0 {
             let shard = waiting.trailingZeroBitCount
             waiting &= waiting &- 1
             guard let batch = batches[shard] else { continue }
             batches[shard] = nil
             // A turn's second batch is small: it must not make the next turn's first one small.
-            expectedBytes[shard] = min(Limits.expectedMailBytesMax, max(batch.byteCount, expectedBytes[shard] / 8 * 7))
+            expectedBytes[shard] = min(Limits.expectedShardMessageBytesMax, max(batch.byteCount, expectedBytes[shard] / 8 * 7))
             post(shard, batch)
         }
     }
@@ -109,6 +111,6 @@ struct OutgoingMail {
         precondition(
             batches.indices.allSatisfy { (batches[$0] != nil) == (waiting >> UInt64($0) & 1 == 1) }, "a bit for each batch")
         precondition(batches.allSatisfy { $0.map { !$0.isEmpty } ?? true }, "a batch has something in it")
-        precondition(expectedBytes.allSatisfy { $0 <= Limits.expectedMailBytesMax }, "what is expected has a bound")
+        precondition(expectedBytes.allSatisfy { $0 <= Limits.expectedShardMessageBytesMax }, "what is expected has a bound")
     }
 }

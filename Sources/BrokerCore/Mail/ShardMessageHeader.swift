@@ -1,10 +1,11 @@
 import MQTTCodec
 
-/// What stands before each message in a `MailBatch`: 32 bytes, for what goes from one core to another is paid for by the line.
-struct MailHeader: BitwiseCopyable {
+/// What stands before each message in a `ShardMessageBatch`: 32 bytes, for what goes from one core to another is paid
+/// for by the line.
+struct ShardMessageHeader: BitwiseCopyable {
     enum Kind: UInt8 {
-        /// A parcel stands in this place; no bytes follow.
-        case parcel
+        /// A shard message that is no publication stands in this place; no bytes follow.
+        case shardMessage
         /// Route the message to this shard's subscribers.
         case publish
         /// The same, but to those whose sessions end with their connection: the others get it out of the cluster's log. To the cluster: log it.
@@ -24,7 +25,7 @@ struct MailHeader: BitwiseCopyable {
     let kind: Kind
     let qos: UInt8
     let retain: Bool
-    /// Whether a `MailDetail` follows.
+    /// Whether a `ShardMessageDetail` follows.
     let hasDetail: Bool
     let topicLength: UInt16
     /// `Publication.mustArrive`
@@ -36,11 +37,11 @@ struct MailHeader: BitwiseCopyable {
     let expiresAt: UInt64
     let publisher: UInt64
 
-    /// The place of a parcel.
-    static let parcel = MailHeader()
+    /// The place of a shard message.
+    static let shardMessage = ShardMessageHeader()
 
     private init() {
-        (kind, qos, retain, hasDetail) = (.parcel, 0, false, false)
+        (kind, qos, retain, hasDetail) = (.shardMessage, 0, false, false)
         (topicLength, mustArrive, isLogged, propertiesLength) = (0, false, false, 0)
         (payloadLength, expiresAt, publisher) = (0, .max, 0)
     }

@@ -4,15 +4,15 @@ import MQTTCodec
 /// What shards send each other.
 extension BrokerShard {
     /// Works off a batch from another shard.
-    public func receivedMail(_ batch: MailBatch, from shard: Int) {
+    public func receivedShardMessages(_ batch: ShardMessageBatch, from shard: Int) {
         beginPacket()
         readAt = batch.readAt
         defer { readAt = ledger.clockMicroseconds }
-        var parcels = batch.parcels.makeIterator()
+        var shardMessages = batch.shardMessages.makeIterator()
         batch.forEach { header, detail, bytes in
             if header.kind != .publish { endFrameBatch() }
-            guard header.kind != .parcel else {
-                if let parcel = parcels.next() { received(parcel, from: shard) }
+            guard header.kind != .shardMessage else {
+                if let shardMessage = shardMessages.next() { received(shardMessage, from: shard) }
                 return
             }
             let topic = UnsafeRawBufferPointer(start: bytes, count: Int(header.topicLength))
@@ -44,7 +44,7 @@ extension BrokerShard {
                 publication.source = scans.takeAnnounced()
                 settle(&publication, RetainedChange(detail))
             case .retained: receivedRetained(&publication, detail, from: shard)
-            case .parcel: return
+            case .shardMessage: return
             }
             finish(&publication)
         }
@@ -52,8 +52,8 @@ extension BrokerShard {
         if batch.serial != 0 { durability?.oweConfirmation(batch.serial, to: shard) }
     }
 
-    private func received(_ parcel: Parcel, from shard: Int) {
-        switch parcel {
+    private func received(_ shardMessage: ShardMessage, from shard: Int) {
+        switch shardMessage {
         case .interest(let filter, let isWanted):
             receivedInterest(filter, isWanted, shard)
         case .group(let name, let change):
@@ -94,7 +94,7 @@ extension BrokerShard {
     /// One of those that an answer waits for has seen what was told before it.
     func barrierPassed(_ token: UInt64) {
         // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
-        guard let waiting = mail.passed(token) else { return }
+        guard let waiting = shardMessages.passed(token) else { return }
         if case .departure(let key) = waiting.answer { return departureHasPassedBarrier(key) }
         guard let connection = connections.find(waiting.connection), connection.state == .connected else { return }
         if case .endMark(let mark) = waiting.answer {
@@ -106,7 +106,7 @@ extension BrokerShard {
 
     /// Keeps an answer until all that are told of interests have heard of those before it: the other shards, and the cluster.
     func hold(_ answer: HeldAnswer, _ connection: ConnectionID) {
-        let token = mail.hold(answer, connection, forCluster: cluster != nil)
+        let token = shardMessages.hold(answer, connection, forCluster: cluster != nil)
         if cluster != nil { effects.append(.cluster(.fence(token: token))) }
     }
 
@@ -121,12 +121,12 @@ extension BrokerShard {
         }
     }
 
-    func tell(_ parcel: Parcel, _ shard: Int) { mail.append(parcel, to: shard) }
+    func tell(_ shardMessage: ShardMessage, _ shard: Int) { shardMessages.append(shardMessage, to: shard) }
 
-    func sendToOthers(_ parcel: Parcel) { mail.appendToOthers(parcel) }
+    func sendToOthers(_ shardMessage: ShardMessage) { shardMessages.appendToOthers(shardMessage) }
 
     /// Sends a message to the shards whose bits are set.
-    func forward(_ publication: borrowing Publication, to shards: UInt64, as kind: MailHeader.Kind = .publish) {
+    func forward(_ publication: borrowing Publication, to shards: UInt64, as kind: ShardMessageHeader.Kind = .publish) {
         var left = shards
         while left != 0 {
             let shard = left.trailingZeroBitCount
@@ -136,7 +136,7 @@ extension BrokerShard {
     }
 
     func forward(_ publication: borrowing Publication, to member: GroupMember, group: UInt64 = 0) {
-        var detail = MailDetail(
+        var detail = ShardMessageDetail(
             sessionKey: member.sessionKey, sessionIndex: member.sessionIndex, terms: member.terms.bits, group: member.serial,
             stamp: group)
         (detail.hops, detail.name) = (publication.hops, publication.name)
@@ -146,13 +146,15 @@ extension BrokerShard {
         append(publication, as: .shared, detail, to: member.shard)
     }
 
-    func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail? = nil, to shard: Int) {
+    func append(
+        _ publication: borrowing Publication, as kind: ShardMessageHeader.Kind, _ detail: ShardMessageDetail? = nil, to shard: Int
+    ) {
         var detail = detail
         if publication.receipt != 0 {
-            detail = detail ?? MailDetail()
+            detail = detail ?? ShardMessageDetail()
             detail?.receipt = publication.receipt
         }
-        mail.append(publication, as: kind, detail, to: shard)
+        shardMessages.append(publication, as: kind, detail, to: shard)
         let isAwaited = kind != .retained && kind != .detoured && kind != .passing && kind != .settled
         if journal != nil, isAwaited, publication.qos > .atMostOnce { requireConfirmation(of: shard) }
     }
@@ -160,15 +162,15 @@ extension BrokerShard {
     /// The batch for a shard has something in it that must be durable there before what relies on it is promised.
     @inline(__always)
     func requireConfirmation(of shard: Int) {
-        if let serial = durability?.requireConfirmation(of: shard) { mail.stamp(serial, on: shard) }
+        if let serial = durability?.requireConfirmation(of: shard) { shardMessages.stamp(serial, on: shard) }
     }
 
-    func postMail(_ post: (Int, MailBatch) -> Void) {
+    func postShardMessages(_ post: (Int, ShardMessageBatch) -> Void) {
         let readAt = ledger.clockMicroseconds
-        mail.post { shard, batch in
+        shardMessages.post { shard, batch in
             batch.readAt = readAt
             post(shard, batch)
         }
-        durability?.mailLeft()
+        durability?.shardMessagesPosted()
     }
 }

@@ -1,8 +1,10 @@
-/// How much mail is on its way between the loops: to each, and from each to each. The senders add to it, the receivers take from it.
+/// How many bytes of shard messages are on their way between the loops: to each, and from each to each. The senders add
+/// to it, the receivers take from it.
 ///
-/// A loop that has more than `bytesAheadMax` on its way to another is ahead: it lets clients wait that bring much mail, for a moment. What
-/// they send meanwhile comes with one read, and goes to each receiver with one write. While more than `bytesMax` wait for a loop in all, the
-/// others read nothing from any client, so that memory stays bounded:
+/// A loop that has more than `bytesAheadMax` on its way to another is ahead: it lets clients wait that bring many shard
+/// messages, for a moment. What they send meanwhile comes with one read, and goes to each receiver with one write.
+/// While more than `bytesMax` wait for a loop in all, the others read nothing from any client, so that memory stays
+/// bounded:
 ///
 ///     waiting for one loop ≤ bytesMax + what each of the other loops makes of one turn
 ///
@@ -10,7 +12,7 @@
 /// ahead of. A word changes only when a sum crosses its bound.
 ///
 ///     bit r of full = waiting(r) > bytesMax           bit r of ahead(s) = from s to r > bytesAheadMax
-package final class MailBacklog: Sendable {
+package final class ShardMessageBacklog: Sendable {
     private let loops: Int
     private let bytesMax: UInt64
     private let bytesAheadMax: UInt64
@@ -25,7 +27,7 @@ package final class MailBacklog: Sendable {
     /// By sender: 1 if it wants to hear when it is no longer ahead of anybody.
     private let awaited: SpreadAtomics
 
-    init(loops: Int, bytesMax: Int = Limits.mailBytesMax, bytesAheadMax: Int = Limits.mailBytesAheadMax) {
+    init(loops: Int, bytesMax: Int = Limits.shardMessageBytesMax, bytesAheadMax: Int = Limits.shardMessageBytesAheadMax) {
         precondition((1...UInt64.bitWidth).contains(loops), "a loop for each bit of a word")
         self.loops = loops
         self.bytesMax = UInt64(bytesMax)

@@ -7,15 +7,15 @@ import Testing
 @testable import MartletServer
 @testable import ServerLoops
 
-@Suite struct MailBacklogTests {
+@Suite struct ShardMessageBacklogTests {
     /// Two senders, 0 and 1, and a receiver.
     private let receiver = 2
 
-    private func backlog(bytesMax: Int = .max, bytesAheadMax: Int = .max) -> MailBacklog {
-        MailBacklog(loops: 3, bytesMax: bytesMax, bytesAheadMax: bytesAheadMax)
+    private func backlog(bytesMax: Int = .max, bytesAheadMax: Int = .max) -> ShardMessageBacklog {
+        ShardMessageBacklog(loops: 3, bytesMax: bytesMax, bytesAheadMax: bytesAheadMax)
     }
 
-    @Test func `a loop that is behind holds up all others, until mail is worked off`() {
+    @Test func `a loop that is behind holds up all others, until shard messages is worked off`() {
         let backlog = backlog(bytesMax: 100)
         backlog.add(60, from: 0, to: receiver)
         backlog.add(40, from: 1, to: receiver)
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func `there is a bit for each of 64 loops`() {
-        let backlog = MailBacklog(loops: 64, bytesMax: 10, bytesAheadMax: 10)
+        let backlog = ShardMessageBacklog(loops: 64, bytesMax: 10, bytesAheadMax: 10)
         for loop in 1..<64 { backlog.add(11, from: 0, to: loop) }
         for loop in 1..<63 { #expect(!backlog.remove(11, from: 0, to: loop)) }
         #expect(backlog.isAhead(0) && backlog.isHeldUp(0) && !backlog.isHeldUp(63))

@@ -1,22 +1,22 @@
-/// What something relies on beyond its own shard's store: mail that has to be durable at its receivers.
+/// What something relies on beyond its own shard's store: shard messages that have to be durable at its receivers.
 struct Reliance: Equatable {
-    /// The shards that got such mail, a bit each; behind them one for the cluster.
+    /// The shards that got such messages, a bit each; behind them one for the cluster.
     var shards: UInt64
     /// The serial of the batches that it went in, or a later one.
     var serial: UInt64
 
     static let nothing = Reliance(shards: 0, serial: 0)
-    /// All that was mailed, and held, before this is at the front of the queue.
+    /// All that was sent, and held, before this is at the front of the queue.
     static let everything = Reliance(shards: .max, serial: .max)
 
     var isEverything: Bool { self == .everything }
 
-    /// Whether it relies on mail to a shard with a serial of these, or on all mail.
+    /// Whether it relies on shard messages to a shard with a serial of these, or on all shard messages.
     func relies(on shard: Int, from oldest: UInt64, through newest: UInt64) -> Bool {
         shards == .max || (shards >> UInt64(shard) & 1 == 1 && serial >= oldest && serial <= newest)
     }
 
-    /// What relies on both. May wait for mail that one of them sent to a shard of the other's.
+    /// What relies on both. May wait for shard messages that one of them sent to a shard of the other's.
     func union(_ other: Reliance) -> Reliance {
         if shards == 0 { return other }
         if other.shards == 0 { return self }
@@ -24,12 +24,12 @@ struct Reliance: Equatable {
     }
 }
 
-/// The batches of mail that other shards have to confirm when what came of them would survive a power cut.
+/// The batches of shard messages that other shards have to confirm when what came of them would survive a power cut.
 ///
-/// Batches that leave together have one serial, which rises; each receiver confirms in the order of its mail.
+/// Batches that leave together have one serial, which rises; each receiver confirms in the order of its shard messages.
 ///
 ///     unconfirmed[shard]: rising, all ≤ serial
-struct AwaitedMail {
+struct AwaitedShardMessages {
     /// The serial of the batches being filled.
     private(set) var serial: UInt64 = 1
     /// By shard: the serials of the batches that it has not confirmed.
@@ -46,7 +46,7 @@ struct AwaitedMail {
         if unconfirmed[shard].last != serial { unconfirmed[shard].append(serial) }
     }
 
-    /// The batches have left: what is mailed from now on goes in others.
+    /// The batches have left: what is sent from now on goes in others.
     mutating func posted() { serial &+= 1 }
 
     /// A shard has made durable what came of the batches up to this serial.

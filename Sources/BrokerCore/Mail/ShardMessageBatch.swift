@@ -1,14 +1,14 @@
 /// What one shard has to tell another at the end of a turn, in order.
 ///
-/// Messages travel as bytes, each behind a `MailHeader`: no object and no reference count crosses threads with them. The rest, rare,
-/// are `Parcel` values; a header of kind `.parcel` marks their place in the order.
+/// Messages travel as bytes, each behind a `ShardMessageHeader`: no object and no reference count crosses threads with
+/// them. The rest, rare, are `ShardMessage` values; a header of kind `.shardMessage` marks their place in the order.
 ///
 /// Filled by one shard, then given to another and never touched again: hence unchecked.
-public final class MailBatch: @unchecked Sendable {
+public final class ShardMessageBatch: @unchecked Sendable {
     private var block: UnsafeMutableRawPointer
     private var capacity: Int
     public private(set) var byteCount = 0
-    private(set) var parcels: [Parcel] = []
+    private(set) var shardMessages: [ShardMessage] = []
     /// The number under which the receiver is to confirm that what it made of the batch is durable; 0 for no need.
     var serial: UInt64 = 0
     /// When the turn began in which it was filled, in microseconds on the shards' clock.
@@ -25,15 +25,15 @@ public final class MailBatch: @unchecked Sendable {
     var isEmpty: Bool { byteCount == 0 }
     private static let capacityMin = 4096
 
-    func append(_ parcel: Parcel) {
-        parcels.append(parcel)
-        append(MailHeader.parcel)
+    func append(_ shardMessage: ShardMessage) {
+        shardMessages.append(shardMessage)
+        append(ShardMessageHeader.shardMessage)
     }
 
     /// Adds a message.
-    func append(_ publication: borrowing Publication, as kind: MailHeader.Kind, _ detail: MailDetail? = nil) {
-        reserve(MemoryLayout<MailHeader>.size + MemoryLayout<MailDetail>.size + publication.byteCount)
-        append(MailHeader(kind: kind, publication, hasDetail: detail != nil))
+    func append(_ publication: borrowing Publication, as kind: ShardMessageHeader.Kind, _ detail: ShardMessageDetail? = nil) {
+        reserve(MemoryLayout<ShardMessageHeader>.size + MemoryLayout<ShardMessageDetail>.size + publication.byteCount)
+        append(ShardMessageHeader(kind: kind, publication, hasDetail: detail != nil))
         if let detail { append(detail) }
         append(publication.topic)
         append(publication.properties)
@@ -49,15 +49,15 @@ public final class MailBatch: @unchecked Sendable {
     }
 
     /// Calls `body` with each header, what it has of details, and the bytes behind them, in order.
-    func forEach(_ body: (MailHeader, MailDetail, UnsafeRawPointer) -> Void) {
+    func forEach(_ body: (ShardMessageHeader, ShardMessageDetail, UnsafeRawPointer) -> Void) {
         var offset = 0
         while offset < byteCount {
-            let header = (block + offset).loadUnaligned(as: MailHeader.self)
-            offset += MemoryLayout<MailHeader>.size
-            var detail = MailDetail()
+            let header = (block + offset).loadUnaligned(as: ShardMessageHeader.self)
+            offset += MemoryLayout<ShardMessageHeader>.size
+            var detail = ShardMessageDetail()
             if header.hasDetail {
-                detail = (block + offset).loadUnaligned(as: MailDetail.self)
-                offset += MemoryLayout<MailDetail>.size
+                detail = (block + offset).loadUnaligned(as: ShardMessageDetail.self)
+                offset += MemoryLayout<ShardMessageDetail>.size
             }
             body(header, detail, UnsafeRawPointer(block + offset))
             offset += Int(header.topicLength) + Int(header.propertiesLength) + Int(header.payloadLength)

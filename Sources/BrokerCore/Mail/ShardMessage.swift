@@ -2,7 +2,7 @@ import BrokerModel
 import MQTTCodec
 
 /// What shards tell each other besides messages.
-enum Parcel: Sendable {
+enum ShardMessage: Sendable {
     /// All of the cluster's stream of retained messages is about to be read.
     case retainedReading
     /// It was: see `BrokerShard.sweepRetained`.
@@ -38,7 +38,7 @@ enum Parcel: Sendable {
     case retainedFinished(RetainedQuery, scan: UInt64)
     /// The session that scans were opened for has ended.
     case retainedCancelled(sessionKey: UInt64)
-    /// What the sending shard was mailed, up to the batch with this serial, would survive a power cut.
+    /// What the sending shard was sent, up to the batch with this serial, would survive a power cut.
     case durable(serial: UInt64)
     /// The client of the sending shard has released the QoS 2 message that this names, of which these share groups had a part.
     case released(receipt: UInt64, groups: [UInt64])

@@ -1,7 +1,8 @@
 import BrokerModel
 
-/// What stands behind the `MailHeader` of a message that goes to one session, is retained, or must be taken once.
-struct MailDetail: BitwiseCopyable {
+/// What stands behind the `ShardMessageHeader` of a message that goes to one session, is retained, or must be taken
+/// once.
+struct ShardMessageDetail: BitwiseCopyable {
     /// For `.shared` and `.retained`: the session, the terms of its subscription, and the group. For `.retain` and `.settled`: the node of
     /// the change that the stamp numbers, 0 for this one.
     var sessionKey: UInt64 = 0

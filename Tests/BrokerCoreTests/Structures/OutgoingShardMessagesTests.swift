@@ -5,44 +5,44 @@ import Testing
 @testable import BrokerModel
 
 /// What a shard has for the others at the end of its turn.
-@Suite struct OutgoingMailTests {
-    private var mail = OutgoingMail(from: 1, shardCount: 3)
+@Suite struct OutgoingShardMessagesTests {
+    private var shardMessages = OutgoingShardMessages(from: 1, shardCount: 3)
 
     /// Posts what there is: the shards with how much they got, and under which serial.
     private mutating func posted() -> [(shard: Int, count: Int, serial: UInt64)] {
         var posted: [(Int, Int, UInt64)] = []
-        mail.post { posted.append(($0, $1.parcels.count, $1.serial)) }
-        mail.checkInvariants()
+        shardMessages.post { posted.append(($0, $1.shardMessages.count, $1.serial)) }
+        shardMessages.checkInvariants()
         return posted
     }
 
     @Test mutating func `a batch goes to whom there is something for, once`() {
-        mail.append(.statisticsRequest, to: 2)
-        mail.append(.barrierPassed(token: 1), to: 2)
-        #expect(mail.isThere(for: 2) && !mail.isThere(for: 0) && mail.byteCount > 0)
+        shardMessages.append(.statisticsRequest, to: 2)
+        shardMessages.append(.barrierPassed(token: 1), to: 2)
+        #expect(shardMessages.isThere(for: 2) && !shardMessages.isThere(for: 0) && shardMessages.byteCount > 0)
         let batches = posted()
         #expect(batches.map(\.shard) == [2] && batches.map(\.count) == [2] && batches.map(\.serial) == [0])
-        #expect(posted().isEmpty && mail.byteCount == 0)
+        #expect(posted().isEmpty && shardMessages.byteCount == 0)
     }
 
     @Test mutating func `a serial is that of one batch`() {
-        mail.append(.statisticsRequest, to: 0)
-        mail.stamp(7, on: 0)
-        mail.append(.statisticsRequest, to: 2)
+        shardMessages.append(.statisticsRequest, to: 0)
+        shardMessages.stamp(7, on: 0)
+        shardMessages.append(.statisticsRequest, to: 2)
         #expect(posted().map(\.serial) == [7, 0])
-        mail.append(.statisticsRequest, to: 0)
+        shardMessages.append(.statisticsRequest, to: 0)
         #expect(posted().map(\.serial) == [0])
     }
 
     @Test mutating func `SUBACK waits until all others have passed its barrier`() {
         let connection = ConnectionID(slot: 4, generation: 0)
-        _ = mail.hold(.suback(SubackPacket(packetIdentifier: 9, reasonCodes: []), []), connection, forCluster: false)
-        #expect(mail.isBarred)
+        _ = shardMessages.hold(.suback(SubackPacket(packetIdentifier: 9, reasonCodes: []), []), connection, forCluster: false)
+        #expect(shardMessages.isBarred)
         #expect(posted().map(\.shard) == [0, 2], "everybody but itself is asked")
-        let (first, last, again) = (mail.passed(1), mail.passed(1), mail.passed(1))
+        let (first, last, again) = (shardMessages.passed(1), shardMessages.passed(1), shardMessages.passed(1))
         #expect(first == nil && last?.connection == connection && again == nil)
         guard case .suback(let answer, _) = last?.answer else { return #expect(Bool(false), "not what was held") }
         #expect(answer.packetIdentifier == 9)
-        #expect(!mail.isBarred)
+        #expect(!shardMessages.isBarred)
     }
 }

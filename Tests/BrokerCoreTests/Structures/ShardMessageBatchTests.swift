@@ -4,10 +4,10 @@ import Testing
 
 @testable import BrokerCore
 
-@Suite struct MailBatchTests {
+@Suite struct ShardMessageBatchTests {
     /// What the receiver reads of one piece.
     private struct Piece: Equatable {
-        var kind = MailHeader.Kind.parcel
+        var kind = ShardMessageHeader.Kind.shardMessage
         var texts: [String] = []
         var session: UInt64 = 0
         var stamp: UInt64 = 0
@@ -15,12 +15,12 @@ import Testing
     }
 
     @Test func `a message goes behind 32 bytes, and 56 more if it is for one session, retained, or taken once`() {
-        #expect(MemoryLayout<MailHeader>.size == 32)
-        #expect(MemoryLayout<MailDetail>.size == 56)
+        #expect(MemoryLayout<ShardMessageHeader>.size == 32)
+        #expect(MemoryLayout<ShardMessageDetail>.size == 56)
     }
 
     @Test(arguments: [0, 100, 100_000]) func `what goes in comes out, in order, whatever was expected`(expected: Int) {
-        let batch = MailBatch(expected: expected)
+        let batch = ShardMessageBatch(expected: expected)
         let ledger = MessageLedger()
         var pieces: [Piece] = []
         for number in 0..<400 {
@@ -31,7 +31,7 @@ import Testing
             }
             let message = StructureMessage.make(
                 "t/\(number)", payload: Array(String(repeating: "p", count: number % 90).utf8), ledger: ledger)
-            let detail = number % 3 == 0 ? MailDetail(sessionKey: UInt64(number), stamp: .max, receipt: 5) : nil
+            let detail = number % 3 == 0 ? ShardMessageDetail(sessionKey: UInt64(number), stamp: .max, receipt: 5) : nil
             batch.append(Publication(message), as: detail == nil ? .publish : .shared, detail)
             pieces.append(
                 Piece(
@@ -45,10 +45,11 @@ import Testing
             let texts = [topic, payload].map { String(decoding: $0, as: UTF8.self) }
             read.append(
                 Piece(
-                    kind: header.kind, texts: header.kind == .parcel ? [] : texts, session: detail.sessionKey, stamp: detail.stamp,
+                    kind: header.kind, texts: header.kind == .shardMessage ? [] : texts, session: detail.sessionKey,
+                    stamp: detail.stamp,
                     receipt: detail.receipt))
         }
         #expect(read == pieces)
-        #expect(batch.parcels.count == pieces.count { $0.kind == .parcel })
+        #expect(batch.shardMessages.count == pieces.count { $0.kind == .shardMessage })
     }
 }
