@@ -65,11 +65,11 @@ final class RealServer {
 /// A connection, and the loop that it lives on, which runs while something is waited for.
 final class Talk: LoopTurn, NATSListener {
     private let events: EventLoop
-    private let messages: Mailbox<NATSConnectionMessage>
+    private let mailbox: Mailbox<NATSConnectionMessage>
     private(set) lazy var connection = NATSConnection(
         settings, tls: TLSClientSettings(serverName: "localhost"), on: events, workspace: FilterWorkspace(),
         resolver: NameResolver(),
-        listener: self, post: { [messages] in messages.post($0) })
+        listener: self, post: { [mailbox] in mailbox.post($0) })
     private let settings: NATSSettings
     private var condition: () -> Bool = { true }
     private var deadline: UInt64 = 0
@@ -83,7 +83,7 @@ final class Talk: LoopTurn, NATSListener {
 
     init(_ address: ServerAddress) throws {
         events = try EventLoop(name: "talk")
-        messages = Mailbox(loop: events)
+        mailbox = Mailbox(loop: events)
         settings = NATSSettings(servers: [address], name: "test", versionMin: ServerVersion(2, 11), programVersion: "1")
         connection.start()
         try until("it is ready") { self.connection.isReady }
@@ -119,7 +119,7 @@ final class Talk: LoopTurn, NATSListener {
     }
 
     func beginTurn(now: UInt64) {
-        messages.drain { connection.received($0) }
+        mailbox.drain { connection.received($0) }
         connection.advance(now: now)
         followed?.advance(now: now)
     }
