@@ -161,7 +161,7 @@ public final class Administration {
         return APIError(.methodNotAllowed, "Method not allowed; use \(names).", fields: ["Allow": names])
     }
 
-    /// It is known who asks.
+    /// A call goes on when it is known who asks.
     func admit(_ call: Call) {
         call.complete { () throws(APIError) in
             try check(call)

@@ -1,6 +1,6 @@
 /// What the configuration says of administration over HTTP.
 public struct AdministrationSettings: Sendable {
-    /// Who may see the payloads of messages.
+    /// The roles that may see the payloads of messages.
     public enum Payloads: String, Sendable, CaseIterable {
         case none
         case admin

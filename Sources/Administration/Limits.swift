@@ -52,7 +52,7 @@ enum Limits {
     static let refusedTextBytesMax = 256
     /// Lines of a second about those who are no administrators: what else they are refused is counted, and told in one line for each of them.
     static let refusedLinesPerSecondMax = 100
-    /// The same of one network and name.
+    /// Such lines of a second about one network and name.
     static let refusedLinesPerPartyMax = 5
     /// Networks and names that refusals are counted for: those of all others are one. Bytes: `refusedTextBytesMax` each.
     static let refusalSumsMax = 64

@@ -93,10 +93,10 @@ enum Limits {
     /// Such steps that it takes to give a session its rights anew.
     static let rightsStepsOfRenewal = 10
 
-    /// Those that it takes to look at a subscription, and to end it if it is not granted any more.
+    /// Such steps that it takes to look at a subscription, and to end it if it is not granted any more.
     static let rightsStepsOfSubscription = 10
 
-    /// Those that it takes to send a client away: it costs its socket's end.
+    /// Such steps that it takes to send a client away: it costs its socket's end.
     static let rightsStepsOfDismissal = 100
 
     /// Bytes of requests below `$CONTROL/` that a shard's clients have made and nobody has answered; beyond them a request is refused with
@@ -133,7 +133,8 @@ enum Limits {
     /// heard.
     static let lateTimerMilliseconds: UInt64 = 1000
 
-    /// Those that it takes to end a connection or a session, or to publish a will: 128 of them a turn, some 2 ms.
+    /// Steps of timers that it takes to end a connection or a session, or to publish a will: 128 of them a turn, some 2
+    /// ms.
     static let timerStepsOfEnd = 32
 
     // What is told of clients.
@@ -249,7 +250,7 @@ enum Limits {
     /// How long changes wait for what their receivers acknowledge meanwhile, which then need not be stored, in milliseconds.
     static let storePatienceMilliseconds: UInt64 = 2
 
-    /// The same while acknowledgements keep coming.
+    /// How long changes wait for their receivers' acknowledgements while these keep coming.
     static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
 
     /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one beyond it is found by a
@@ -406,7 +407,7 @@ enum Limits {
     /// Connections that are looked at in a turn for clients that are banned; the others wait for the next turn.
     static let banSweepConnectionsPerTurn = 2000
 
-    /// Those of them that are ended in a turn; the others the same. Each is some 15 µs of work.
+    /// Banned clients' connections that are ended in a turn; the others wait for the next. Each is some 15 µs of work.
     static let banSweepEndsPerTurn = 128
 
     /// Clients that waited until their node had found the cluster, and go on in a turn; the others wait for the next. Each is some 15 µs.

@@ -91,14 +91,14 @@ final class AccessBucket {
         readAnew(now)
     }
 
-    /// It is gone, and what was subscribed to on it.
+    /// The connection is gone, and what was subscribed to on it.
     func end(_ reason: String) {
         follower?.detached()
         follower = nil
         isAway(reason)
     }
 
-    /// What is there is not followed for now.
+    /// The bucket is not followed for now.
     private func isAway(_ reason: String) {
         (isWhole, trouble) = (false, reason)
         document.lost()

@@ -83,7 +83,7 @@ final class ClusterMembers {
         }
     }
 
-    /// Whose clocks have begun to differ from this node's, or do so no more, in words.
+    /// The nodes whose clocks have begun to differ from this node's, or do so no more, in words.
     func clockNews() -> [(isFar: Bool, words: String)] {
         clocks.keep(Set(table.members.lazy.filter { $0.state == .up }.map(\.node)))
         return clocks.news().map { node, offset, isFar in

@@ -27,7 +27,7 @@ package struct ClusterPlan: Sendable {
     /// How often `$SYS` tells of the cluster; nil for never.
     package let systemTopicMilliseconds: UInt64?
 
-    /// What is needed: time to live of single messages, on which leases rest.
+    /// The lowest version that will do: it has the time to live of single messages, on which leases rest.
     package static let versionMin = ServerVersion(2, 11)
 
     package init(
@@ -52,7 +52,7 @@ package struct ClusterPlan: Sendable {
     /// On how many servers what the cluster shares is kept.
     package func replicas(_ info: ServerInfo) -> Int { replicas ?? (info.clusterName == nil ? 1 : 3) }
 
-    /// What is to be known of servers that are too few for a stream.
+    /// Says what an operator has to know of servers that are too few for a stream.
     func replicasRemark(_ info: ServerInfo) -> String {
         replicas.map { "; martlet_cluster_replicas asks for \($0)" }
             ?? "; there are to be \(replicas(info)) replicas, unless martlet_cluster_replicas asks for less"

@@ -127,7 +127,7 @@ extension ClusterRunner {
             "\(missing.count) other \(missing.count == 1 ? "node has" : "nodes have") not answered yet: \(names.joined(separator: ", "))"
     }
 
-    /// What is behind it where the servers have no room: they may not say so again.
+    /// A reason, with what is behind it where the servers have no room: they may not say so again.
     func withRefusals(_ reason: String) -> String {
         refusals.words(isCurrent: false).map { $0 == reason ? reason : "\(reason); \($0)" } ?? reason
     }

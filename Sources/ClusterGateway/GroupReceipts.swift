@@ -1,6 +1,6 @@
 import Cluster
 
-/// What is to be said when all loops know of other nodes' members of share groups.
+/// The answers that leave when all loops know of other nodes' members of share groups.
 struct GroupReceipts {
     private var open: [UInt64: (receipt: GroupReceipt, missing: Int)] = [:]
     private var last: UInt64 = 0

@@ -5,7 +5,7 @@ import MQTTCodec
 import NATSClient
 import ServerLoops
 
-/// What is to be in the log.
+/// The entries that are to be in the log.
 extension LogLane {
     /// A batch of a shard is not to be logged.
     func refuse(_ serial: UInt64, of shard: Int) {

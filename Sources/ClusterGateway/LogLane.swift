@@ -36,7 +36,7 @@ final class LogLane {
     /// What could not even be asked.
     var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
     var isSettling = false
-    /// Who waits until all is read that stands in the log by now.
+    /// The readers that wait until all is read that stands in the log by now.
     var readers: [LogReader] = []
     var lastReader: UInt64 = 0
     /// By partition: what is to be written for them, once more.

@@ -2,7 +2,7 @@ import Cluster
 import JSON
 import NATSClient
 
-/// Who is a node of the cluster: each renews a lease in a bucket of the servers, and reads who else has one.
+/// The leases of the cluster's nodes: each renews one in a bucket of the servers, and reads who else has one.
 ///
 /// ```
 ///   making the bucket ──► writing the lease ──► reading the list ──► a pause ──► writing …

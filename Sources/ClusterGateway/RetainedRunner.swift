@@ -33,7 +33,7 @@ final class RetainedRunner: RetainedSink {
     private let refusals: StreamRefusals
     /// Whether the servers had no room for the last change.
     private var lacksRoom = false
-    /// What is logged of it.
+    /// Logs a line about the stream.
     private let tell: (String) -> Void
     private var illegibleOrigins: UInt64 = 0
     /// Changes that the servers would not take: from before it was known how much they do.

@@ -30,7 +30,7 @@ enum Limits {
     /// Event loops that the broker makes; a `martlet_threads` that asks for more gets so many, and a warning.
     static let threadsMax = 64
 
-    /// The same on a node of a cluster, which takes two of the places that loops have.
+    /// Event loops that a node of a cluster makes: it takes two of the places that loops have.
     static let nodeThreadsMax = 62
 
     /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any machine has room for.

@@ -16,7 +16,7 @@ public final class SecurityKeeper {
     public struct Answer: Sendable {
         /// JSON: `{"responses":[…]}`.
         public let text: [UInt8]
-        /// What is to be brought to the loops; empty if nothing was changed, or if it could not be saved.
+        /// The changes that are to be brought to the loops; empty if nothing was changed, or if it could not be saved.
         public let changes: SecurityChanges
         /// For the log.
         public let lines: [String]

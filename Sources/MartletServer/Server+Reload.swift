@@ -225,13 +225,13 @@ struct ReloadQueue {
     /// - Parameter end: what is to be done when it is in force.
     mutating func begin(_ end: @escaping () -> Void) { ending = end }
 
-    /// What is to be done now that it is in force: nothing is under way any more.
+    /// Takes the call that is due now that the configuration is in force: nothing is under way any more.
     mutating func takeEnding() -> (() -> Void)? {
         defer { ending = nil }
         return ending
     }
 
-    /// Those who wait for the next one; nil for nobody.
+    /// Takes the calls that wait for the next reload; nil for none.
     mutating func takeWaiting() -> [Done]? {
         defer { waiting = [] }
         return waiting.isEmpty ? nil : waiting

@@ -28,7 +28,7 @@ public final class Server: @unchecked Sendable {
     private(set) var keeper: StoreKeeper?
     /// The control thread's, once the broker runs.
     var open: OpenListeners
-    /// Who counts the connections; made when the broker runs. The control thread's.
+    /// Counts the connections; made when the broker runs. The control thread's.
     var admission: ConnectionAdmission?
     private let tables: SecurityTables
     /// Whether a damaged store is to be opened with what is intact.
@@ -37,7 +37,7 @@ public final class Server: @unchecked Sendable {
     let control: ControlLoop
     /// Asks the loops for administrators; made when the broker runs. The control thread's.
     private(set) var brokerClient: BrokerClient?
-    /// Who is banned; made when the broker runs. The control thread's.
+    /// The bans; made when the broker runs. The control thread's.
     private(set) var bans: BanService?
     /// Sends the clients away; made when the broker runs. The control thread's.
     private(set) var drain: DrainService?
@@ -82,7 +82,7 @@ public final class Server: @unchecked Sendable {
     var syncWatch: SyncWatch?
     /// When it began, in milliseconds since 1970.
     let startedAt = MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds()
-    /// What is in force. The control thread's.
+    /// The configuration that is in force. The control thread's.
     var configuration: BrokerConfiguration
     /// The number of the last heartbeat that the loops were asked for. The control thread's.
     var heartbeat: UInt64 = 0

@@ -60,7 +60,7 @@ public enum ServerError: Error, CustomStringConvertible {
         }
     }
 
-    /// What is said of it, with the lines that are to blame.
+    /// The diagnostics of the error, with the lines that are to blame.
     ///
     /// - Parameter result: what the broker was to be started with.
     /// - Returns: one error for each thing that is wrong.
@@ -122,7 +122,7 @@ extension TLSFailure {
         }
     }
 
-    /// What is wrong, without the option's name, as sentences without the last full stop.
+    /// Says what is wrong, without the option's name, as sentences without the last full stop.
     var explanation: String {
         guard !value.isEmpty else { return reason }
         let isFile = ["certfile", "keyfile", "cafile", "capath", "crlfile", "dhparamfile"].contains(option)

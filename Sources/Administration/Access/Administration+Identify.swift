@@ -3,7 +3,7 @@ internal import Cryptography
 internal import HTTP
 internal import MQTTCodec
 
-/// Who asks, and whether they may.
+/// Finds out who asks, and whether they may.
 extension Administration {
     /// Finds out who asks, and goes on; answers itself where a login fails. What somebody shows counts before what they are without it: a wrong
     /// token is refused where none would do.

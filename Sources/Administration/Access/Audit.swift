@@ -41,7 +41,7 @@ struct Audit {
         return line
     }
 
-    /// What is asked for.
+    /// The kind of entries that is asked for.
     enum Kind: String, CaseIterable {
         case changes
         case refusals

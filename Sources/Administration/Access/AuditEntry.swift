@@ -1,6 +1,6 @@
 internal import JSON
 
-/// Who has changed what, or was refused: an entry of the audit.
+/// An entry of the audit: who has changed what, or was refused.
 public struct AuditEntry: Sendable {
     public enum Source: String, Sendable {
         case http

@@ -21,7 +21,7 @@ struct LoginLinks {
         return secret
     }
 
-    /// Who comes in by a secret, which is worth nothing from then on; nil for nobody.
+    /// Takes the identity that comes in by a secret, which is worth nothing from then on; nil for nobody.
     mutating func take(_ secret: String, at now: UInt64) -> Identity? {
         links.removeAll { $0.expiresAt.map { $0 <= now } ?? false }
         guard let index = links.firstIndex(where: { Administration.equal($0.secret, secret) }) else { return nil }

@@ -50,7 +50,7 @@ enum RequestRules {
         ]
     }
 
-    /// Those of an answer to what a browser asks before a request.
+    /// The fields of an answer to what a browser asks before a request.
     static func preflight(
         _ request: HTTPRequest, _ methods: [HTTPMethod], _ settings: AdministrationSettings
     ) -> HTTPResponse {

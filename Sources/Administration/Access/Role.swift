@@ -18,7 +18,7 @@ public enum AdministrationRole: String, Sendable, CaseIterable {
     }
 }
 
-/// Who asks, as far as is known.
+/// The identity of the one who asks, as far as it is known.
 struct Identity: Sendable {
     enum Means: String, Sendable {
         case none

@@ -9,7 +9,7 @@ struct SessionTable {
     private struct Session {
         /// With the credential that it began with.
         let identity: Identity
-        /// Who has logged in, and how.
+        /// The user who has logged in, and how.
         let owner: String
         let endsAt: UInt64
         var usedAt: UInt64
@@ -55,7 +55,7 @@ struct SessionTable {
         }
     }
 
-    /// Whose session it is; nil for nobody's, and for one that is over. Being asked for keeps it.
+    /// Finds the identity whose session it is; nil for nobody's, and for one that is over. Being asked for keeps it.
     mutating func find(_ secret: String, now: Moment) -> Identity? {
         let key = Self.key(secret)
         guard let session = sessions[key] else { return nil }

@@ -82,7 +82,7 @@ public struct TokenTable: Sendable {
     /// The file's text.
     public var text: String { tokens.map { $0.line + "\n" }.joined() }
 
-    /// Whose secret it is; nil for nobody's, and for one that has expired.
+    /// Finds the token whose secret it is; nil for nobody's, and for one that has expired.
     func find(_ secret: String, now: Moment) -> Token? {
         let hash = HashFunction.sha256.digest(Array(secret.utf8))
         // Which of them it is may show in the time, not how much of a hash is right.

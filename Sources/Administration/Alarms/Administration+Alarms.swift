@@ -2,7 +2,7 @@ internal import BrokerModel
 internal import HTTP
 internal import JSON
 
-/// What is wrong with the broker, and has been.
+/// The alarms: what is wrong with the broker, and has been.
 extension Administration {
     // MARK: Looking
 

@@ -56,12 +56,12 @@ struct AlarmSubject: Hashable, Sendable {
     var name = ""
 }
 
-/// What is wrong at a moment.
+/// A condition that is wrong at a moment.
 struct AlarmCondition: Sendable {
     let subject: AlarmSubject
     /// A sentence for people.
     let message: String
-    /// It is no longer bad enough to raise an alarm, and not yet good enough to clear one.
+    /// Whether the condition is no longer bad enough to raise an alarm, and not yet good enough to clear one.
     var isHolding = false
 
     init(_ kind: AlarmKind, of name: String = "", _ message: String, isHolding: Bool = false) {
@@ -80,7 +80,7 @@ struct Alarm: Sendable {
     let raisedAt: UInt64
     /// nil while it lasts.
     var clearedAt: UInt64?
-    /// Who has said that they know of it, and when.
+    /// The administrator who has said that they know of it, and when.
     var acknowledgement: (who: String, at: UInt64)?
 }
 

@@ -2,7 +2,7 @@ public import BrokerModel
 internal import HTTP
 internal import JSON
 
-/// Who is banned.
+/// The bans.
 extension Administration {
     func listBans(_ call: Call) throws(APIError) {
         let after = try call.cursor.map { text throws(APIError) in

@@ -211,7 +211,7 @@ extension Administration {
         call.answer(object)
     }
 
-    /// Who is meant by nobody in particular.
+    /// The Client Identifier that stands for nobody in particular.
     private static let someClient: EncodedString = "client"
 
     private func listenerOfQuestion(_ call: Call) throws(APIError) -> Int {

@@ -120,14 +120,14 @@ public enum BridgeOrder: Sendable {
 
 /// What has become of such an order.
 public enum BridgeOrderOutcome: Sendable {
-    /// It is done.
+    /// The order is done.
     ///
     /// - Parameter warnings: what is probably not as it was meant, as sentences.
     case done(warnings: [String])
     case notFound
     /// Something else is in the way; a sentence.
     case conflict(String)
-    /// What is wrong with the options, as sentences.
+    /// The options are wrong: why, as sentences.
     case wrong([String])
     /// It could not be written down, and so nothing is changed; a sentence.
     case notKept(String)

@@ -97,7 +97,7 @@ public protocol AdministeredBroker: AnyObject {
     /// a moment later of states.
     func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome
 
-    /// Who is banned.
+    /// The bans that hold.
     var bans: BanList { get }
     /// How many bans were made since the start, by administrators and by the broker.
     var bansMade: [BanKind: Int] { get }
@@ -162,7 +162,7 @@ public enum AdministeredPermission: Sendable {
     case unruled
 }
 
-/// Who wants to log in over HTTP.
+/// The login that somebody wants over HTTP.
 public struct AdministrationLogin: Sendable {
     public enum Answer: Sendable {
         /// - Parameter userName: under which the user is known to access rules.
@@ -174,7 +174,7 @@ public struct AdministrationLogin: Sendable {
 
     public var userName: EncodedString
     public var password: [UInt8]
-    /// Whose login decides: an index into the broker's listeners.
+    /// The listener whose login decides: an index into the broker's listeners.
     public var listener: Int
     /// Of the peer, without its port.
     public var address: String

@@ -49,7 +49,7 @@ public struct AdministeredCluster: Sendable {
 
     public init(name: String) { self.name = name }
 
-    /// What is to be known beside, while messages are carried: nodes whose clocks differ.
+    /// A warning while messages are carried: nodes whose clocks differ.
     var warning: String? {
         let words = nodes.compactMap { node in node.clockTrouble.map { "\(node.shownName): \($0)" } }
         return words.isEmpty ? nil : words.joined(separator: "; ")
@@ -79,7 +79,7 @@ public struct AdministeredNode: Sendable {
         case silent
         /// It has said goodbye.
         case left
-        /// It is not there any more, and has not said goodbye.
+        /// The node is not there any more, and has not said goodbye.
         case gone
     }
 
@@ -138,7 +138,7 @@ public struct AdministeredNode: Sendable {
     var isThere: Bool { state == .up || state == .silent }
 }
 
-/// What is asked of another node for somebody whom this one knows.
+/// A request to another node for somebody whom this one knows.
 public struct NodeRequest: Sendable, Equatable {
     public var method: String
     /// Path and query.

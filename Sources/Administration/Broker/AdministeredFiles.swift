@@ -75,7 +75,7 @@ public enum FileChange: Sendable {
 
 /// What has become of a change.
 public enum FileChangeOutcome: Sendable, Equatable {
-    /// It is in the file, and every loop goes by it. Of a rule that was added, its line.
+    /// The change is in the file, and every loop goes by it. Of a rule that was added, its line.
     case done(line: Int?)
     case exists
     case missing

@@ -1,6 +1,6 @@
 public import BrokerModel
 
-/// What is known of the broker and does not change while it runs.
+/// The facts about the broker that do not change while it runs.
 public struct BrokerFacts: Sendable {
     public var version: String
     /// The name of the node.

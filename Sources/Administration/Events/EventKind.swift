@@ -15,6 +15,6 @@ public enum EventKind: String, CaseIterable, Sendable {
     /// What was counted, once a second or less often.
     case stats
 
-    /// Those that shards tell of while somebody wants to know.
+    /// The kinds of events that shards tell of while somebody wants to know.
     static let ofClients: Set<EventKind> = [.connected, .disconnected, .refused, .subscribed, .unsubscribed, .dropped, .alarm]
 }

@@ -270,7 +270,7 @@ extension Administration {
         text.counter("martlet_sessions_expired_total", "Sessions that expired.", sum.clientsExpired)
     }
 
-    /// Who came in, who did not, and who went.
+    /// The counts of clients that came in, that did not, and that went.
     private func writeLogins(_ sum: ShardStatistics, to text: inout MetricText) {
         /// - Parameter usual: what is told of though it has not happened yet, so that its first time shows as a rise.
         func samples<Key>(_ tally: Tally<Key>, usual: [Key], _ labels: (Key) -> MetricText.Labels) -> [(MetricText.Labels, Double)]

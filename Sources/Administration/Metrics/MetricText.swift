@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// What is measured, as Prometheus reads it: its text format 0.0.4, or OpenMetrics 1.0.
+/// The metrics as Prometheus reads them: its text format 0.0.4, or OpenMetrics 1.0.
 struct MetricText {
     enum Format {
         case prometheus

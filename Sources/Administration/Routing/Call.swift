@@ -24,7 +24,7 @@ public struct RequestOrigin: Sendable {
     public var usesTLS: Bool
     /// Whether the peer is a process of root or of the broker's user, on this machine's Unix socket.
     public var isTrustedProcess: Bool
-    /// Whose process that is; nil where nobody knows.
+    /// The user whose process that is; nil where nobody knows.
     public var processUser: String?
 
     public init(

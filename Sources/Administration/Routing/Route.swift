@@ -2,7 +2,7 @@ internal import HTTP
 
 /// What a client may ask for: a row of the one table.
 struct Route: Sendable {
-    /// Who may.
+    /// The right that a caller needs.
     enum Need: String, Sendable {
         case nothing = "none"
         case viewer

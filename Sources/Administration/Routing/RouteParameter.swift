@@ -41,7 +41,7 @@ struct RouteParameter: Sendable {
     /// Whether all nodes of the cluster are asked; a broker that is alone is a cluster of one.
     static let cluster = RouteParameter("cluster", .boolean)
 
-    /// What is wrong with a value; nil if nothing is.
+    /// Says what is wrong with a value; nil if nothing is.
     func objection(to value: String) -> String? {
         switch kind {
         case .text(let bytes):

@@ -67,7 +67,7 @@ struct SampleRing {
     /// Of the oldest values, since 1970; nil for none.
     var firstSecond: UInt64? { count == 0 ? nil : lastSecond - min(lastSecond, UInt64(count - 1) * step) }
 
-    /// Those of one series, the oldest first.
+    /// The values of one series, the oldest first.
     func values(of series: Int) -> [Double?] {
         (0..<count).map { age in
             let value = values[(next + capacity - count + age) % capacity * Series.allCases.count + series]

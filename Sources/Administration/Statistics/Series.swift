@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// What is remembered over time. Rates are by the second; what is not there is no number.
+/// The figures that are remembered over time. Rates are by the second; what is not there is no number.
 enum Series: CaseIterable {
     case connections, clientsConnected, sessions, subscriptions, retainedMessages, storedMessages, storedBytes, outputBytes
     case memoryBytes, processor, storeBytes, storeRows

@@ -1,7 +1,7 @@
 import BrokerModel
 import MQTTCodec
 
-/// Who may read and write which topics.
+/// The rights of clients: which topics each may read and write.
 ///
 /// Writing is checked when a message comes. Reading is checked when a topic's matches are looked up, so that the
 /// fan-out has no question to ask; whatever changes a client's rights makes the matches be looked up anew. What was

@@ -7,9 +7,9 @@ extension BrokerShard {
     enum WillFate {
         /// The client said goodbye: there is none any more. [MQTT-3.14.4-3 v5] [MQTT-3.1.2-10 v3.1.1]
         case discarded
-        /// It is published, after its delay. [MQTT-3.1.2-8 v5]
+        /// The will is published, after its delay. [MQTT-3.1.2-8 v5]
         case due
-        /// It stays with the session, whose next connection decides.
+        /// The will stays with the session, whose next connection decides.
         case kept
     }
 

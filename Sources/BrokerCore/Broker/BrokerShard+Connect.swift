@@ -203,7 +203,8 @@ extension BrokerShard {
         close(connection)
     }
 
-    /// What is wrong with a CONNECT, judged by the broker's limits and the listener's policy.
+    /// Returns why a CONNECT is refused by the broker's limits or the listener's policy; nil when nothing is wrong with
+    /// it.
     private func objection(to packet: ConnectPacket, _ policy: ListenerPolicy) -> (reason: ReasonCode, explanation: String)? {
         guard policy.versions.contains(packet.version) else {
             return (.unsupportedProtocolVersion, "this listener does not accept \(packet.version).")
@@ -240,7 +241,7 @@ extension BrokerShard {
         return nil
     }
 
-    /// What is wrong with a Client Identifier.
+    /// Returns why a Client Identifier is refused.
     private func identifierObjection(
         to packet: ConnectPacket, _ policy: ListenerPolicy
     ) -> (reason: ReasonCode, explanation: String)? {
@@ -278,7 +279,7 @@ extension BrokerShard {
         if !awaitsCluster(connection), !standsBehindOthers(connection) { decideAtOnce(connection, packet, policy) }
     }
 
-    /// The same, when it waits for nobody.
+    /// Decides what becomes of a valid CONNECT that waits neither for the cluster nor for other clients.
     func decideAtOnce(_ connection: Connection, _ packet: ConnectPacket, _ policy: ListenerPolicy) {
         guard !turnsAway(connection, packet, userName: packet.userName) else { return }
         if let method = packet.properties.authenticationMethod {

@@ -309,12 +309,13 @@ extension BrokerShard {
         return settings.ownQueueBounds[session.clientIdentifier] ?? settings.queueBound
     }
 
-    /// A session is new, or the settings are.
+    /// Looks up whether the session has a bound of its own for its queue. Called when the session or the settings are
+    /// new.
     func updateOwnBound(of session: Session) {
         session.hasOwnQueueBound = settings.ownQueueBounds[session.clientIdentifier] != nil
     }
 
-    /// The same of the topics that it is for.
+    /// Looks up the part of the topics that the session is for. Called when the session or the settings are new.
     func updateTopicPart(of session: Session) {
         guard let part = settings.topicParts[session.clientIdentifier], part != session.topicPart else { return }
         session.topicPart = part

@@ -74,6 +74,6 @@ struct DenialGauge {
         return true
     }
 
-    /// It is not told of.
+    /// Counts a denial of which no line is written.
     mutating func skip() { skipped += 1 }
 }

@@ -102,7 +102,7 @@ extension BrokerShard {
                 FullQueue(sessionKey: session.key, access: session.access, part: session.topicPart, filters: filters)))
     }
 
-    /// The same of one subscription that is new, has changed, or goes.
+    /// Tells the other shards of one subscription of a session with a full queue that is new, has changed, or goes.
     func sendFullQueue(of session: Session, _ record: UInt32, isThere: Bool) {
         room.hasNew = true
         guard shardCount > 1 else { return }

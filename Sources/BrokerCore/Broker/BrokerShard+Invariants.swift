@@ -32,6 +32,6 @@ extension BrokerShard {
         }
     }
 
-    /// The same of a local client.
+    /// Checks the invariants of a local client.
     package func checkInvariants(ofLocal id: ConnectionID) { connections.find(id)?.extras?.local?.checkInvariants() }
 }

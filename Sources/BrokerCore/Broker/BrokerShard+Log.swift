@@ -15,7 +15,7 @@ extension BrokerShard {
         if settings.logsConnections { log(topic, text) }
     }
 
-    /// The same, with what the line is about.
+    /// Logs such a line with the fields that say which connection it is about.
     @inline(never)
     func logConnection(_ topic: LogTopics, of connection: Connection, reason: String? = nil, _ text: () -> String) {
         guard settings.logsConnections, settings.logTopics.contains(topic) else { return }

@@ -45,7 +45,7 @@ extension BrokerShard {
         return send(.suback(told), to: connection) || send(.suback(answer), to: connection)
     }
 
-    /// The same of UNSUBACK. [MQTT-3.11.2-1 v5]
+    /// Sends an UNSUBACK with a reason string, where the client takes one. [MQTT-3.11.2-1 v5]
     func send(_ answer: UnsubackPacket, to connection: Connection) -> Bool {
         let text = reasonString(answer.reasonCodes, connection) {
             $0 == .notAuthorized ? "not authorized to end this subscription" : "\($0)"

@@ -6,7 +6,7 @@ import BrokerModel
 ///
 ///     publisher's shard:  [retainedSource] [retain, topic, payload]  ─►  topic's shard
 extension BrokerShard {
-    /// Who publishes from this session; made once for each login.
+    /// The source of retained messages that this session publishes; made once for each login.
     func retainedSource(of session: Session) -> RetainedSource {
         if let known = session.retainedSource { return known }
         let made = RetainedSource(

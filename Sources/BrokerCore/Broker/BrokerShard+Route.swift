@@ -14,7 +14,7 @@ extension BrokerShard {
         case here
     }
 
-    /// Who receives a topic's messages; valid until the next call.
+    /// The matches of a topic: all who receive its messages. Valid until the next call.
     ///
     /// A look-up may drive out the matches of the batch that has gathered, and what is looked up comes behind it:
     /// unless it is the batch's next message, the batch is delivered first.

@@ -78,7 +78,7 @@ extension BrokerShard {
         countAcknowledged(type, 1, to: connection)
     }
 
-    /// The same with a reason, or told in the log.
+    /// Sends an acknowledgement that has a reason, or of which the log tells.
     private func sendWholeAcknowledgement(
         _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection
     ) {

@@ -17,7 +17,7 @@ extension BrokerShard {
         return current
     }
 
-    /// The same, with all that was measured.
+    /// The statistics as they are now, with the latencies that were measured.
     public func measuredStatistics() -> ShardStatistics {
         var current = currentStatistics()
         current.latencies = latencies.report()
@@ -116,7 +116,7 @@ extension BrokerShard {
         statistics.logins.count(LoginTally(loginBackend(of: connection), result))
     }
 
-    /// Who decides on a client.
+    /// The name of the authenticator that decides on a client, as the counts of logins have it.
     private func loginBackend(of connection: Connection) -> String {
         let (extras, policy) = (connection.extras, settings.policy(of: connection.info.listener))
         if let method = extras?.authenticationMethod ?? extras?.pendingConnect?.properties.authenticationMethod {

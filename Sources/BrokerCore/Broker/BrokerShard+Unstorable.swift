@@ -46,7 +46,7 @@ extension BrokerShard {
         room.ofStore = []
     }
 
-    /// What is said to a client whose session could not be kept.
+    /// Returns the reason for which a client is refused whose session cannot be stored.
     func storeObjection(
         to packet: ConnectPacket, _ known: Session?, beginsAnew: Bool
     ) -> (reason: ReasonCode, explanation: String)? {

@@ -23,7 +23,7 @@ public final class BrokerShard {
     var connections = ConnectionTable()
     var tally = MemoryTally()
     var sessions: SessionTable
-    /// What is left of those that have ended.
+    /// The subscriptions of ended sessions that still stand in the tree.
     var endedSessions = EndedSessions()
     var tree: SubscriptionTree
     var matchCache: MatchCache
@@ -56,11 +56,11 @@ public final class BrokerShard {
     var clusterRows = ClusterRows()
     /// Who is not let in, and who may soon be.
     var banning = Banning()
-    /// Whose rights have changed.
+    /// Changes of rights that sessions have not been given yet.
     var rights = RightsUpdates()
     /// Bytes of requests below `$CONTROL/` that the shell has not answered.
     var unansweredBytes = 0
-    /// What is to be told of clients.
+    /// Events of clients that are still to be told.
     var presence: PresenceEvents
     /// Whether somebody wants to hear of it as effects.
     var isWatched = false
@@ -68,24 +68,25 @@ public final class BrokerShard {
     var secondTimer = TimerWheel.none
     /// The connections for which something waits, while slow clients matter.
     var suspects: [ConnectionID] = []
-    /// What was measured.
+    /// The latencies that were measured.
     var latencies = ShardLatencies()
     /// When what is being worked off was read, here or on another shard, in microseconds.
     var readAt: UInt64 = 0
-    /// Who has gone.
+    /// The connections that have ended lately, for administrators.
     var closedConnections: ClosedConnections
-    /// What was dropped.
+    /// The messages that were dropped lately, for administrators.
     var dropLog: DropLog
-    /// What is traced; nil for nothing.
+    /// The traces that are being recorded; nil when there are none.
     var tracer: Tracer?
-    /// Whose bytes came last.
+    /// The connection whose bytes are being worked off.
     var receivingFrom = ConnectionID(slot: .max, generation: 0)
 
     /// Connections that are handed over when a turn ends and nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
     /// Connections with output to flush at the end of the turn.
     var dirty: [Reference<Connection>] = []
-    /// Those being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not hold this one up.
+    /// The connections being flushed; what becomes dirty by it waits for the next turn, so that a fast reader does not
+    /// hold this one up.
     private var flushing: [Reference<Connection>] = []
     /// The matches of the message routed last: when the next one has the same, its receivers share batches of bytes.
     var lastMatches: Reference<Matches>?
@@ -104,11 +105,11 @@ public final class BrokerShard {
     /// The look for retained messages that have expired.
     var retainedSweep = RetainedSweep()
     let ledger = MessageLedger()
-    /// What is told below `$SYS`; by the first shard only.
+    /// The figures that are published below `$SYS`; by the first shard only.
     var systemReport = SystemReport()
-    /// What the store is to keep; nil without persistence.
+    /// The changes that the store is to keep; nil without persistence.
     let journal: Journal?
-    /// What waits for that, here and on other shards; nil without persistence.
+    /// The acknowledgements that wait for the store, here and on other shards; nil without persistence.
     var durability: Durability?
     /// The QoS 2 messages that several shards have a part of.
     var receipts = RelayedReceipts()
@@ -207,7 +208,7 @@ public final class BrokerShard {
         markIfTraced(connection)
     }
 
-    /// What is known of a connection's other end; nil when it has ended.
+    /// The facts about a connection's other end; nil when it has ended.
     public func info(of id: ConnectionID) -> ConnectionInfo? { connections.find(id)?.info }
 
     /// What the log calls a connection whose layers below MQTT end it; nil before it has an identifier.

@@ -8,7 +8,8 @@ public struct HandOver: Sendable {
     public let info: ConnectionInfo
     /// The CONNECT that told who the client is.
     public let connect: ConnectPacket
-    /// Who the client has proved to be, where that had to come first: its Client Identifier is its user name. Without it the new shard asks.
+    /// The login that the client has passed already, where that had to come first: its Client Identifier is its user
+    /// name. Without it the new shard asks.
     public var login: VerifiedLogin?
     /// What the client sent after it and nobody has looked at yet.
     public let unread: [UInt8]

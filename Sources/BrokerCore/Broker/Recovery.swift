@@ -17,7 +17,7 @@ public struct Recovery: ~Copyable {
 
     private let shards: [BrokerShard]
     private var sessions: [UInt64: Place] = [:]
-    /// Those that were on their way from another node of a cluster.
+    /// The sessions that were on their way from another node of a cluster.
     private var halves: Set<UInt64> = []
     /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
     private var bodies: [UInt64: [UInt8]] = [:]

@@ -26,7 +26,7 @@ extension BrokerShard {
     /// All that was dealt to a node that is gone stands in the log once more.
     public func hasDealt(for node: UInt64) { cluster?.inherited[node] = nil }
 
-    /// It is there again, or another one deals for it.
+    /// A node that was gone is there again, or another one deals for it.
     public func dealsNoMoreFor(_ node: UInt64) {
         cluster?.dealtFor.remove(node)
         cluster?.inherited[node] = nil

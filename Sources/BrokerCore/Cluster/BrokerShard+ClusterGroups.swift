@@ -45,7 +45,7 @@ extension BrokerShard {
         return cluster?.dealtFor.contains(gone) ?? false
     }
 
-    /// Those groups are told of anew that had members on a node that is gone.
+    /// Tells the cluster anew of the groups that had members on a node that is gone.
     func sendGroups(goneWith node: UInt64) {
         guard index == 0, cluster?.goneSince[node] != nil else { return }
         for group in groups.indices where groups[group]?.gone == node {
@@ -146,7 +146,7 @@ extension BrokerShard {
     /// Whether what is left to a member of another node goes there by way of the log.
     func goesByLog(to member: GroupMember) -> Bool { member.readsLog && clusterLog != nil && cluster?.node != 0 }
 
-    /// The same by way of the bus.
+    /// Gives a message to a member of another node by way of the bus.
     private func giveOn(_ publication: borrowing Publication, to member: GroupMember) {
         guard let cluster else { return }
         guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }

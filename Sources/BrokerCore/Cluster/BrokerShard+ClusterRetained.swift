@@ -237,6 +237,6 @@ extension BrokerShard {
     /// A time of the shard's clock in milliseconds since 1970.
     public func clusterTime(_ time: UInt64?) -> UInt64? { time.map { wallClock($0) } }
 
-    /// The same backwards.
+    /// A time in milliseconds since 1970 on the shard's clock.
     public func shardTime(_ time: UInt64?) -> UInt64? { time.map { shardClock($0) } }
 }

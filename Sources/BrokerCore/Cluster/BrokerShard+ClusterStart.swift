@@ -9,7 +9,7 @@ import MQTTCodec
 struct ClusterStart {
     /// When nobody waits any more, in milliseconds.
     let endsAt: UInt64
-    /// Who waits, and in which order they came.
+    /// The connections that wait, and in which order they came.
     private var newcomers: [ConnectionID: Int] = [:]
     private var count = 0
 
@@ -27,7 +27,8 @@ struct ClusterStart {
     var inOrder: [ConnectionID] { newcomers.sorted { $0.value < $1.value }.map(\.key) }
 }
 
-/// Those clients when the cluster has been found: some of them go on in each turn, so that nobody else waits for all.
+/// The clients that have waited for the cluster, when it has been found: some of them go on in each turn, so that
+/// nobody else waits for all.
 struct ClusterArrivals {
     private var waiting: [ConnectionID] = []
     /// How many at the front of `waiting` had their turn.

@@ -108,7 +108,7 @@ extension BrokerShard {
         past.learn(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })
     }
 
-    /// The same of all other incarnations, when all steps of these are known.
+    /// A step that any other incarnation has written, when all steps of the past ones are known.
     public func followPast(_ step: FlowStep, of session: UnsafeRawBufferPointer, by node: UInt64) {
         guard let port = cluster, let past = port.log?.past, step.isOfDelivery, !past.isEarlier(node, of: port.node) else { return }
         past.follow(step, of: session, EncodedString(validating: session).flatMap { sessions.find($0) })

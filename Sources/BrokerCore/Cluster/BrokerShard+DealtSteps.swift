@@ -31,7 +31,7 @@ extension BrokerShard {
         if let name = step.name, name.isDealt { port.learned[node, default: []].insert(name) }
     }
 
-    /// The same of a message of a share group that was passed on: under its name before it is not dealt again.
+    /// A message of a share group was passed on: under its name before it is not dealt again.
     public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
 
     /// What was a node's is dealt again.

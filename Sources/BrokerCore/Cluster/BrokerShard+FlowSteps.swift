@@ -100,7 +100,7 @@ extension BrokerShard {
         }
     }
 
-    /// The same for those of the sessions that lack the record.
+    /// Gives a record that is read once more to those of the sessions that lack it.
     public func replay(
         _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
     ) {

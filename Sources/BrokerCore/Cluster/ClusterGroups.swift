@@ -26,7 +26,7 @@ public struct GroupDealing: Sendable {
     public var shares: [(node: UInt64, number: UInt32)]
     /// How often the message was passed on from one node to another; then it is for these groups alone.
     public var hops: UInt8
-    /// Who deals it when they read it in the log.
+    /// The nodes that deal it when they read it in the log.
     public var logged: [LoggedShare]
     /// Of what was passed on by the log: what it was there before, so that this is not dealt again.
     public var before = MessageName.none
@@ -36,7 +36,7 @@ public struct GroupDealing: Sendable {
     }
 }
 
-/// Whose turn it is with a message of the log.
+/// The node whose turn it is with a message of the log.
 public struct LoggedShare: Equatable, Sendable {
     public var node: UInt64
     /// Stands for the group's name on all nodes.

@@ -75,7 +75,7 @@ public struct RetainedChange: Hashable, Sendable {
 /// A message between nodes, where it lies: valid during the call that is given it.
 public struct ClusterMessage {
     public var topic: UnsafeRawBufferPointer
-    /// Those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
+    /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
     public var properties: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer
     public var qos: QoS

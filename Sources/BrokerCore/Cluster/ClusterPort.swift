@@ -7,9 +7,9 @@ final class ClusterPort {
     var isAway = true
     /// Whether the cluster has not been reached yet, so that nobody knows what members other nodes have.
     var isStrange = true
-    /// Who waits for the cluster; nil when it has been reached.
+    /// The connections that wait for the cluster; nil when it has been reached.
     var start: ClusterStart?
-    /// Who has waited for it, and is to go on now that it has been.
+    /// The connections that have waited for the cluster, and are to go on now that it has been reached.
     var arrivals = ClusterArrivals()
     /// The log's part; nil where nothing is logged.
     var log: ShardLog?
@@ -19,7 +19,7 @@ final class ClusterPort {
     var node: UInt64
     /// The nodes that are gone, for which this one deals what the log has for them.
     var dealtFor: Set<UInt64> = []
-    /// Those of them of which not all is known to be dealt, and by partition up to where each was done.
+    /// The nodes among them of which not all is known to be dealt, and by partition up to where each was done.
     var inherited: [UInt64: [UInt64]] = [:]
     /// By node that is gone: what the log says to be some session's, or to be passed on, though the node had not said that it is done.
     var learned: [UInt64: Set<MessageName>] = [:]
@@ -45,7 +45,7 @@ final class ClusterPort {
     var retainedBytesMax = Int.max
     /// While all of the stream is read: by node of the tree, whether the stream, or somebody since, has set what is there.
     private var marks: [Bool]?
-    /// Whose retained messages are, by their rows: all of one login share one.
+    /// The sources of retained messages, by their rows: all messages of one login share one.
     private var sources: [[UInt8]: RetainedSource] = [:]
     private var sourceBytes = 0
 
@@ -63,7 +63,7 @@ final class ClusterPort {
         case here
         /// To members on all nodes.
         case everywhere
-        /// The same, though the log has it: who is chosen is told by the bus alone.
+        /// To members on all nodes, though the log has it: who is chosen is told by the bus alone.
         case everywhereByBus
         /// Another node has said which groups: they are looked at by themselves.
         case named

@@ -16,9 +16,9 @@ final class DealingPast {
     var isSettled = false { didSet { if isSettled { forget() } } }
     /// The sessions, by their keys, whose clients wait: they would be sent what may be another's by now.
     private(set) var waiting: Set<UInt64> = []
-    /// Those of the incarnations whose part nobody else deals.
+    /// The incarnations whose part nobody else deals.
     private(set) var won: Set<UInt64> = []
-    /// Whose that is.
+    /// The sessions that hold what the past incarnations were dealt.
     private var holders = DealtHolders()
     /// What other nodes have sent of that.
     private var sentElsewhere: Set<MessageName> = []
@@ -59,7 +59,7 @@ final class DealingPast {
         incarnation >> 32 == node >> 32 || parts.contains { $0.incarnation == incarnation }
     }
 
-    /// Who deals for one of the incarnations.
+    /// The log says which node deals for one of the incarnations.
     ///
     /// - Returns: whether it was not known.
     func learn(heirOf incarnation: UInt64, _ heir: UInt64) -> Bool {

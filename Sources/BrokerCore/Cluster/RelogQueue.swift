@@ -13,7 +13,7 @@ struct RelogQueue {
     }
 
     private var entries: [Entry] = []
-    /// Those that wait until the log has room.
+    /// The messages that wait until the log has room.
     private var held: [Entry] = []
     /// Topics, properties and payloads together.
     private(set) var byteCount = 0

@@ -58,7 +58,7 @@ struct SentFlows {
         dealt.isEmpty ? [] : dealt.removeValue(forKey: message) ?? []
     }
 
-    /// What is left of what was dealt is not in the log any more.
+    /// Forgets what was dealt and is not in the log any more.
     mutating func forgetDealt() { dealt = [:] }
 
     /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet identifier is all that is left.

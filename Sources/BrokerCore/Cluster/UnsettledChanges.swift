@@ -26,7 +26,7 @@ struct UnsettledChanges<Value> {
     private typealias Entry = (topic: [UInt8], change: RetainedChange, at: UInt64)
 
     private var newest: [[UInt8]: Awaited] = [:]
-    /// Those that are not overdue, oldest first, and some that have come.
+    /// The changes that are not overdue, oldest first, and some that have come.
     private var waiting: [Entry] = []
     private var waitingHead = 0
     /// Other nodes' changes in the order in which they were heard of.

@@ -8,7 +8,8 @@ final class TrafficMark {
 
     fileprivate init(connectedAt: UInt64) { at = connectedAt }
 
-    /// What is asked for twice within a second is answered the same: so little says nothing of a rate.
+    /// Milliseconds within which a rate that is asked for again is answered the same: a shorter time says nothing of a
+    /// rate.
     fileprivate static let millisecondsMin: UInt64 = 1000
 }
 

@@ -20,7 +20,7 @@ final class ConnectionExtras {
     var sentAliases = SentAliases(maximum: 0)
     /// The far end of a connection inside the process.
     var local: LocalClient?
-    /// The same, if its party speaks MQTT itself.
+    /// The far end of a connection inside the process whose party speaks MQTT itself.
     var relay: LocalRelay?
     /// What the client may still send this second; nil without a limit.
     var messageRate: RateGauge?

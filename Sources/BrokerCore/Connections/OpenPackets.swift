@@ -31,7 +31,7 @@ struct OpenSubscribe {
     /// How many of its filters are done with.
     var position = 0
     var answer: SubackPacket
-    /// What is retained for them, which is asked for behind SUBACK.
+    /// The look-ups of retained messages for these filters, which begin behind SUBACK.
     var wanted: [RetainedQuery] = []
     var marks: [EndMark] = []
     /// Whether others have to hear of them before SUBACK.
@@ -75,7 +75,7 @@ struct OpenPackets {
     /// A connection's packet goes on when those of others had their turn.
     mutating func append(_ connection: ConnectionID) { waiting.append(connection) }
 
-    /// Whose turn it is.
+    /// Takes the connection whose turn it is.
     mutating func takeFirst() -> ConnectionID? {
         guard head < waiting.count else { return nil }
         let first = waiting[head]

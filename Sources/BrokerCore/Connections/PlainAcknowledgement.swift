@@ -11,7 +11,7 @@ enum PlainAcknowledgement {
         case pubrel = 0x6202
         case pubcomp = 0x7002
 
-        /// The same of a packet that is one byte longer.
+        /// The first two bytes of a packet that has a reason, and so one byte more.
         var withReason: UInt16 { rawValue + 1 }
 
         var packetType: PacketType {

@@ -6,7 +6,7 @@ public struct ControlMessage: Sendable {
     /// Where it was published; the answer goes to this topic with `/response` behind it.
     public let topic: TopicName
     public let payload: [UInt8]
-    /// Who asks.
+    /// The client that asks.
     public let clientIdentifier: EncodedString
     public let userName: EncodedString?
     public let info: ConnectionInfo

@@ -205,7 +205,7 @@ struct Durability {
     /// Keeps a message that nobody has any more until it may.
     mutating func keepUntilDurable(_ entry: SharedEntry) { leaving.append(entry) }
 
-    /// Those that may go now.
+    /// Takes the shared messages that may go now.
     mutating func takeLeaving() -> [SharedEntry] {
         guard !leaving.isEmpty, leavingThrough != journal.persistedNumber || journal.health != .good else { return [] }
         leavingThrough = journal.persistedNumber
@@ -235,7 +235,7 @@ struct Durability {
     /// The rows of an entry of a session that has ended may go when there is time.
     mutating func abandonEntry(_ number: UInt64, hasFlow: Bool) { abandoned.append((number, hasFlow)) }
 
-    /// The same of a part of a queue that only the store has.
+    /// The rows of a part of a queue that only the store has may go when there is time.
     mutating func abandon(_ queue: PagedQueue) { abandonedQueues.append(queue) }
 
     private mutating func endAbandonedQueues() {

@@ -1,7 +1,7 @@
 import BrokerModel
 import MQTTCodec
 
-/// What is held besides the small packets.
+/// An answer that is held and is no small packet.
 enum HeldAnswer {
     /// SUBACK, and the retained messages that follow it.
     case suback(SubackPacket, [RetainedQuery])

@@ -30,7 +30,7 @@ struct HeldQueue {
     /// The number of the item at the head; numbers run on for ever.
     private var headNumber: UInt64 = 0
     private var answers: [UInt64: HeldAnswer] = [:]
-    /// Those of items in `waiting`, by number.
+    /// The needs of items in `waiting`, by number.
     private var needs: [Need] = []
     private var needsHead = 0
     private var lanes: HeldLanes

@@ -1,8 +1,8 @@
 public import MQTTCodec
 
-/// Who a local client is: what CONNECT says of a client that comes over the network.
+/// The login of a local client: what CONNECT says of a client that comes over the network.
 public struct LocalLogin: Sendable {
-    /// Whose access rules hold.
+    /// The identity whose access rules hold.
     public enum Identity: Hashable, Sendable {
         /// The broker's own: it may read and write everything that clients may.
         case broker

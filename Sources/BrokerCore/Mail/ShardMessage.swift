@@ -28,7 +28,7 @@ enum ShardMessage: Sendable {
     /// Answer with `barrierPassed` when everything before was worked off.
     case barrier(token: UInt64)
     case barrierPassed(token: UInt64)
-    /// Whose the message is that follows, which is to be retained.
+    /// The source of the message that follows, which is to be retained.
     case retainedSource(RetainedSource)
     /// Send the retained messages that match to a session of the sending shard.
     case retainedQuery(RetainedQuery)

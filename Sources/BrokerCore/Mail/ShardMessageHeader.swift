@@ -8,7 +8,8 @@ struct ShardMessageHeader: BitwiseCopyable {
         case shardMessage
         /// Route the message to this shard's subscribers.
         case publish
-        /// The same, but to those whose sessions end with their connection: the others get it out of the cluster's log. To the cluster: log it.
+        /// Route the message to those of this shard's subscribers whose sessions end with their connection: the others
+        /// get it out of the cluster's log. To the cluster: log it.
         case passing
         /// Deliver the message to the session that a share group chose.
         case shared

@@ -30,7 +30,7 @@ final class Departure {
     let session: Session
     /// Up to where it has been given the log.
     let places: LogPlaces
-    /// Those that were taken from it: all of them when it has settled.
+    /// The subscriptions that were taken from the session: all of them when it has settled.
     var subscriptions: [HeldSubscription] = []
     /// Where the next keeper begins to learn what the log says of it, if this node has not read all of that; nil if it has.
     var stepFloor: FlowStep.Place?
@@ -60,7 +60,7 @@ final class Departure {
     private(set) var hasEnded = false
     /// Whether the other node has not confirmed the last piece.
     var isAwaitingReceiver = false
-    /// Those that the store was asked for; empty when it was not.
+    /// The rows that the store was asked for; empty when it was not.
     var awaited: [Awaited] = []
     /// Tells a question to the store from those before the export began anew.
     var round = 0

@@ -42,7 +42,7 @@ final class LogReplay {
         (aside, asideBytes, isOverflowing) = ([], 0, true)
     }
 
-    /// What is to be read now of the log behind `floor`.
+    /// The spans of the log behind `floor` that are to be read now.
     func spans(after floor: LogPlaces) -> [LogSpan] {
         takeUp?.spans(after: floor, through: through) ?? floor.spans(through: through)
     }

@@ -32,7 +32,7 @@ enum PieceItem {
         session(encoded: row.encoded(), places: StoredLogPlaces(places).encoded())
     }
 
-    /// The same of a row and places that were written down apart from each other.
+    /// The item of a session whose row and places were written down apart from each other.
     static func session(encoded row: [UInt8], places: [UInt8]) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(Kind.session.rawValue)

@@ -12,7 +12,7 @@ public struct SessionClaim: Equatable, Sendable {
     public var hasSession: Bool
     /// By which claim this node has kept it; 0 for none. Of all nodes that have something, the newest is where this is highest.
     public var epoch: UInt64
-    /// Who the client is, and what stands before its topics: a session is one user's behind one mount point.
+    /// The client's user and its mount point: a session is one user's behind one mount point.
     public var userName: EncodedString?
     public var mountPoint: [UInt8]
 

@@ -18,7 +18,7 @@ final class SessionSave {
     var underWay: UInt64?
     /// Whether the state has changed since it was given.
     var isChanged = false
-    /// Those that wait for what is under way, and for what follows it.
+    /// The connections that wait for what is under way, and for what follows it.
     var given: [(connection: ConnectionID, answer: Answer)] = []
     var waiting: [(connection: ConnectionID, answer: Answer)] = []
     /// Places up to which the session had been given the log when the journal had come to a number: when all messages that it had then

@@ -35,7 +35,7 @@ struct TakeUp {
     var flows = SentFlows()
     var found: [MessageName: Found] = [:]
 
-    /// What is to be read now of the log.
+    /// The spans of the log that are to be read now.
     func spans(after floor: LogPlaces, through: LogPlaces) -> [LogSpan] {
         switch phase {
         case .awaitingMark: []
@@ -45,7 +45,7 @@ struct TakeUp {
         }
     }
 
-    /// What is lacking of a partition, from the first message on that was dealt; nil for nothing.
+    /// The span that is lacking of a partition, from the first message on that was dealt; nil for nothing.
     private func rest(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
         guard let last = through.places[partition]?.sequence else { return nil }
         let lacking = floor.spans(through: through).first { $0.partition == partition }

@@ -19,7 +19,8 @@ extension BrokerShard {
         if let batch = tracer?.takeBatch(of: index) { effects.append(.traced(batch)) }
     }
 
-    /// The same, whether or not the last batch has been written down: what another shard records from now on comes behind it.
+    /// Gives the recorded traces, whether or not the last batch has been written down: what another shard records from
+    /// now on comes behind them.
     func giveTracesNow() {
         tracer?.batchTaken()
         giveTraces()
@@ -70,7 +71,7 @@ extension BrokerShard {
         if tracer.numbers(of: Self.clientIdentifier(of: connection), at: connection.info.address) != 0 { mark(connection) }
     }
 
-    /// The same, for one whose CONNECT has just come: then that is recorded too.
+    /// Marks a connection whose CONNECT has just come if it is traced, and records that packet too.
     func markIfTraced(_ connection: Connection, connect packet: ConnectPacket) {
         guard tracer != nil, !connection.isTraced else { return }
         markIfTraced(connection)

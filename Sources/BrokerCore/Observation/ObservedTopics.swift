@@ -8,7 +8,7 @@ import MQTTCodec
 /// is kept, since one message has many receivers. Invariant: at most `Limits.topicMetersMax` meters, with
 /// `Limits.topicMeterBytesMax`, and `SharedLimits.tracesMax` traces. Belongs to a shard.
 final class ObservedTopics {
-    /// Who wants to know of a topic.
+    /// The meters and traces that want to know of a topic.
     struct Observers {
         /// Places of meters.
         fileprivate(set) var meters: [UInt32] = []
@@ -30,7 +30,7 @@ final class ObservedTopics {
 
     var isEmpty: Bool { meters.isEmpty && traceCount == 0 }
 
-    /// Who wants to know of a topic. O(1) if it is the one that was asked for last, else a walk of a small tree.
+    /// Finds the observers of a topic. O(1) if it is the one that was asked for last, else a walk of a small tree.
     func observers(of topic: UnsafeRawBufferPointer) -> Observers {
         if let lastTopic, lastTopic.withUnsafeBytes({ MemoryComparison.equal($0, topic) }) { return lastObservers }
         var found = Observers()

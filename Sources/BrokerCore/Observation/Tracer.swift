@@ -10,7 +10,7 @@ final class Tracer {
     private(set) var traces: [TraceWish] = []
     /// The packets on their way out, by connection.
     var frames: [ConnectionID: OutgoingFrames] = [:]
-    /// Who is publishing a will.
+    /// The session whose will is being published.
     var publishing: (key: UInt64, name: EncodedString)?
     private var records: [TraceRecord] = []
     private var byteCount = 0

@@ -82,7 +82,7 @@ extension BrokerShard {
         return purgeResident(session, filter, purge, left, &order, &steps)
     }
 
-    /// The same of the queue's front.
+    /// Purges a part of the queue's front.
     ///
     /// - Parameter left: how many there are still to be looked at.
     private func purgeResident(
@@ -106,7 +106,7 @@ extension BrokerShard {
         return left == part
     }
 
-    /// The same behind the front: with a filter, what memory has of it; without one, the oldest ones first.
+    /// Purges behind the queue's front: with a filter, what memory has of it; without one, the oldest ones first.
     private func purgePaged(_ session: Session, _ filter: TopicFilter?, through lastNumber: UInt64, max: Int) -> Int {
         let before = session.outbox.pagedCount
         if let filter {

@@ -5,7 +5,7 @@ import MQTTCodec
 struct FoundRows {
     /// Entries whose topics match, by number.
     private(set) var matching: Set<UInt64> = []
-    /// Those that are missing or damaged, among them such as have gone since they were asked for.
+    /// The numbers of rows that are missing or damaged, among them such as have gone since they were asked for.
     private(set) var unreadable: Set<UInt64> = []
 
     mutating func look(through answer: StoreRows, _ filter: TopicFilter) {

@@ -5,7 +5,7 @@ import BrokerModel
 /// Invariant: at most `Limits.queriesMax` wait besides the shard's own; each has fewer rows than it asks for. Owned by a shard, used on its
 /// thread only.
 struct QueryScheduler {
-    /// Who gets an answer.
+    /// The party that gets an answer.
     enum Asker {
         case shell
         /// The log: the next page is asked for at once.

@@ -89,7 +89,7 @@ extension SubscriptionTree {
 }
 
 extension RetainedStore {
-    /// The same for the topic of a node. O(levels).
+    /// Calls `body` with the level below a prefix of a node's topic. O(levels).
     func withLevel(below prefix: [[UInt8]], of start: UInt32, _ body: (UnsafeRawBufferPointer, Bool) -> Void) {
         var path: [UInt32] = []
         var node = start

@@ -39,7 +39,7 @@ struct EndMark: Sendable {
 struct EndMarks {
     /// How many there are, wherever they stand.
     var count = 0
-    /// Those that only wait for messages to leave the queue, in order.
+    /// The marks that only wait for messages to leave the queue, in order.
     var behindQueue: [EndMark] = []
 }
 

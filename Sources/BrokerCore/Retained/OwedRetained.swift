@@ -36,7 +36,7 @@ final class OwedRetained {
         return asked.sorted { $0.lexicographicallyPrecedes($1) }
     }
 
-    /// It is looked for.
+    /// The look-up of what is retained for a filter begins.
     func begin(_ filter: [UInt8]) { if asked.remove(filter) != nil { underWay.insert(filter) } }
 
     /// As another node, or an earlier incarnation, has had it.
@@ -66,7 +66,7 @@ final class OwedRetained {
         return underWay
     }
 
-    /// What is queued has been acknowledged, or needs no more care.
+    /// Takes the filters whose queued messages have been acknowledged, or need no more care.
     ///
     /// - Returns: the filters.
     func takeQueued() -> Set<[UInt8]> {

@@ -9,7 +9,7 @@ struct RetainedQuery: Sendable {
     let shard: Int
     let sessionIndex: UInt32
     let sessionKey: UInt64
-    /// Those of the subscription when its turn came.
+    /// The subscription's options when its turn came.
     var terms: SubscriptionTerms
     /// What `RetainedArrivals` of the asking shard gave when the subscription began.
     let stamp: UInt64

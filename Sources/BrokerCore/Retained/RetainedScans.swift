@@ -34,7 +34,7 @@ struct RetainedScans {
     var unsettled = UnsettledRows()
     private var places: [UInt64: Int] = [:]
     private var lastNumber: UInt64 = 0
-    /// Whose turn is next.
+    /// The place of the session whose turn is next.
     private var next = 0
     /// Whether a scan has room for more, so that the next turn must come at once.
     private(set) var hasReadyScan = false
@@ -90,7 +90,7 @@ struct RetainedScans {
         if let place = place(of: sessionKey) { sessions[place].due.append(grant) }
     }
 
-    /// What is to be granted to other shards' scans for the session at `place`, each once.
+    /// Takes the grants to other shards' scans for the session at `place`, each once.
     mutating func takeDue(at place: Int) -> [ScanGrant] {
         guard !sessions[place].due.isEmpty else { return [] }
         defer { sessions[place].due = [] }
@@ -176,7 +176,7 @@ struct RetainedScans {
     /// Says whose the retained message is that comes next among the shard messages.
     mutating func announce(_ source: RetainedSource) { arrivingSource = source }
 
-    /// Whose it is; nil for the broker's own. For that message only.
+    /// Takes the source that was announced; nil for the broker's own. For that message only.
     mutating func takeAnnounced() -> RetainedSource? { arrivingSource.take() }
 
     /// What `source` may do, if it was asked for last.

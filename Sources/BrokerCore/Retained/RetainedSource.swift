@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// Whose message is retained: what its right to be handed out follows from. Immutable; all messages of one login share it.
+/// The login that has published a retained message: its right to be handed out follows from that. Immutable; all
+/// messages of one login share it.
 final class RetainedSource: Sendable {
     let clientIdentifier: EncodedString
     let userName: EncodedString?

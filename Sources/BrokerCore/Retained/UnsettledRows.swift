@@ -2,7 +2,7 @@
 ///
 /// A crash before finds the older row, and what it says is owed is looked for once more.
 struct UnsettledRows {
-    /// Those of a session.
+    /// The unsettled rows of a session.
     struct Rows {
         let sessionIndex: UInt32
         let sessionKey: UInt64

@@ -46,7 +46,7 @@ struct FrameBatch: ~Copyable {
         }
     }
 
-    /// Who receives it; nil when there is none.
+    /// The matches of the batch's topic; nil while the batch is empty.
     private(set) var matches: Reference<Matches>?
     private(set) var qos = QoS.atLeastOnce
     private(set) var count = 0

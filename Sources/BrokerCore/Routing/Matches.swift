@@ -1,7 +1,7 @@
 import BrokerModel
 import MQTTCodec
 
-/// Everybody who receives a topic: a line of the match cache.
+/// The matches of a topic, all who receive it: a line of the match cache.
 ///
 /// `routes` holds each session once, however many of its subscriptions match. Valid while `stamp` is the tree's stamp for `bucket`:
 /// the sessions in it are not retained, and whoever drops a session drops its subscriptions first, which changes the stamp.

@@ -1,6 +1,6 @@
 public import MQTTCodec
 
-/// Who may read and write which topics, for all clients of a listener: makes the policy of each session.
+/// The access rules of a listener, which say who may read and write which topics: makes the policy of each session.
 ///
 /// Loops share it: its lists are immutable, a new file on reload is a new one; its roles are asked anew for each policy.
 public final class AccessControl: Sendable {

@@ -1,6 +1,6 @@
 package import MQTTCodec
 
-/// Who a session's client is, as far as patterns ask.
+/// The identity of a session's client, as far as patterns ask.
 package struct AccessIdentity: Sendable {
     package let clientIdentifier: [UInt8]
     /// Empty for a client without one.

@@ -5,7 +5,7 @@ public import MQTTCodec
 ///     each role, its rules in their order ─► the first that matches decides    else the defaults, which never grant $CONTROL
 ///                                                                               else the other rules of the listener are asked
 public struct RoleRights: Sendable {
-    /// What is granted to whom no rule speaks of. `defaultACLAccess`
+    /// The rights of users whom no rule speaks of. `defaultACLAccess`
     public struct Defaults: Sendable, Equatable {
         public var publishes = false
         public var receives = true
@@ -29,7 +29,7 @@ public struct RoleRights: Sendable {
         return verdict == .deferred ? fallback(defaults.publishes, topic) : verdict
     }
 
-    /// The same without a default.
+    /// Whether a role's rule lets the user publish; deferred where no rule says anything.
     @inline(__always)
     package func mayPublishByRole(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
         for role in roles {
@@ -48,7 +48,7 @@ public struct RoleRights: Sendable {
         return fallback(defaults.receives, topic)
     }
 
-    /// The same of a topic that tells of clients, which no default grants.
+    /// Whether the user may receive a topic that tells of clients, which no default grants.
     package func mayReceivePresence(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
         roles.lazy.map { $0.mayReceivePresence(topic, identity) }.first { $0 != .deferred } ?? .deferred
     }

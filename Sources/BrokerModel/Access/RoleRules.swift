@@ -79,7 +79,8 @@ public final class RoleRules: Sendable {
         receiving.ranks(for: topic, identity).verdict
     }
 
-    /// The same of a topic that tells of clients: only a rule that begins with `$SYS/brokers/` grants that.
+    /// Whether the role may receive a topic that tells of clients: only a rule that begins with `$SYS/brokers/` grants
+    /// that.
     package func mayReceivePresence(_ topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessVerdict {
         let verdict = mayReceive(topic, identity)
         guard case .granted = verdict else { return verdict }

@@ -82,7 +82,7 @@ public struct BanTarget: Hashable, Sendable {
 /// Somebody is not let in, and not left in, until a time or for ever.
 public struct Ban: Hashable, Sendable {
     public let target: BanTarget
-    /// Who has made it: an administrator, or the option by which the broker did.
+    /// The maker of the ban: an administrator, or the option by which the broker made it.
     public var by: String
     public var reason: String
     /// When it was made, in milliseconds since 1970.

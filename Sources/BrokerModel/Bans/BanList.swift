@@ -1,6 +1,6 @@
 public import MQTTCodec
 
-/// Who is banned. A value: the control thread has the one that holds, and gives each loop a copy when it changes.
+/// The bans that hold. A value: the control thread has the one that counts, and gives each loop a copy when it changes.
 ///
 /// What the broker bans by itself has places of its own: however many there are, an administrator's ban finds one.
 ///
@@ -19,7 +19,7 @@ public struct BanList: Sendable, Equatable {
     /// Of clients as one user comes with them from one address.
     private var scoped: [BanTarget: Ban] = [:]
     private var networkBits: [Int: Int] = [:]
-    /// Those that the broker has made by itself.
+    /// The targets of the bans that the broker has made by itself.
     private var automatic: Set<BanTarget> = []
     private var originCounts: [Origin: Int] = [:]
     private var automaticBytes = 0
@@ -99,7 +99,7 @@ public struct BanList: Sendable, Equatable {
         return gone
     }
 
-    /// Who could have many bans made by names that they make up.
+    /// A party that could have many bans made by names that it makes up.
     private enum Origin: Hashable {
         case party(String)
         case user(EncodedString)

@@ -113,7 +113,7 @@ public struct BrokerSettings: Sendable {
     public var responseInformationPrefix: EncodedString? = "response/"
     /// The Authentication Methods that the shell can carry out.
     public var authenticationMethods: [EncodedString] = []
-    /// What is logged.
+    /// The topics of log lines that are written.
     public var logTopics: LogTopics = .standard
     /// Whether the coming and going of connections is logged. `connection_messages`
     public var logsConnections = true
@@ -146,7 +146,7 @@ public struct BrokerSettings: Sendable {
     /// What stands for a listener in `ConnectionInfo.listener` of the broker's own clients.
     @inlinable package static var ownListener: Int { -1 }
 
-    /// The same for those of them that go by a user's access rules.
+    /// The listener's number of the broker's own clients that go by a user's access rules.
     package static let ownUsersListener = -2
 
     /// What holds for clients of a listener, or for the broker's own.

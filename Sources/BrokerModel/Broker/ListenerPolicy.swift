@@ -34,7 +34,7 @@ public struct ListenerPolicy: Sendable {
     public var mountPoint: [UInt8] = []
     /// `use_identity_as_username`, `use_subject_as_username`
     public var userNameSource = UserNameSource.login
-    /// Who may read and write which topics; nil for everybody everything. `acl_file`
+    /// The access rules, which say who may read and write which topics; nil when everybody may everything. `acl_file`
     public var accessControl: AccessControl?
     /// Whether acknowledgements wait until what they stand for is durable, while there is a store. `martlet_durability`
     public var holdsAcknowledgements = true

@@ -14,7 +14,7 @@ public struct LogTopics: OptionSet, Sendable, Hashable {
     public static let internalEvents = LogTopics(rawValue: 128)
     public static let webSockets = LogTopics(rawValue: 256)
 
-    /// What is logged when nothing is configured.
+    /// The topics that are logged when nothing is configured.
     public static let standard: LogTopics = [.error, .warning, .notice, .information]
     public static let all: LogTopics = [
         .debug, .error, .warning, .notice, .information, .subscribe, .unsubscribe, .internalEvents, .webSockets,

@@ -15,7 +15,7 @@ public struct LogPlaces: Equatable, Sendable {
 
     public init(partitions: Int) { places = Array(repeating: nil, count: partitions) }
 
-    /// The same for so many partitions.
+    /// The places of another value, for so many partitions.
     package init(_ other: LogPlaces, partitions: Int) {
         places = (0..<partitions).map { $0 < other.places.count ? other.places[$0] : nil }
     }
@@ -36,7 +36,7 @@ public struct LogPlaces: Equatable, Sendable {
         places[partition]?.sequence = last
     }
 
-    /// The same where this is of the same stream as the other one, else the other one's place.
+    /// These places where they are of the same stream as the other ones, else the other ones.
     package func fitted(to other: LogPlaces) -> LogPlaces {
         var fitted = other
         for index in other.places.indices where index < places.count {

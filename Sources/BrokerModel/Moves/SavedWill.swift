@@ -16,7 +16,7 @@ public struct SavedWill: Equatable, Sendable {
     /// In seconds.
     public var delayInterval: UInt32
     public var topic: [UInt8]
-    /// Those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
+    /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
     public var properties: [UInt8]
     public var payload: [UInt8]
     public var qos: QoS

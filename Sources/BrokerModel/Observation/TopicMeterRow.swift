@@ -7,7 +7,7 @@ public struct TopicMeterRow: Hashable, Sendable {
     /// Messages that were published, and the bytes of their payloads.
     public package(set) var received: UInt64 = 0
     public package(set) var receivedBytes: UInt64 = 0
-    /// The same of those that were sent to subscribers, each for itself.
+    /// The messages that were sent to subscribers, each counted for itself.
     public package(set) var sent: UInt64 = 0
     public package(set) var sentBytes: UInt64 = 0
     /// Messages that did not get where they were going, each receiver for itself.

@@ -74,7 +74,7 @@ public struct TracedMessage: Sendable {
     public let fate: Fate
     /// The first 1,024 bytes of it, as it is called inside the broker.
     public let topic: [UInt8]
-    /// Who published it, or whom it was for; nil where nobody knows.
+    /// The client that published it, or that it was for; nil where nobody knows.
     public let clientIdentifier: EncodedString?
     public let qos: QoS
     public let retain: Bool

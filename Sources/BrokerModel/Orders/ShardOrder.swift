@@ -9,7 +9,7 @@ public struct ShardOrder: Sendable {
         ///
         /// - Parameter publishesWill: whether the will is published, as when a connection is lost; else it is discarded.
         case kick(EncodedString, publishesWill: Bool)
-        /// The same, and end the session at once, connected or not.
+        /// End a client's connection, and its session at once, connected or not.
         case endSession(EncodedString, publishesWill: Bool)
         /// Give up the messages that wait for a client and were never sent to it; not those that come after the order. Done when that
         /// would survive a crash, as far as anything does.

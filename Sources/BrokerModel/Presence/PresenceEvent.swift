@@ -26,7 +26,7 @@ public enum PresenceEvent: Sendable {
 /// Which events are published below `$SYS/brokers/`. `martlet_presence_events`
 public enum PresenceTopics: Sendable {
     case none
-    /// Who comes and goes.
+    /// Events of clients that come and go.
     case connections
     /// Subscriptions and refused clients too.
     case all
@@ -88,7 +88,7 @@ public struct ClientDeparture: Sendable {
     public let connectedAt: UInt64
     /// What DISCONNECT says or would say, from either side; nil where the network connection ended without it.
     public let reason: ReasonCode?
-    /// The same for people.
+    /// The reason in words for people.
     public let words: String
     /// Whether the client said goodbye itself.
     public let isByClient: Bool

@@ -30,7 +30,7 @@ public struct RetainedRow: Hashable, Sendable {
     public let payloadBytes: Int
     /// When it expires, in milliseconds on the shard's clock; nil for never.
     public let expiresAt: UInt64?
-    /// Who published it; nil for the broker itself, or where nobody asked.
+    /// The client that published it; nil for the broker itself, or where nobody asked.
     public let publisher: EncodedString?
 
     package init(
@@ -61,9 +61,9 @@ public struct RetainedContent: Sendable {
 /// A message that a session has still to receive.
 public struct QueueRow: Hashable, Sendable {
     public enum State: Sendable {
-        /// It is sent when those before it are, and the client's window has room.
+        /// The message is sent when those before it are, and the client's window has room.
         case waiting
-        /// The same, and only the store has it: what it says is not known here.
+        /// The message waits so, and only the store has it: its content is not known here.
         case stored
         /// Sent, and not acknowledged.
         case sent

@@ -15,7 +15,7 @@ public struct ShardQuery: Sendable {
         ///
         /// - Parameter withPayload: whether the rows have the messages' content; a page ends then with the row that brings it to 1 MiB.
         case queue(of: EncodedString, withPayload: Bool = false)
-        /// The same of the messages in flight alone.
+        /// The messages of a session that are in flight, without those that wait.
         case inFlight(of: EncodedString)
         /// The subscriptions of the shard's sessions, in share groups or not.
         ///

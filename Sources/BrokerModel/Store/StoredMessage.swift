@@ -5,7 +5,7 @@ public import MQTTCodec
 ///     expiresAt 8 | publisher 8 | properties' length 4 | payload's length 4 | topic's length 2 | QoS 1 | RETAIN 1 | the three
 public struct StoredMessage: Equatable, Sendable {
     public var topic: [UInt8]
-    /// Those that travel unaltered, as PUBLISH carries them.
+    /// The properties that travel unaltered, as PUBLISH carries them.
     public var properties: [UInt8]
     public var payload: [UInt8]
     public var qos: QoS

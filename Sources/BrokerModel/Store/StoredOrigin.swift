@@ -1,6 +1,7 @@
 public import MQTTCodec
 
-/// Whose a retained message is, as the store keeps it: by this `check_retain_source` decides whether it is handed out.
+/// The publisher of a retained message, as the store keeps it: by this `check_retain_source` decides whether it is
+/// handed out.
 ///
 ///     format 2 | whether there is a user name 1 | the Client Identifier, the user name and the listener's name, each behind its length in 4
 ///     format 1 | the listener's place 2 | whether there is a user name 1 | the Client Identifier and the user name

@@ -3,9 +3,9 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     // On its way to a client.
     /// As many messages or bytes wait for its receiver as may. `max_queued_messages`, `max_queued_bytes`
     case queueFull
-    /// Its receiver does not read what it is sent. `martlet_output_bytes_max`
+    /// The message's receiver does not read what it is sent. `martlet_output_bytes_max`
     case outputFull
-    /// It is larger than its receiver's Maximum Packet Size, or than any packet can be.
+    /// The message is larger than its receiver's Maximum Packet Size, or than any packet can be.
     case tooLargeForClient
     /// Its Message Expiry Interval ended while it waited.
     case expired

@@ -1,6 +1,6 @@
 public import MQTTCodec
 
-/// What is measured.
+/// A time that is measured.
 public enum Latency: Hashable, Sendable {
     /// From the turn that reads a PUBLISH of QoS 1 or 2 to its PUBACK or PUBREC in the transport.
     case acknowledge(QoS)

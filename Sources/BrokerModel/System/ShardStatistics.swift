@@ -31,7 +31,7 @@ public struct ShardStatistics: Sendable, Equatable {
     /// Bytes that wait for sockets with room.
     public var outputBytes = 0
     public var clientsConnected = 0
-    /// Those of them that are parts of this process.
+    /// The connected clients that are parts of this process.
     public var localClientsConnected = 0
     public var clientsTotal = 0
     public var subscriptions = 0

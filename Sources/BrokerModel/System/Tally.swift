@@ -35,7 +35,7 @@ public struct LoginTally: Hashable, Sendable {
 
     public init(_ backend: String, _ result: Result) { (self.backend, self.result) = (backend, result) }
 
-    /// Those that most brokers have.
+    /// The counts that most brokers have.
     public static var usual: [LoginTally] {
         [LoginTally("anonymous", .accepted), LoginTally("password_file", .accepted), LoginTally("password_file", .refused)]
     }
@@ -49,7 +49,7 @@ public struct DisconnectTally: Hashable, Sendable {
 
     public init(listener: Int, reason: ReasonCode?) { (self.listener, self.reason) = (listener, reason) }
 
-    /// Those that every listener has.
+    /// The counts that every listener has.
     public static func usual(of listener: Int) -> [DisconnectTally] {
         [nil, .normalDisconnection, .keepAliveTimeout].map { DisconnectTally(listener: listener, reason: $0) }
     }
@@ -79,7 +79,7 @@ public enum RefusedConnection: Hashable, Sendable {
     /// CONNECT, or what came in its place, was refused.
     case connect(ReasonCode)
 
-    /// Those that are not of single clients.
+    /// The counts that are not of single clients.
     public static var usual: [RefusedConnection] { [.tooMany, .tooFast, .tls, .silence] }
 
     public var label: String {

@@ -1,10 +1,10 @@
 /// What has become of a change of the shared document.
 public enum DocumentVerdict: Equatable, Sendable {
-    /// It is made, and is the state of this number.
+    /// The change is made, and is the state of this number.
     case stored(UInt64)
     /// Another one came first, which was told before this: the change has to be made anew, on that.
     case conflict
-    /// It is not made, or nobody knows, for this reason.
+    /// The change is not made, or nobody knows whether it is, for this reason.
     case refused(String)
 }
 
@@ -43,7 +43,7 @@ public struct SharedDocument: Sendable {
         var deadline: UInt64
         /// Parts that are not known to be stored.
         var missing: Set<String> = []
-        /// Those that have yet to be put, the next one last.
+        /// The parts that have yet to be put, the next one last.
         var queue: [(name: String, bytes: [UInt8])] = []
         /// Whether the entry was put.
         var isUnderWay = false

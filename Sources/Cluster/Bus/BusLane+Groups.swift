@@ -88,6 +88,6 @@ extension BusLane {
     public var askedCount: Int { interest.askedCount }
     /// Whether more comes than is wanted, because there are too many filters.
     public var isInterestCut: Bool { interest.isCut }
-    /// Who has not answered the fence under way, sorted.
+    /// The nodes that have not answered the fence under way, sorted.
     public var waitingFor: [NodeID] { fences.waitingFor }
 }

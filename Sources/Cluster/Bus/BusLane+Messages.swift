@@ -8,7 +8,7 @@ extension BusLane {
         return collect(message, sink)
     }
 
-    /// The same of several: what follows on a topic leaves together, with `sendCollected` at the latest.
+    /// Publishes one of several messages: what follows on a topic leaves together, with `sendCollected` at the latest.
     public mutating func collect(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
         guard state != .detached else { return drop() }
         let isNamed = message.change == 0 && space.write(topic: message.topic, to: &subject)

@@ -11,7 +11,7 @@ public import MQTTCodec
 /// expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
 public struct BusMessage {
     public var topic: UnsafeRawBufferPointer
-    /// Those that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
+    /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
     public var properties: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer
     public var qos: QoS
@@ -27,7 +27,8 @@ public struct BusMessage {
     public var change: UInt64 = 0
     /// Of a message to be retained: whose it is, in the words of the brokers.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Whose turn it is in the share groups that its publisher's node knows; nil if that knows of none, and each node deals to its own.
+    /// The nodes whose turn it is in the share groups that the publisher's node knows; nil if that knows of none, and
+    /// each node deals to its own.
     public var shares: [GroupShare]?
     /// In the log: whose turn it is in share groups.
     public var logShares: [LogShare] = []

@@ -27,7 +27,7 @@ struct FenceBook {
     /// The number of the fence under way; nil if none is.
     var currentNumber: UInt64? { current?.number }
 
-    /// Who is still waited for, sorted.
+    /// The nodes that are still waited for, sorted.
     var waitingFor: [NodeID] { current?.waitingFor.sorted() ?? [] }
 
     /// Gives out the number of the fence behind all interest so far.

@@ -6,19 +6,19 @@ public struct DealtBook: Sendable {
     /// What a part of a node has dealt of a partition: the last record up to which all is done with, and the last one of which it dealt anything.
     public typealias Dealt = (through: UInt64, last: UInt64)
 
-    /// What is to be done when nodes have come and gone.
+    /// A change that is to be made when nodes have come and gone.
     public struct Change: Equatable, Sendable {
         /// They deal their parts themselves.
         public var come: [NodeID] = []
         public var gone: [NodeID] = []
-        /// Those of them for which this node could deal, and by partition up to where each was done.
+        /// The nodes among them for which this one could deal, and by partition up to where each was done.
         public var known: [NodeID: [UInt64]] = [:]
     }
 
     private var others: Set<NodeID> = []
     /// By partition: what was read when a node came up, less what may have been dealt to it before.
     private var beginnings: [NodeID: [UInt64]] = [:]
-    /// Those that were there before this node, and since when they are watched, in milliseconds.
+    /// The nodes that were there before this one, and since when they are watched, in milliseconds.
     private var watched: [NodeID: UInt64] = [:]
     private var hasLooked = false
     /// By partition: how far this node was done when it was asked the last time. The store has by now what came of it.

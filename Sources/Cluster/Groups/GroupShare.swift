@@ -1,4 +1,4 @@
-/// Whose turn it is with a message: a share group of a node, by the number that the node has given it.
+/// A node's share group whose turn it is with a message, by the number that the node has given it.
 public struct GroupShare: Equatable, Sendable {
     public var node: NodeID
     public var number: UInt32

@@ -1,8 +1,8 @@
 /// How many members of a share group a node has, or a part of it.
 public struct GroupSize: Equatable, Sendable {
-    /// Those whose clients are connected.
+    /// How many of them have clients that are connected.
     public var connected: Int
-    /// Those whose sessions last while their clients are away.
+    /// How many of them have sessions that last while their clients are away.
     public var away: Int
 
     public init(connected: Int = 0, away: Int = 0) { (self.connected, self.away) = (connected, away) }

@@ -1,4 +1,5 @@
-/// Who deals the parts of nodes that are gone, as one node sees it: what the log has said of that, and what is this node's to deal for it.
+/// The nodes that deal the parts of nodes that are gone, as one node sees it: what the log has said of that, and what
+/// is this node's to deal for it.
 ///
 ///     isGone ─► open ── said(heirOf:by:) ──► inheritances ── their line ends at this node ──► takeDuties
 ///     begin  ─► undecided ───── … ─────────► won, or another's ── all are decided ──────────► takePast
@@ -10,7 +11,7 @@ public struct HeirBook: Sendable {
     public struct Part: Equatable, Sendable {
         /// By partition: up to where it was done.
         public var done: [UInt64]
-        /// Who deals for it; nil if nobody knows.
+        /// The node that deals for it; nil if nobody knows.
         public var heir: NodeID?
 
         public init(done: [UInt64], heir: NodeID? = nil) { (self.done, self.heir) = (done, heir) }
@@ -28,7 +29,7 @@ public struct HeirBook: Sendable {
     private var heirs: [NodeID: NodeID] = [:]
     /// Nodes that are gone for which this one would deal, and by partition up to where each was done.
     private var open: [NodeID: [UInt64]] = [:]
-    /// Those for which the log says who deals. They are remembered until all of it is dealt for certain.
+    /// The nodes for which the log says who deals. They are remembered until all of it is dealt for certain.
     private var inheritances: [NodeID: Inheritance] = [:]
     private var past: [NodeID: Part] = [:]
     private var undecided: Set<NodeID> = []
@@ -109,7 +110,7 @@ public struct HeirBook: Sendable {
     /// The nodes of which the log has to be told that this one would deal for them, until it says who does.
     public var unclaimed: [NodeID] { undecided.union(open.keys).filter { heirs[$0] == nil }.sorted() }
 
-    /// Whose the part of a node is, by what the log has said so far.
+    /// The node that deals the part of another one, by what the log has said so far.
     private func dealer(for gone: NodeID) -> NodeID {
         var (last, seen) = (gone, Set([gone]))
         while let heir = heirs[last], seen.insert(heir).inserted { last = heir }
@@ -133,7 +134,8 @@ public struct HeirBook: Sendable {
         return duties.map { ($0.key, $0.value.done) }
     }
 
-    /// Those of the past that this node deals for, when that is known of all; nil before, and when it was given.
+    /// Takes the incarnations of the past that this node deals for, when that is known of all; nil before, and when it
+    /// was given.
     public mutating func takePast() -> [(gone: NodeID, done: [UInt64])]? {
         guard !isPastTaken, undecided.isEmpty else { return nil }
         isPastTaken = true

@@ -30,7 +30,7 @@ public struct Bundle {
         /// A node is gone, and the bundle's node would deal what it was not done with: of those who say so the first one in the log's first partition
         /// does. In each partition nothing counts that the node that is gone has behind it.
         case heir(of: NodeID)
-        /// The same, and the bundle's node does not know what it was not done with.
+        /// A node is gone, and the bundle's node does not know what that was not done with.
         case gone(NodeID)
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.

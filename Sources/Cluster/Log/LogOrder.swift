@@ -22,7 +22,7 @@ public struct LogOrder: Sendable {
         counts(bundle, at: sequence, gone: bundle.dealing.gone)
     }
 
-    /// The same for who has read which nodes it says to be gone.
+    /// Whether a record counts for a reader that has read which nodes it says to be gone.
     public mutating func counts(_ bundle: Bundle, at sequence: UInt64, gone nodes: [NodeID]) -> Bool {
         guard bundle.origin.lane != Bundle.willLane else {
             var counts = false

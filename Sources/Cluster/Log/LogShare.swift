@@ -1,4 +1,4 @@
-/// Whose turn it is with a message of the log: a share group of a node.
+/// A node's share group whose turn it is with a message of the log.
 public struct LogShare: Equatable, Sendable {
     public var node: NodeID
     /// Stands for the group's name on all nodes.

@@ -1,4 +1,4 @@
-/// Who is a node of the cluster: by their leases, and by what they say of themselves.
+/// The nodes of the cluster, by their leases and by what they say of themselves.
 ///
 ///     (unknown) ── lease ──► silent ◄── no summary ──► up ◄── summary ── (unknown)
 ///                              │                       │
@@ -20,7 +20,7 @@ public struct MemberTable: Sendable {
 
     public private(set) var node: NodeID
     private var entries: [NodeID: Entry] = [:]
-    /// Those that have said goodbye, as long as they are told of or their leases last.
+    /// The nodes that have said goodbye, as long as they are told of or their leases last.
     private var left: Set<NodeID> = []
     /// By store: what nodes were called that have been heard of, also of those that are told of no more.
     private var names: [UInt32: String] = [:]

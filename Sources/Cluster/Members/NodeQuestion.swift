@@ -7,7 +7,7 @@ public struct NodeQuestion: Equatable, Sendable {
     public var method: String
     /// Path and query.
     public var target: String
-    /// Who asks, for the other's audit.
+    /// The party that asks, for the other node's audit.
     public var who: String
     /// Where a page begins; empty at the beginning. It may be longer than a query takes.
     public var cursor: String

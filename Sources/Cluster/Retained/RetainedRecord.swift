@@ -7,11 +7,11 @@ public import MQTTCodec
 ///
 /// Flags: bits 0–1 QoS, 3 it expires. Without a payload the topic has no retained message any more.
 public struct RetainedRecord {
-    /// Who has made the change, and its number among that node's.
+    /// The node that has made the change, and the change's number among that node's.
     public var node: NodeID
     public var number: UInt64
     public var topic: UnsafeRawBufferPointer
-    /// Whose message it is, in the words of the brokers.
+    /// The message's publisher, in the words of the brokers.
     public var origin: UnsafeRawBufferPointer
     public var properties: UnsafeRawBufferPointer
     public var payload: UnsafeRawBufferPointer

@@ -8,7 +8,7 @@
 struct RetainedWriter {
     private struct Waiting {
         var change: RetainedChangeToStore
-        /// What is safe when it is stored.
+        /// The tickets of what is safe when the change is stored.
         var tickets: [SafetyLedger.Ticket]
     }
 

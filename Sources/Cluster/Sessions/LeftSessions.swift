@@ -29,14 +29,14 @@ public protocol LeftSessionsSink: AnyObject {
 public struct LeftSessions {
     private enum Phase {
         case adopting
-        /// It is this node's; these wills stand in the log.
+        /// The session is this node's; these wills stand in the log.
         case taken(SessionRecord, published: Set<WillName>)
         case publishing(SessionRecord, published: Set<WillName>, WillName)
         case removing(SessionRecord)
     }
 
     private var handled: [[UInt8]: Phase] = [:]
-    /// Those that go on with the next step.
+    /// The sessions that go on with the next step.
     private var steps: [[UInt8]] = []
     /// When each that waits is due, in seconds; and those of each second, some of which may have changed their minds.
     private var waiting = WaitingSessions()

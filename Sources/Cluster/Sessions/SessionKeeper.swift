@@ -82,7 +82,7 @@ public struct SessionKeeper {
     /// Of a claim whose record is written, or a session that is kept; nil for any other.
     public func epoch(of session: [UInt8]) -> UInt64? { record(of: session)?.epoch }
 
-    /// The same, its record.
+    /// The record of a claim that is written, or of a session that is kept; nil for any other.
     public func record(of session: [UInt8]) -> SessionRecord? {
         switch claims[session]?.phase {
         case .settling(let record, _), .kept(let record): record

@@ -11,12 +11,12 @@ public struct SessionMessage: Hashable, Sendable {
         case fetch(offer: UInt64, number: Int)
         /// All of it is taken, or it is out of date: forget it.
         case drop
-        /// Who has claimed it gives up: it may go on where it was.
+        /// The node that has claimed the session gives up: the session may go on where it was.
         case stay
     }
 
     public var kind: Kind
-    /// Who asks.
+    /// The node that asks.
     public var node: NodeID
     /// That of the claim.
     public var epoch: UInt64
@@ -86,7 +86,7 @@ public enum SessionAnswer: Equatable, Sendable {
     case piece(number: Int, isLast: Bool, bytes: [UInt8])
     /// There is no such offer any more: ask again.
     case unknown
-    /// It is forgotten, or was never here.
+    /// The session is forgotten, or was never here.
     case dropped
 
     public struct Offer: Hashable, Sendable {

@@ -1,4 +1,5 @@
-/// What is to be done about a session whose client does not come, and when. Times are in milliseconds since 1970.
+/// The duties towards a session whose client does not come, and when they are due. Times are in milliseconds since
+/// 1970.
 extension SessionRecord {
     /// When the session ends if its client stays away; nil for never, and while it is not known since when it is away.
     public var endsAt: UInt64? {

@@ -68,7 +68,7 @@ public struct SessionRecord: Equatable, Sendable {
 
     /// Grows with each CONNECT: whoever acts by an earlier one does not act any more.
     public var epoch: UInt64
-    /// Who keeps it, first; behind it those that kept it before and may not know that they do not.
+    /// The node that keeps the session, first; behind it those that kept it before and may not know that they do not.
     public var keepers: [Keeper]
     /// The Client Identifier: another one than was asked for has the same key.
     public var identifier: [UInt8]
@@ -78,7 +78,7 @@ public struct SessionRecord: Equatable, Sendable {
     /// By partition: everything before it is done.
     public var cursors: [UInt64]
     public var subscriptions: [Subscription] = []
-    /// Those of earlier connections that are not known to be published, and that of the last one.
+    /// The wills of earlier connections that are not known to be published, and that of the last one.
     public var wills: [LastWill] = []
     /// Since when its client is away, in milliseconds since 1970; 0 while it is connected, or nobody has seen yet that its node is gone.
     public var awaySince: UInt64 = 0

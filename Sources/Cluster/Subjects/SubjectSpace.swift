@@ -208,7 +208,7 @@ public struct SubjectSpace: Sendable {
     /// Where a node is asked to answer a fence.
     func fence(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".f".utf8) }
 
-    /// The same, from a node that is new on its connection.
+    /// The subject on which a node that is new on its connection asks another one to answer a fence.
     func arrival(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".j".utf8) }
 
     /// Where a node gets the answer of another to its fence of this number.

@@ -57,7 +57,7 @@ final class LogReplay {
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
-    /// What is dealt again when all is known that became of it.
+    /// The spans that are dealt again when all is known that became of them.
     private var inherited: [NodeID: [LogSpan]] = [:]
     /// What earlier incarnations of this node were dealt, those whose part this one deals again, and who waits for
     /// that.

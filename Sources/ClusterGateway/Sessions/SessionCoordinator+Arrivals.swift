@@ -274,7 +274,8 @@ extension SessionCoordinator {
 
     // MARK: What others are to forget
 
-    /// Those that have something of a session that is here now, and those that may come back with it.
+    /// Tells the nodes that have something of a session that is here now, and those that may come back with it, to drop
+    /// it.
     private func drop(_ session: [UInt8], _ visit: SessionVisit) {
         guard let epoch = visit.record?.epoch else { return }
         let ticket = lastTicket()

@@ -178,7 +178,8 @@ extension SessionCoordinator {
         post(.gone(session), to: shard)
     }
 
-    /// Who asks for a session and does not fetch it has gone away: it waits here as before.
+    /// Takes back sessions that another node has asked for and does not fetch, for it has gone away: they wait here as
+    /// before.
     func tickDepartures() {
         for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionDepartureMillisecondsMax {
             departures[session] = nil

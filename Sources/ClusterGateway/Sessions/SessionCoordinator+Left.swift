@@ -181,6 +181,6 @@ enum LeftNews {
     /// A will of it needs not be published: it was.
     case published([UInt8], WillName)
     case another([UInt8], SessionRecord?)
-    /// It is kept here already, or its client waits.
+    /// The session is kept here already, or its client waits.
     case kept([UInt8])
 }

@@ -53,7 +53,7 @@ final class SessionCoordinator {
     private(set) var live: Set<NodeID> = []
     /// Since when stores are missed.
     private(set) var missedSince: [UInt32: UInt64] = [:]
-    /// Who was refused because of them.
+    /// The clients that were refused because of missing nodes.
     var awaited = AwaitedNodes()
     /// What other nodes are to forget, until they say that they have.
     var drops: [SessionDrop] = []
@@ -76,7 +76,7 @@ final class SessionCoordinator {
     /// What shards have given of their sessions and is on its way to the record, by number, and what waits for that.
     var savesUnderWay: [[UInt8]: UInt64] = [:]
     var savesWaiting: [[UInt8]: SavedSession] = [:]
-    /// Those that are too large to be stored, of which that was told.
+    /// The sessions that are too large to be stored, of which the log tells already.
     var unsavable: Set<[UInt8]> = []
     var ticksAt: UInt64 = 0
     private var looksAt: UInt64 = 0
@@ -87,13 +87,13 @@ final class SessionCoordinator {
     var willQueue: [[UInt8]] = []
     var willHead = 0
     var willRetries: [[UInt8]] = []
-    /// Those that wait for what their clients have published before.
+    /// The sessions whose wills wait for what their clients have published before.
     var willsBehind: [[UInt8]] = []
-    /// What is on its way to the servers and comes before a will; and whether any of it still is.
+    /// Finds what is on its way to the servers and comes before a will, and whether any of it still is.
     var readAhead: (SessionRecord.LastWill) -> WillAhead = { _ in WillAhead() }
     var isAhead: (WillAhead) -> Bool = { _ in false }
     var lastWillToken: UInt64 = 0
-    /// Those that stand in records although they are over.
+    /// The wills that stand in records although they are over.
     var endedWills = EndedWills()
     /// Sessions that are over when their wills are in the log, and pieces of sessions that leave then.
     var endsAfterWills: Set<[UInt8]> = []
@@ -110,7 +110,7 @@ final class SessionCoordinator {
     /// Adopted sessions of which a shard is to say whether it has them.
     var awaitingShards: [[UInt8]: SessionRecord] = [:]
     var leftNews: [LeftNews] = []
-    /// Those of which shards have asked whose they are.
+    /// The sessions of which shards have asked whose they are.
     var woken: [[UInt8]: Waking] = [:]
 
     /// By which claim a shard has a session, and whether its client has stayed.
@@ -319,7 +319,8 @@ final class SessionCoordinator {
     /// The node that may have what is newest of a session, and is away; nil for none.
     func missing(_ visit: SessionVisit) -> NodeID? { visit.claim.cleanStart ? nil : gone(visit) }
 
-    /// The same, whether the client wants it or not.
+    /// The node that may have what is newest of a session and is away, whether the client wants the session or not; nil
+    /// for none.
     func gone(_ visit: SessionVisit) -> NodeID? {
         guard let found = visit.found, found.expiryInterval > 0 else { return nil }
         // Of the others each has answered.

@@ -43,7 +43,7 @@ struct SessionVisit {
     /// What becomes of the wills of its earlier connections.
     enum Wills {
         case unknown
-        /// It is to be found out which are due.
+        /// The wills that are due are to be found out.
         case owed
         case publishing
         /// The session itself is over, and is to leave the record as well.
@@ -55,7 +55,7 @@ struct SessionVisit {
     var wills = Wills.unknown
     /// Whether the node that kept it up to now has answered, and so has published what was due.
     var hasSettledWills = false
-    /// Who has the session, is away, and is waited for: its client is to come again later.
+    /// The node that has the session, is away, and is waited for: the client is to come again later.
     var awaits: NodeID?
     /// Whether the session's time was over before its client came.
     var hasExpired = false
@@ -76,7 +76,7 @@ struct SessionVisit {
     /// The session's time was over before its client came, or it has ended here: the client begins a new one.
     mutating func beginsAnew() { (claim.cleanStart, hasExpired) = (true, true) }
 
-    /// Who has what is newest of it, if that is another node.
+    /// The node that has what is newest of the session, if that is another one.
     var source: (node: NodeID, offer: SessionAnswer.Offer)? {
         var newest: (node: NodeID, offer: SessionAnswer.Offer)?
         for (_, found) in offers.sorted(by: { $0.key < $1.key }) {
@@ -99,9 +99,9 @@ struct SessionDeparture {
     var keptBy: UInt64 = 0
     /// The piece that waits to be fetched, or was.
     var piece: SessionPiece?
-    /// Who waits for the first piece to come.
+    /// The subject on which another node waits for the first piece to come.
     var asker: Subject?
-    /// Who waits for a piece, and for which.
+    /// The subject on which another node waits for a piece, and that piece's number.
     var fetcher: (reply: Subject, number: Int)?
     /// Whether this node has kept it, and so sees to its wills before it answers.
     var hasSettledWills = false

@@ -16,7 +16,7 @@ public struct ConfigurationImport: Sendable {
         public var source: String
         public var destination: String
         public var purpose: Purpose
-        /// What is written in place of what the file holds; nil for the same.
+        /// The text that is written in place of what the file holds; nil for the same.
         public var text: [UInt8]?
 
         public init(source: String, destination: String, purpose: Purpose, text: [UInt8]?) {
@@ -45,7 +45,7 @@ public struct ConfigurationImport: Sendable {
     public internal(set) var withoutCounterpart: [String] = []
     /// What else whoever changes over should know, as sentences.
     public internal(set) var remarks: [String] = []
-    /// What is in the way of the import, as sentences: nothing can be written.
+    /// The obstacles to the import, as sentences: nothing can be written.
     public internal(set) var obstacles: [String] = []
     /// Where the copies of included files are; there even if there are none.
     public internal(set) var includeDirectory = ""

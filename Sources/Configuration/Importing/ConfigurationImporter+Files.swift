@@ -12,7 +12,7 @@ extension ConfigurationImporter {
         return copied(place, purpose)
     }
 
-    /// The same of a certificate or a key, where it cannot stay where it is.
+    /// Copies a certificate or a key, where it cannot stay where it is.
     mutating func copyIfNeeded(_ path: String, option: String, line: String) -> String {
         let place = source.place(of: path, besides: directory)
         guard source.kind(place) == .file else {
@@ -29,7 +29,7 @@ extension ConfigurationImporter {
         return copied(place, .certificate)
     }
 
-    /// The same of a directory of certificates.
+    /// Copies a directory of certificates, where it cannot stay where it is.
     mutating func copyDirectoryIfNeeded(_ path: String, option: String, line: String) -> String {
         let place = source.place(of: path, besides: directory)
         guard source.kind(place) == .directory, let names = try? source.files.names(inDirectory: place) else {

@@ -27,7 +27,7 @@ public struct ConfigurationImporter: Sendable {
         self.target = target
     }
 
-    /// What is to be done.
+    /// Returns the plan of the import: nothing is written yet.
     public mutating func run() -> ConfigurationImport {
         let placed = PlacedFiles(source: source, directory: directory)
         let theirs = ConfigurationReader(files: placed, environment: [:]).read(path: mainFile)

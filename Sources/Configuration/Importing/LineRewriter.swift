@@ -16,7 +16,8 @@ struct LineRewriter {
         (self.file, self.isMain, self.opening) = (file, isMain, opening)
     }
 
-    /// What is written in place of a line; what is said of it, and the files that it names, go to the importer's plan.
+    /// Returns the lines that are written in place of one; what is said of it, and the files that it names, go to the
+    /// importer's plan.
     mutating func rewrite(_ line: String, _ importer: inout ConfigurationImporter) -> String {
         number += 1
         let trimmed = line.trimmed

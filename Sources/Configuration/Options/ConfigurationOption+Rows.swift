@@ -75,7 +75,7 @@ extension ConfigurationOption {
             status: .withoutEffect(reason), action: .ignore)
     }
 
-    /// The same row under a second name, which is as good as the first.
+    /// Returns the row under a second name, which is as good as the first.
     func also(_ alias: String) -> ConfigurationOption {
         var row = self
         row.name = alias
@@ -83,7 +83,7 @@ extension ConfigurationOption {
         return row
     }
 
-    /// The same row under a name that was given up.
+    /// Returns the row under a name that was given up.
     func formerly(_ alias: String) -> ConfigurationOption {
         var row = also(alias)
         row.status = .deprecated("write \(name) instead")

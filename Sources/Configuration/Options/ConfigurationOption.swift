@@ -34,10 +34,10 @@ public struct ConfigurationOption: Sendable {
 /// Whether a row does what its name says.
 public enum OptionStatus: Sendable, Equatable {
     case supported
-    /// It works. The text says what to write instead.
+    /// The option works. The text says what to write instead.
     case deprecated(String)
-    /// It is accepted, so that the file can stay as it is. The text says why nothing has to happen.
+    /// The option is accepted, so that the file can stay as it is. The text says why nothing has to happen.
     case withoutEffect(String)
-    /// It is read, and this version of Martlet does not start with what it asks for.
+    /// The option is read, and this version of Martlet does not start with what it asks for.
     case unavailable
 }

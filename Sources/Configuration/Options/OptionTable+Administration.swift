@@ -1,5 +1,5 @@
 extension ConfigurationOption {
-    /// Who may see and steer the broker over HTTP.
+    /// The options that say who may see and steer the broker over HTTP.
     static let administrationOptions: [ConfigurationOption] = [
         .init(
             "martlet_http_user", shape: "NAME viewer|admin",

@@ -1,5 +1,5 @@
 extension ConfigurationOption {
-    /// What is logged.
+    /// The options of logging.
     static let loggingOptions: [ConfigurationOption] = [
         .init(
             "log_dest", shape: "stdout|stderr|syslog|topic|file PATH|none", default: "stderr",

@@ -1,5 +1,5 @@
 extension ConfigurationOption {
-    /// Who may connect and what they may do.
+    /// The options that say who may connect and what they may do.
     static let securityOptions: [ConfigurationOption] = [
         .init(
             "allow_anonymous", \SecurityConfiguration.allowsAnonymous, .boolean,

@@ -4,7 +4,7 @@
 struct ValueSyntax<Value: Sendable>: Sendable {
     /// How a value is described in a table of the options: `true|false`, `0 to 65535`, `PATH`.
     let shape: String
-    /// What is expected, to follow "expected" in a message.
+    /// The values that are expected, to follow "expected" in a message.
     let expected: String
     var extent = ValueExtent.word
     /// What there is to say of a text that is taken for another value than it names, as a sentence; nil for all others.
@@ -40,7 +40,7 @@ extension ValueSyntax where Value: FixedWidthInteger {
             render: { "\($0)" })
     }
 
-    /// The same, and what is below it is taken for its least number, as mosquitto does.
+    /// A decimal number; one below `range` is taken for its least number, as mosquitto does.
     static func integer(atLeast range: ClosedRange<Value>) -> ValueSyntax {
         var syntax = ValueSyntax(
             shape: "\(range.lowerBound) to \(range.upperBound)", expected: expectation(range),
@@ -121,7 +121,7 @@ extension ValueSyntax {
             render: { value in pairs.first { $0.value == value }?.key })
     }
 
-    /// The same texts for a property that may be nil, which no text stands for.
+    /// These texts for a property that may be nil, which no text stands for.
     var optional: ValueSyntax<Value?> {
         ValueSyntax<Value?>(
             shape: shape, expected: expected, extent: extent, remark: remark,
@@ -129,7 +129,7 @@ extension ValueSyntax {
             render: { [render] value in value.flatMap(render) })
     }
 
-    /// The same texts as far as `condition` holds for their value.
+    /// These texts as far as `condition` holds for their value.
     func with(expected: String, _ condition: @escaping @Sendable (Value) -> Bool) -> ValueSyntax {
         ValueSyntax(
             shape: shape, expected: expected, extent: extent, remark: remark,

@@ -59,7 +59,7 @@ public struct FirstUser: Sendable, Equatable {
     }
 }
 
-/// What is wrong with the user that the environment names.
+/// The reason for which the user that the environment names is refused.
 public struct FirstUserRefusal: Error, Sendable, Equatable {
     let variable: String
     let message: String

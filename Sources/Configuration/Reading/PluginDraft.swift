@@ -3,9 +3,9 @@ struct PluginDraft: Sendable {
     var configuration: PluginConfiguration
     var scope: Scope
     var position: SourcePosition
-    /// It is built in and stands where it may; otherwise an error was reported.
+    /// Whether the plug-in is built in and stands where it may; otherwise an error was reported.
     var isUsable: Bool
-    /// It is built in, wherever it stands.
+    /// Whether the plug-in is built in, wherever it stands.
     var isBuiltIn: Bool
 
     /// Whom it serves.
@@ -15,7 +15,7 @@ struct PluginDraft: Sendable {
         /// Every listener.
         case everyListener
         case listener(Int)
-        /// Those that name it with `plugin_use`.
+        /// The listeners that name it with `plugin_use`.
         case named(String)
     }
 }

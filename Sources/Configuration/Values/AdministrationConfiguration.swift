@@ -1,4 +1,4 @@
-/// Who may see and steer the broker over HTTP, and how far.
+/// The settings that say who may see and steer the broker over HTTP, and how far.
 public struct AdministrationConfiguration: Sendable, Equatable {
     /// `martlet_http_user`: what users may do, by their names.
     public var users: [String: HTTPRole] = [:]
@@ -26,7 +26,7 @@ public enum HTTPRole: String, Sendable, Equatable, CaseIterable {
     case admin
 }
 
-/// Who may see the payloads of messages.
+/// The roles that may see the payloads of messages.
 public enum PayloadRight: String, Sendable, Equatable, CaseIterable {
     case none
     case admin

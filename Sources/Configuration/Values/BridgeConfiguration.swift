@@ -70,7 +70,7 @@ public struct BridgeConfiguration: Sendable, Equatable {
     }
 }
 
-/// Who the bridge is at one of its two ends.
+/// The identity of the bridge at one of its two ends.
 public struct BridgeIdentity: Sendable, Equatable {
     public var clientIdentifier: String?
     public var userName: String?

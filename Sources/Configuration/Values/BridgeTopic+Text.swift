@@ -42,7 +42,7 @@ extension BridgeTopic {
             Line(topic: topic, remark: "\(comment.quoted) is taken for a comment; mosquitto would take it for a part of the line."))
     }
 
-    /// What is wrong with the combination, as a sentence.
+    /// Says what is wrong with the combination, as a sentence; nil when nothing is.
     private var complaint: String? {
         if pattern.isEmpty && (localPrefix.isEmpty || remotePrefix.isEmpty) {
             return "an empty pattern needs a local and a remote prefix."

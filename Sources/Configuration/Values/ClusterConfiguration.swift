@@ -44,7 +44,7 @@ public struct ClusterConfiguration: Sendable, Equatable {
 public enum ClusterMode: String, Sendable, Equatable, CaseIterable {
     /// The message is on the disks of a majority of the servers.
     case synced
-    /// It is in the memories of a majority.
+    /// The message is in the memories of a majority.
     case replicated
 }
 

@@ -94,7 +94,7 @@ public enum ListenerEndpoint: Sendable, Hashable {
     case unixSocket(path: String)
 }
 
-/// What is spoken on a listener.
+/// The protocol that is spoken on a listener.
 public enum ListenerProtocol: String, Sendable, Equatable, CaseIterable {
     case mqtt
     case webSockets = "websockets"

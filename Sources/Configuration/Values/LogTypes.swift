@@ -16,7 +16,7 @@ public struct LogTypes: OptionSet, Sendable, Hashable {
     public static let webSockets = LogTypes(rawValue: 1 << 7)
     public static let `internal` = LogTypes(rawValue: 1 << 8)
 
-    /// What is logged when the file names no `log_type`.
+    /// The types that are logged when the file names no `log_type`.
     public static let standard: LogTypes = [.error, .warning, .notice, .information]
     public static let all = LogTypes(rawValue: (1 << 9) - 1)
 }

@@ -1,4 +1,4 @@
-/// What is logged, how, and where to.
+/// The settings of logging: what is logged, how, and where to.
 public struct LoggingConfiguration: Sendable, Equatable {
     /// `log_dest`, each once, in the order of the file. Empty: nothing is logged.
     public var destinations: [LogDestination] = [.standardError]

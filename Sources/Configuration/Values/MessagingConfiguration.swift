@@ -34,10 +34,10 @@ public struct MessagingConfiguration: Sendable, Equatable {
     public init() {}
 }
 
-/// What is published of clients below `$SYS/brokers/`.
+/// The events of clients that are published below `$SYS/brokers/`.
 public enum PresenceEvents: String, Sendable, Equatable, CaseIterable {
     case none
-    /// Who comes and goes.
+    /// Events of clients that come and go.
     case connections
     /// Subscriptions and refused clients too.
     case all

@@ -1,4 +1,4 @@
-/// Who may connect to a listener and what they may do there.
+/// The settings that say who may connect to a listener and what they may do there.
 public struct SecurityConfiguration: Sendable, Equatable {
     /// `allow_anonymous`: a CONNECT without user name is let in.
     public var allowsAnonymous = false

@@ -47,7 +47,7 @@ public struct SecurityRequest: Sendable {
 
 /// What commands are performed with.
 public struct SecurityContext {
-    /// Who asks, as the log has it.
+    /// The client that asks, as the log has it.
     public var clientIdentifier: String
     public var userName: String?
     /// Makes the hash of a password; nil when there is no memory for it.

@@ -3,7 +3,8 @@ public import MQTTCodec
 import Platform
 import Security
 
-/// Who may log in by dynamic security, and with which rights: asked by the loops when a client connects, changed by the control thread.
+/// The users who may log in by dynamic security, and their rights: asked by the loops when a client connects, changed
+/// by the control thread.
 ///
 /// A role that changes is one entry, however many have it. For any thread; nobody waits for longer than a few entries take to change.
 public final class SecurityDirectory: RoleSource {

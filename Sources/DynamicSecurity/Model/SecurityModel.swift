@@ -67,7 +67,7 @@ public struct SecurityModel: Sendable {
     public var groups = NameTable<Group>()
     public var roles = NameTable<Role>()
     public var defaults = RoleRights.Defaults()
-    /// Whose roles clients without a user name have.
+    /// The group whose roles clients without a user name have.
     public var anonymousGroup: EncodedString?
     /// How often it was changed.
     public var changeIndex: Int64 = 0
@@ -157,7 +157,7 @@ extension SecurityModel {
         for entry in clients[user]?.groups.entries ?? [] { leave(user, entry.name) }
     }
 
-    /// Who has a role, by themselves or by a group.
+    /// The people who have a role, by themselves or by a group.
     func holders(of role: EncodedString) -> SecurityChanges.People {
         var people = SecurityChanges.People()
         for user in clients.names where clients[user]?.roles.contains(role) == true { people.users.insert(user) }
@@ -165,7 +165,7 @@ extension SecurityModel {
         return people
     }
 
-    /// Who is in a group; of the anonymous one, also those without a user name.
+    /// The people who are in a group; of the anonymous one, also those without a user name.
     func members(of group: EncodedString) -> SecurityChanges.People {
         SecurityChanges.People(users: Set(groups[group]?.clients.names ?? []), hasAnonymous: anonymousGroup == group)
     }

@@ -5,7 +5,8 @@ import EpollLoop
 import MQTTCodec
 import ServerLoops
 
-/// Who is banned: by administrators, or by the broker itself for what they have done. Belongs to the control thread.
+/// The bans that administrators make, and that the broker makes by itself for what clients have done. Belongs to the
+/// control thread.
 ///
 ///     change ─► every loop goes by the new list, and the first one writes it down for the store ─► done
 ///
@@ -27,7 +28,7 @@ final class BanService {
     private var flapping: BanRule?
     /// By the party that an address belongs to.
     private var failures = OffenceCounts<String>()
-    /// Who waits for the loops to go by the lists that they were given, in order.
+    /// The calls that wait for the loops to go by the lists that they were given, in order.
     private var waiters: [() -> Void] = []
     private var isFullTold = false
     /// Tells all nodes; nil on a broker that is alone.

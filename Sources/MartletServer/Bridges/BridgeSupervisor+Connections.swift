@@ -64,7 +64,7 @@ extension BridgeStatus {
 }
 
 extension BridgeReport {
-    /// What is counted.
+    /// The counters of a bridge.
     fileprivate static var counts: [WritableKeyPath<BridgeReport, UInt64>] {
         [
             \.connectionCount, \.messagesOut, \.messagesIn, \.bytesOut, \.bytesIn, \.postponedOut, \.droppedOut, \.droppedIn,

@@ -190,7 +190,7 @@ extension AdministeredBridge.Connection {
 }
 
 extension BridgeMessage {
-    /// The same for one connection of the bridge that it is about.
+    /// The message for one connection of the bridge that it is about.
     fileprivate func addressed(to connection: BridgePlan) -> BridgeMessage {
         switch self {
         case .run(_, let atOnce, let isPaused): .run(connection, atOnce: atOnce, isPaused: isPaused)

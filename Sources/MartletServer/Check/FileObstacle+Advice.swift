@@ -2,7 +2,8 @@ import Glibc
 import Platform
 
 extension FileObstacle {
-    /// What is in the way and what to type against it, as sentences without the last full stop. `user` is who may not, and who should.
+    /// Says what is in the way and what to type against it, as sentences without the last full stop. `user` is who may
+    /// not, and who should.
     func advice(for user: uid_t = geteuid()) -> String {
         let who = UserName.inWords(user)
         let name = UserName.of(user) ?? "\(user)"

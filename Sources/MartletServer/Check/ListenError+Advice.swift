@@ -3,7 +3,7 @@ import Platform
 import Transports
 
 extension ListenError {
-    /// What is in the way of a listener and what to type against it, as sentences without the last full stop.
+    /// Says what is in the way of a listener and what to type against it, as sentences without the last full stop.
     var advice: String {
         switch self {
         case .unresolved(let error):

@@ -24,7 +24,7 @@ struct MissingFile {
         }
     }
 
-    /// What is said of it, as a sentence without the full stop.
+    /// Says what is missing, as a sentence without the full stop.
     var words: String {
         let reason = directory.map { ", for there is no directory \($0)" } ?? ""
         return "\(path) does not exist\(reason)\(neighbour.map { "; there is \($0)" } ?? "")"

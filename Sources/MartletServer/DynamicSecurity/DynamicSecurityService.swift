@@ -22,7 +22,7 @@ import ServerLoops
 ///
 /// Belongs to the control thread.
 final class DynamicSecurityService {
-    /// Who gives commands.
+    /// The party that gives commands.
     struct Asker {
         var clientIdentifier: String
         var userName: String?

@@ -150,7 +150,7 @@ struct FirstPasswords {
     let origin: Origin
     let clients: SecurityModel.FirstClients
 
-    /// What is written down for the operator; nil where they know it.
+    /// The list that is written down for the operator; nil where they know it.
     var list: String? {
         guard case .chance = origin else { return nil }
         return "admin \(clients.admin)\n" + (clients.demonstration.map { "democlient \($0)\n" } ?? "")

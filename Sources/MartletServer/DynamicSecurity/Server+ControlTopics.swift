@@ -84,7 +84,7 @@ extension Server {
         if !isTaken { done(.busy) }
     }
 
-    /// Who has another login or other rights now logs in over HTTP again.
+    /// Ends the sessions over HTTP of users who have another login or other rights now: they log in again.
     func endSessions(_ changes: SecurityChanges) {
         administration?.endSessions(ofUsers: Set(changes.kicked.users.union(changes.renewed.users).map { "\($0)" }))
     }

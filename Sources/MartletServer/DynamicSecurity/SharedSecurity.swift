@@ -18,7 +18,7 @@ final class SharedSecurity {
     enum Decision: Equatable {
         /// The proposal is what all nodes have.
         case made
-        /// It is to be performed again, on what is in force now.
+        /// The command is to be performed again, on what is in force now.
         case again
         case refused(String)
     }

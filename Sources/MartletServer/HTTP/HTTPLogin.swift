@@ -25,7 +25,7 @@ final class HTTPLogin: AlarmHandler {
     private var lastNumber: UInt32 = 0
     private struct Pending {
         let info: ConnectionInfo
-        /// Who decides, as it is counted.
+        /// The authenticator that decides, as the counts of logins name it.
         let backend: String
         let done: (Outcome) -> Void
     }

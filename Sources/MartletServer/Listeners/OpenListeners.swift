@@ -22,10 +22,10 @@ struct OpenListeners {
         /// Where it listens.
         var addresses: [String] { sockets.first?.map(\.boundAddress.description) ?? [] }
 
-        /// Those that a loop accepts on.
+        /// The sockets that a loop accepts on.
         func sockets(ofLoop loop: Int) -> [Listener] { isHTTP || sockets.isEmpty ? [] : sockets[loop] }
 
-        /// Those that the control thread accepts on.
+        /// The sockets that the control thread accepts on.
         var httpSockets: [Listener] { isHTTP ? sockets.first ?? [] : [] }
 
         /// Whether only this machine can connect, whatever the configuration calls the place.
@@ -56,7 +56,7 @@ struct OpenListeners {
         }
     }
 
-    /// Those of HTTP, which are the control thread's.
+    /// The sockets of HTTP, which are the control thread's.
     var httpSockets: [(listener: Listener, policy: Int)] {
         places.indices.flatMap { policy in places[policy].httpSockets.map { ($0, policy) } }
     }

@@ -33,7 +33,7 @@ struct LogLayout: Sendable {
         }
     }
 
-    /// The same on a terminal, or elsewhere for a log that is no text.
+    /// The layout as a terminal shows it; unchanged elsewhere, and for a log that is no text.
     func shown(on descriptor: Int32) -> LogLayout {
         var layout = self
         layout.isWatched = format == .text && Terminal.isAttached(to: descriptor)

@@ -19,7 +19,7 @@ extension SecurityFileProblem {
         return remark.diagnostic(severity, in: result)
     }
 
-    /// What is in the way of the file, and what to type against it; nil when nothing is.
+    /// Says what is in the way of the file, and what to type against it; nil when nothing is.
     private var advice: String? {
         // What makes a file that is missing says itself why it cannot.
         if option?.hasPrefix("plugin_opt_") == true { return nil }

@@ -2,7 +2,7 @@
 enum ControlEvent: Equatable {
     /// SIGINT or SIGTERM: end gracefully.
     case stop
-    /// The same once more: end at once.
+    /// SIGINT or SIGTERM once more: end at once.
     case stopAtOnce(signal: Int32)
     /// The graceful end has taken all the time that it may: end at once.
     case stopOverdue
@@ -14,6 +14,6 @@ enum ControlEvent: Equatable {
     case listSubscriptions
     /// SIGRTMIN: open the logs anew, somebody has moved them away.
     case reopenLogs
-    /// It is time to tell the service manager that all is well.
+    /// The time has come to tell the service manager that all is well.
     case watch
 }

@@ -17,7 +17,7 @@ struct StopDeadlines {
         return .stop
     }
 
-    /// What is to be done by now; nil for nothing.
+    /// Returns the event that is due by now; nil for none.
     func due(now: UInt64) -> ControlEvent? {
         guard let askedAt else { return nil }
         if let secondSignal, now >= askedAt + Limits.graceMilliseconds { return .stopAtOnce(signal: secondSignal) }

@@ -29,7 +29,7 @@ struct FileRights {
         remarks(on: configuration).map { "Warning: \($0.option ?? "") \($0.value ?? ""): \($0.message)" }
     }
 
-    /// The same, each with the option and the file that it is about.
+    /// A remark for each file that may not be read, with the option and the file that it is about.
     func remarks(on configuration: BrokerConfiguration) -> [StartRemark] {
         guard let right else { return [] }
         return Self.files(of: configuration).compactMap { option, path in

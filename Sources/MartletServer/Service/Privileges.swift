@@ -30,7 +30,7 @@ struct Privileges {
         return nobody
     }
 
-    /// The same, and says nothing; nil also for a name that nobody has.
+    /// Finds that user without saying anything; nil also for a name that nobody has.
     static func successor(named name: String) -> User? {
         guard geteuid() == 0, name != "root" else { return nil }
         return find(name) ?? (name == "mosquitto" ? find("nobody") : nil)

@@ -12,7 +12,7 @@ struct ReloadedConfiguration {
         let listener: Int
         /// Its place among those of the files.
         let wanted: Int
-        /// Whose sockets it takes over.
+        /// The listener in force whose sockets it takes over; nil for a new one.
         let predecessor: Int?
     }
 

@@ -183,7 +183,7 @@ extension JSONObject {
         }
     }
 
-    /// Those of a message; left out if there are none.
+    /// Sets the properties of a message; left out if there are none.
     fileprivate mutating func set(_ name: String, _ properties: Properties) {
         var object = JSONObject()
         if let format = properties.payloadFormatIndicator { object.set("payloadFormatIndicator", format) }

@@ -2,7 +2,7 @@ public import EpollLoop
 package import Platform
 public import Transports
 
-/// Who wants to hear of a connection. Called on the loop's thread.
+/// The party that wants to hear of a connection. Called on the loop's thread.
 public protocol NATSListener: AnyObject {
     /// A message has come; its views are valid during the call.
     func received(_ message: MessageView)
@@ -49,7 +49,7 @@ public final class NATSConnection: StreamOwner {
     /// Which answer of the resolver is waited for.
     private var serial = 0
     private var isPerforming = false
-    /// What is read into.
+    /// The memory that is read into.
     package private(set) lazy var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
 
     /// - Parameters:

@@ -80,7 +80,7 @@ public final class StreamFollower {
         (self.name, self.next, self.batch) = (name, next, max(2, batch))
     }
 
-    /// What is to be subscribed to.
+    /// The pattern that is to be subscribed to.
     public var inbox: SubjectPattern { SubjectPattern(checked: Array("_INBOX.\(name).>".utf8)) }
 
     /// Whether records come.

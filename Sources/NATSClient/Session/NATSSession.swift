@@ -67,7 +67,7 @@ public final class NATSSession {
     /// The servers that are known, in the order in which they are tried.
     public var servers: [ServerAddress] { pool.servers }
 
-    /// What is to be sent, oldest first.
+    /// Whether something is to be sent.
     public var hasOutput: Bool { !writer.bytes.isEmpty }
 
     public func takeOutput() -> [UInt8] {
@@ -394,7 +394,7 @@ extension NATSSession {
         writer.publish(subject, reply: reply, headers: headers, payload: payload)
     }
 
-    /// The same from where it lies, without headers.
+    /// Publishes a payload from where it lies, without headers.
     ///
     /// - Precondition: `subject`, and `reply` unless it is empty, are subjects.
     public func publish(

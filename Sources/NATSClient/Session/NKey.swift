@@ -38,7 +38,7 @@ public struct NKey: Sendable, Hashable {
     }
 }
 
-/// What is wrong with a seed. It does not tell the seed.
+/// The error of a seed. It does not tell the seed.
 public struct NKeyError: Error, Equatable, CustomStringConvertible {
     public let description: String
 }

@@ -17,7 +17,7 @@ struct RefusedSubscriptions {
         if retriesAt == nil { retriesAt = now + Limits.refusedSubscriptionMilliseconds }
     }
 
-    /// Those that are due; empty if it is not time yet.
+    /// Takes the subscriptions that are due; empty if it is not time yet.
     mutating func takeDue(now: UInt64) -> Set<String> {
         guard let retriesAt, retriesAt <= now else { return [] }
         defer { self = RefusedSubscriptions() }

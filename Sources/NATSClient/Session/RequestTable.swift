@@ -15,7 +15,7 @@ struct RequestTable {
         prefix = Array("_INBOX.\(name)\(more).".utf8)
     }
 
-    /// What is subscribed to.
+    /// The pattern that is subscribed to.
     var pattern: SubjectPattern { SubjectPattern(checked: prefix + [UInt8(ascii: "*")]) }
 
     /// Notes a request; returns where its answer is to go, nil if too many wait.

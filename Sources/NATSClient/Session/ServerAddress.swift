@@ -98,7 +98,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// What is wrong with the address of a server.
+/// The error of a server's address.
 public struct ServerAddressError: Error, Equatable, CustomStringConvertible {
     public let description: String
 

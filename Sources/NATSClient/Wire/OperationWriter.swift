@@ -1,6 +1,6 @@
 /// Writes what a client says. What cannot be said safely has no value to be made of: subjects are checked when they are made.
 public struct OperationWriter: Sendable {
-    /// What is written so far.
+    /// The bytes that are written so far.
     public var bytes: [UInt8] = []
 
     public init() {}
@@ -38,7 +38,7 @@ public struct OperationWriter: Sendable {
         end()
     }
 
-    /// The same from where it lies.
+    /// Writes a publication from where it lies.
     ///
     /// - Precondition: `subject`, and `reply` unless it is empty, are subjects.
     mutating func publish(subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer) {

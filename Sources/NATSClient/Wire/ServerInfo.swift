@@ -1,7 +1,7 @@
 internal import JSON
 internal import JSONReader
 
-/// Who a server is and what it takes, as its INFO says.
+/// A server's identity and what it takes, as its INFO says.
 public struct ServerInfo: Sendable, Equatable {
     public let serverID: String
     public let serverName: String

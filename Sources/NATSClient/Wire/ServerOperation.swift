@@ -1,6 +1,6 @@
 /// What a server says: one operation of the protocol.
 public enum ServerOperation {
-    /// Who it is and what it takes: the first word, and again when that changes.
+    /// The server says who it is and what it takes: at first, and again when that changes.
     case info(ServerInfo)
     /// MSG or HMSG.
     case message(MessageView)

@@ -23,7 +23,7 @@ public struct Subject: Hashable, Sendable, CustomStringConvertible {
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 }
 
-/// What is subscribed to: a subject in which a token may be `*`, and the last one `>`.
+/// A pattern to subscribe to: a subject in which a token may be `*`, and the last one `>`.
 public struct SubjectPattern: Hashable, Sendable, CustomStringConvertible {
     public let bytes: [UInt8]
 

@@ -14,7 +14,7 @@ internal import Platform
 /// at the end of a line: what looks like one above belongs to the filter.
 public struct AccessControlFile: Sendable {
     public let control: AccessControl
-    /// What is probably not meant as it stands.
+    /// Warnings of what is probably not meant as it stands.
     public let warnings: [SecurityFileProblem]
 
     /// Reads the file at `path`; the rest as for its bytes.

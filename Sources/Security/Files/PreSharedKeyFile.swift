@@ -1,6 +1,6 @@
 /// mosquitto's `psk_file`: `identity:HEXKEY` on each line, for TLS without certificates.
 public struct PreSharedKeyFile: Sendable {
-    /// What is probably not meant as it stands.
+    /// Warnings of what is probably not meant as it stands.
     public let warnings: [SecurityFileProblem]
     private let keys: [[UInt8]: [UInt8]]
 

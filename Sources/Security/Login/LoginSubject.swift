@@ -1,4 +1,4 @@
-/// Who tries to log in, by the keys under which `LoginThrottle` remembers them.
+/// The one who tries to log in, by the keys under which `LoginThrottle` remembers them.
 public struct LoginSubject: Sendable {
     /// What one host cannot choose freely of its address.
     let network: UInt64

@@ -12,7 +12,7 @@ internal import Platform
 /// A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and a few short searches, and a success the
 /// same. Bounded, see `ThrottleTable`.
 public final class LoginThrottle: Sendable {
-    /// What is to be done about a failure.
+    /// The verdict on a failure: what is to be done about it.
     public struct Verdict: Sendable, Equatable {
         /// How long the client's answer has to wait, in milliseconds.
         public let delayMilliseconds: UInt64
@@ -24,7 +24,7 @@ public final class LoginThrottle: Sendable {
 
     public init() {}
 
-    /// Who tries to log in.
+    /// Returns the subject that tries to log in.
     ///
     /// - Parameters:
     ///   - network: what one host cannot choose freely of its address.
@@ -113,7 +113,7 @@ public final class LoginThrottle: Sendable {
     }
 }
 
-/// What is known of those who failed and those who did well.
+/// The entries of those who failed and those who did well.
 private struct Record {
     var places = ThrottleTable<Place>()
     /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them out.

@@ -1,6 +1,6 @@
 internal import Platform
 
-/// What is remembered of one key of a `ThrottleTable`.
+/// An entry that is remembered for one key of a `ThrottleTable`.
 protocol ThrottleEntry {
     /// Of a key that nothing is known of.
     init()
@@ -8,7 +8,7 @@ protocol ThrottleEntry {
     var lastUsedAt: UInt64 { get }
 }
 
-/// What is known of addresses and clients that come too often.
+/// A table of addresses and clients that come too often.
 ///
 /// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it forget but not
 /// grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.

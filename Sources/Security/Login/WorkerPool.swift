@@ -6,7 +6,7 @@ internal import Platform
 /// Threads start when there is work for them, so a broker without passwords has none, and run with less priority than the loops. They keep
 /// the signal mask of whoever submits the first check. For any thread.
 public final class WorkerPool: @unchecked Sendable {
-    /// What is known of those who log in.
+    /// The throttle, which knows those who log in.
     public let throttle: LoginThrottle
     private let name: String
     private let threadsMax: Int

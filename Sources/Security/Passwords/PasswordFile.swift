@@ -6,7 +6,7 @@ import Platform
 ///
 /// Immutable; shared by the threads that check passwords.
 public struct PasswordFile: Sendable {
-    /// What is probably not meant as it stands.
+    /// Warnings of what is probably not meant as it stands.
     public let warnings: [SecurityFileProblem]
     private let hashes: [EncodedString: PasswordHash]
     /// What an unknown user's password is checked against, so that it takes as long as a known one's.

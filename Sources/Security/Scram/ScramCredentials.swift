@@ -21,7 +21,7 @@ struct ScramCredentials: Sendable, Equatable {
         self.serverKey = serverKey
     }
 
-    /// Those of a prepared password. [RFC 5802, section 3]
+    /// Makes the credentials of a prepared password. [RFC 5802, section 3]
     init(password: [UInt8], iterations: Int = iterationsStandard, salt: [UInt8] = Salt.make(count: 16)) {
         let salted = HashFunction.sha256.derivedKey(password: password, salt: salt, iterations: iterations)
         let clientKey = HashFunction.sha256.authenticationCode(Array("Client Key".utf8), key: salted)
@@ -30,7 +30,7 @@ struct ScramCredentials: Sendable, Equatable {
             serverKey: HashFunction.sha256.authenticationCode(Array("Server Key".utf8), key: salted))
     }
 
-    /// Those that a file has; nil for a text of another form.
+    /// Reads the credentials that a file has; nil for a text of another form.
     init?(_ text: String) {
         guard text.hasPrefix(Self.prefix) else { return nil }
         let parts = text.dropFirst(Self.prefix.count).split(separator: "$", omittingEmptySubsequences: false)

@@ -7,7 +7,7 @@ internal import MQTTCodec
 ///
 /// Immutable; shared by all loops.
 public struct ScramFile: Sendable {
-    /// What is probably not meant as it stands.
+    /// Warnings of what is probably not meant as it stands.
     public let warnings: [SecurityFileProblem]
     private let credentials: [[UInt8]: ScramCredentials]
     /// What stands in for users that are not there.

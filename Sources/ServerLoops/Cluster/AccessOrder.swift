@@ -11,7 +11,7 @@ package enum AccessOrder: Sendable {
     case joined(AccessSubject)
 }
 
-/// What is the cluster's.
+/// A subject that the nodes of a cluster share.
 package enum AccessSubject: String, CaseIterable, Sendable {
     case security = "dynsec"
     case bans

@@ -5,7 +5,7 @@ package struct BanEntry: Sendable, Equatable {
     package let target: BanTarget
     /// Nil for one that was lifted.
     package let ban: Ban?
-    /// Who has made or lifted it.
+    /// The maker of the ban, or who has lifted it.
     package let by: String
 
     package init(_ ban: Ban) { (target, self.ban, by) = (ban.target, ban, ban.by) }

@@ -83,7 +83,7 @@ package enum ClusterLoopMessage: Sendable {
 
 /// What a shard is to do about what earlier incarnations of its node were dealt, in this order.
 package enum PastOrder: Sendable {
-    /// Who deals for one of those incarnations.
+    /// The node that deals for one of those incarnations is known.
     case heir(of: NodeID, NodeID)
     /// A record in which those incarnations may have said whose it is.
     case learn(LogRecord)

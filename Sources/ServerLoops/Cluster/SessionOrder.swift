@@ -21,7 +21,7 @@ package enum SessionOrder: Sendable {
     case savePlaces
     /// This node looks after a session: say whether it is here.
     case adopted([UInt8], epoch: UInt64, from: UInt64)
-    /// It is another node's, or has ended; or the cluster has lost what it knew of it.
+    /// The session is another node's, or has ended; or the cluster has lost what it knew of it.
     case isElsewhere([UInt8])
     case isUnknown([UInt8])
     /// Another node looks after it, and sees to its will; the rest of it may be here alone.

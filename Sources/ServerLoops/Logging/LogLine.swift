@@ -26,7 +26,7 @@ public struct LogLine: Sendable {
         self.init(topic, text, seconds: now.tv_sec, nanoseconds: now.tv_nsec, fields: fields)
     }
 
-    /// The same line, of which nothing looks like another one.
+    /// This line with what could look like another one escaped.
     var escaped: LogLine { LogLine(topic, LogEscape.escaped(text), seconds: seconds, nanoseconds: nanoseconds, fields: fields) }
 
     /// What a full queue counts it as.

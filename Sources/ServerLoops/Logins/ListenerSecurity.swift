@@ -2,7 +2,7 @@ package import BrokerCore
 package import BrokerModel
 package import Security
 
-/// Who may log in at one listener and what they may do there, read from the files and ready to be asked.
+/// The logins and rights of one listener, read from the files and ready to be asked.
 package struct ListenerSecurity: Sendable {
     /// Checks user names and passwords; nil when there is no password file.
     package var authenticator: (any Authenticator)?

@@ -21,7 +21,7 @@ package struct LoginService {
         /// When it was asked for, in microseconds.
         package let askedAt: UInt64
 
-        /// Who has decided, as measurements call it.
+        /// The authenticator that has decided, as measurements call it.
         package var backend: String {
             switch request.step {
             case .password: security.passwordBackend

@@ -6,7 +6,7 @@ package import Security
 package struct SecurityTables: Sendable {
     /// In the order of the configuration.
     package let listeners: [ListenerSecurity]
-    /// What is probably not meant as it stands in the files.
+    /// Warnings of what is probably not meant as it stands in the files.
     package let warnings: [SecurityFileProblem]
 
     package init(listeners: [ListenerSecurity], warnings: [SecurityFileProblem]) {

@@ -11,7 +11,8 @@ package final class ConnectionAdmission: Sendable {
 
     package init(listeners: Int) { (counts, throttle) = (ConnectionCounts(listeners: listeners), ConnectionThrottle()) }
 
-    /// The same door, with more listeners behind those that it has: whoever keeps an earlier one counts in the same places.
+    /// Makes the admission of a reloaded broker, with more listeners behind those that there are: whoever keeps an
+    /// earlier one counts in the same places.
     package init(extending admission: ConnectionAdmission, listeners: Int) {
         (counts, throttle) = (ConnectionCounts(extending: admission.counts, listeners: listeners), admission.throttle)
     }
@@ -46,7 +47,7 @@ package final class ConnectionAdmission: Sendable {
         return refusal(ofForwarded: peer, perSecondMax: settings.connectionsPerSecondPerAddressMax, now: now)
     }
 
-    /// The same for those that are no clients.
+    /// Returns why a peer is refused that a proxy has told of and that is no client; nil if it may come.
     package func refusal(ofForwarded peer: PeerAddress, perSecondMax: Int?, now: UInt64) -> AdmissionRefusal? {
         guard let perSecondMax, let network = peer.network else { return nil }
         return switch throttle.connected(from: network, perSecondMax: perSecondMax, now: now) {

@@ -18,7 +18,7 @@ package final class ConnectionCounts: Sendable {
     /// How many there have been on a listener.
     package func acceptedCount(ofListener listener: Int) -> UInt64 { UInt64(accepted[listener].value.load(ordering: .relaxed)) }
 
-    /// The same counts, with places for more listeners behind those that there are.
+    /// Makes counts that share those of others, with places for more listeners behind those that there are.
     init(extending counts: ConnectionCounts, listeners: Int) {
         total = counts.total
         let more = max(0, listeners - counts.perListener.count)

@@ -11,7 +11,7 @@ package import Transports
 /// its side, because a close with unread bytes resets the connection and the peer may lose our last packet. Belongs to one loop.
 package final class Link: EventHandler {
     package let channel: any ByteChannel
-    /// The same channel, if it has layers: it may hold bytes, and have more to say while its socket is silent.
+    /// The channel, if it has layers: it may hold bytes, and have more to say while its socket is silent.
     let filtered: FilteredChannel?
     /// Whether the core knows what the layers have learned of the peer.
     var isIdentified: Bool

@@ -24,7 +24,7 @@ package enum LoopMessage: Sendable {
     case open([(listener: Listener, policy: Int)])
     /// New limits and choices, and new users and rules.
     case settings(BrokerSettings, SecurityTables, Countdown)
-    /// Who is banned from now on.
+    /// The bans that hold from now on.
     case bans(BanList, Countdown)
     /// Let nobody in any more, and say why; nil: everybody again.
     case drain(DrainNotice?)

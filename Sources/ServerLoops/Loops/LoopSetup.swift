@@ -10,7 +10,7 @@ package import Transports
 ///
 ///     shards ─► [the store gives them what it kept] ─► loops
 package struct LoopSetup {
-    /// What is in force at the start.
+    /// The settings that are in force at the start.
     package let settings: BrokerSettings
     /// Decides where clients live.
     package let seed: UInt64

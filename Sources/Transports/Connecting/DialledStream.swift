@@ -2,7 +2,7 @@ internal import Bytes
 package import EpollLoop
 package import Platform
 
-/// Who has a `DialledStream`. Called on the loop's thread.
+/// The owner of a `DialledStream`. Called on the loop's thread.
 package protocol StreamOwner: AnyObject {
     /// What bytes are read into.
     var room: UnsafeMutableRawBufferPointer { get }

@@ -19,10 +19,10 @@ final class ByteBlock {
 
     var isEmpty: Bool { count == 0 }
 
-    /// What is in it. Valid until it changes.
+    /// The bytes that are in the block. Valid until it changes.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
-    /// The same as one slice.
+    /// The bytes that are in the block, as one slice. Valid until it changes.
     var slice: ByteSlice { ByteSlice(base: UnsafeRawPointer(base), count: count) }
 
     /// The whole memory, for a read that replaces what is in it.

@@ -12,7 +12,7 @@ public struct ProxyProtocolSettings: Sendable, Equatable {
     public var requiresTLS: Bool
     /// The header has to say that the client showed a certificate that was verified. Version 2 only.
     public var requiresCertificate: Bool
-    /// Whose headers are believed. Empty: anybody's.
+    /// The networks whose headers are believed. Empty: anybody's.
     public var trusted: [TrustedNetwork]
 
     public init(

@@ -14,7 +14,7 @@ public struct BlockingChannel {
     }
 
     private let channel: any ByteChannel
-    /// The same channel, if it has layers.
+    /// The channel, if it has layers.
     private let filtered: FilteredChannel?
     private var hasBegun = false
 

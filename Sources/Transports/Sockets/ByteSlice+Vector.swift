@@ -2,7 +2,8 @@ import Bytes
 internal import Glibc
 
 extension UnsafeBufferPointer<ByteSlice> {
-    /// The same memory, as the kernel reads it; nil when there is none. The checks are constants that the compiler folds.
+    /// The slices' memory as the kernel reads it; nil when there is none. The checks are constants that the compiler
+    /// folds.
     var inputOutputVectors: UnsafePointer<iovec>? {
         precondition(
             MemoryLayout<ByteSlice>.stride == MemoryLayout<iovec>.stride

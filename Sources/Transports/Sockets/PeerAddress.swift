@@ -125,7 +125,7 @@ public struct PeerAddress: Hashable, Sendable {
     /// address; nil for a local peer.
     public var site: PeerAddress? { network.map { $0.masked(bits: $0.family == .ipv4 ? 24 : 48) } }
 
-    /// The same host; an IPv4 address inside an IPv6 one (`::ffff:10.0.0.1`) as itself, without a port.
+    /// The host without a port; an IPv4 address inside an IPv6 one (`::ffff:10.0.0.1`) as itself.
     var plain: PeerAddress { network.map { $0.family == .ipv4 ? $0 : self } ?? self }
 
     /// The first bits of the address, and zeros behind them; without a port.

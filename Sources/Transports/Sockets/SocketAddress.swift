@@ -59,7 +59,7 @@ public struct SocketAddress: Sendable {
 
     public var port: UInt16 { endpoint.port }
 
-    /// The same host with another port; a path has none, and stays as it is.
+    /// The address with another port; a path has none, and stays as it is.
     public func withPort(_ port: UInt16) -> SocketAddress {
         guard path == nil else { return self }
         var copy = self

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import Platform
 
-/// Who listens at an address of this machine, as far as /proc shows it to this process.
+/// The process that listens at an address of this machine, as far as /proc shows it to this process.
 public struct SocketHolder: Sendable, Equatable {
     /// The user that opened the socket.
     public let user: UInt32?

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// The certificate that a listener shows.
 public struct OwnCertificate: Sendable, Equatable {
-    /// Whose it is, as RFC 2253 writes it; nil where it says nothing that can be read.
+    /// The certificate's subject, as RFC 2253 writes it; nil where it says nothing that can be read.
     public let subject: String?
     /// When it ends, in milliseconds since 1970; nil for a time that is none.
     public let notAfter: UInt64?

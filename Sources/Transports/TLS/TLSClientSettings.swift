@@ -2,7 +2,7 @@
 public struct TLSClientSettings: Sendable, Equatable {
     /// The name or address that the server's certificate has to be for, and that the server is told if it is a name.
     public var serverName: String
-    /// Whose certificates servers may show; with neither of both the system's own.
+    /// The authorities whose certificates servers may show; with neither of both the system's own.
     public var authoritiesFile: String?
     public var authoritiesDirectory: String?
     /// The same in memory, PEM.
@@ -31,7 +31,7 @@ public struct TLSClientSettings: Sendable, Equatable {
     public var cipherSuites: String?
     /// Whether the server has to prove, by an answer of its authority that it staples, that its certificate was not revoked.
     public var requiresOCSP = false
-    /// What is asked for by ALPN.
+    /// The protocol that is asked for by ALPN.
     public var applicationProtocol: String?
     /// Instead of certificates: then the server is known by the key alone, with TLS 1.2.
     public var preSharedKey: PreSharedKey?

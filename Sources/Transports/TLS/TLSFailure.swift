@@ -10,7 +10,7 @@ public struct TLSFailure: Error, Sendable, Equatable {
 }
 
 extension TLSContext {
-    /// What is probably not meant in the files, though they can be used: certificates whose time is not now.
+    /// Remarks on what is probably not meant in the files, though they can be used: certificates whose time is not now.
     public var remarks: [TLSFailure] {
         var remarks: [TLSFailure] = []
         if let path = settings.certificateFile, let certificate = SSL_CTX_get0_certificate(pointer),

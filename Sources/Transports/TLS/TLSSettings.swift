@@ -8,7 +8,7 @@ public struct TLSSettings: Sendable {
     /// The certificate's chain and its key, both PEM. Without them only pre-shared keys let clients in.
     public var certificateFile: String?
     public var keyFile: String?
-    /// Whose certificates clients may show.
+    /// The authorities whose certificates clients may show.
     public var authoritiesFile: String?
     public var authoritiesDirectory: String?
     public var revocationListFile: String?
@@ -24,7 +24,7 @@ public struct TLSSettings: Sendable {
     public var preSharedKeyHint: String?
     /// The key of an identity, nil when nobody has it. Called on a loop's thread in the middle of a handshake: it may not wait.
     public var preSharedKey: (@Sendable (_ identity: String) -> [UInt8]?)?
-    /// What is chosen from a client's application protocols; nothing is demanded.
+    /// The protocol that is chosen from a client's; none is demanded.
     public var applicationProtocol = "mqtt"
     /// Where the secrets of each connection are appended, for debugging: whoever reads it reads all traffic.
     public var keyLogFile: String?

@@ -8,7 +8,7 @@ struct WebSocketHandshake {
     /// The peer, if it is a proxy whose word for its client is believed.
     var proxy: ForwardingProxy?
 
-    /// What is made of a request that opens the WebSocket.
+    /// The outcome of a request that opens the WebSocket.
     struct Acceptance {
         /// The answer.
         let answer: String
