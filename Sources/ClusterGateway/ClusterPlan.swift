@@ -1,7 +1,13 @@
+import BrokerCore
+import BrokerModel
 package import Configuration
+import HTTP
+import JSON
+import JSONReader
 package import NATSClient
 import Platform
 package import ServerLoops
+import Transports
 
 /// The cluster as its configuration wants it.
 package struct ClusterPlan: Sendable {
@@ -76,5 +82,184 @@ package struct ClusterPlan: Sendable {
                 ? "Sessions with their queues move to the node that their client connects to. "
                 : "This node has its own sessions with their queues. ")
             + "Retained messages are the same on all nodes. Of a shared subscription one member of all nodes gets a message; each node has its own $SYS topics."
+    }
+}
+
+/// The monitoring of a NATS server, which alone says whether the server brings every record to its disk before it acknowledges it.
+package struct ServerMonitor: Sendable, CustomStringConvertible {
+    private let host: String
+    private let port: UInt16
+
+    /// The port that NATS servers have for it if nothing else is said.
+    private static let usualPort: UInt16 = 8222
+
+    /// Reads `http://HOST:PORT`. Throws what is wrong with it, and what would be right.
+    package init(reading text: String) throws(ServerAddressError) {
+        let scheme = "http://"
+        guard text.hasPrefix(scheme) else { throw ServerAddressError("\(text) does not begin with \(scheme)") }
+        let address = try ServerAddress(reading: String(text.dropFirst(scheme.count)))
+        guard address.login == nil else { throw ServerAddressError("monitoring takes no login") }
+        host = address.host
+        port = address.port == ServerAddress.usualPort ? Self.usualPort : address.port
+    }
+
+    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
+    /// Asks, and waits for the answer.
+    func ask() -> SyncConduct {
+        do throws(BlockingChannel.Failure) {
+            return SyncConduct(varz: try get("/varz"))
+        } catch {
+            return .unknown(error.reason)
+        }
+    }
+
+    private func get(_ path: String) throws(BlockingChannel.Failure) -> [UInt8] {
+        let addresses: [SocketAddress]
+        do throws(ResolutionError) {
+            addresses = try ListenAddress(host: .named(host), port: port).resolve()
+        } catch {
+            throw BlockingChannel.Failure("\(error)")
+        }
+        var failure = BlockingChannel.Failure("it has no address")
+        let deadline = MonotonicClock.milliseconds() + Limits.monitorAnswerMillisecondsMax
+        for address in addresses {
+            do throws(BlockingChannel.Failure) {
+                return try get(path, from: address, deadline)
+            } catch {
+                failure = error
+            }
+        }
+        throw failure
+    }
+
+    private func get(
+        _ path: String, from address: SocketAddress, _ deadline: UInt64
+    ) throws(BlockingChannel.Failure) -> [UInt8] {
+        var channel = try BlockingChannel(to: address, ClientLayers())
+        defer { channel.close() }
+        var request = Array("GET \(path) HTTP/1.1\r\nHost: \(self)\r\nConnection: close\r\n\r\n".utf8)[...]
+        var reader = HTTPResponseReader(bodyBytesMax: Limits.monitorAnswerBytesMax)
+        var body: [UInt8] = []
+        while true {
+            let chunk = try channel.exchange(&request, deadline: deadline)
+            do throws(HTTPResponseError) {
+                if let chunk { reader.append(chunk) } else { try reader.finish() }
+                while true {
+                    let event = try reader.next()
+                    switch event {
+                    case .head(let head) where head.status != .ok: throw HTTPResponseError("is status \(head.status.rawValue)")
+                    case .body(let bytes): body += bytes
+                    case .end: return body
+                    default: break
+                    }
+                    if event == .needsMore { break }
+                }
+            } catch {
+                throw BlockingChannel.Failure("what it answers \(error)")
+            }
+        }
+    }
+}
+
+extension SyncConduct {
+    /// Reads what the page `/varz` of a server says.
+    init(varz: [UInt8]) {
+        guard let page = try? JSONValue(reading: varz), let jetStream = page.object?["jetstream"]?.object?["config"]?.object else {
+            self = .unknown("it says nothing of JetStream")
+            return
+        }
+        if jetStream["sync_always"]?.boolean == true {
+            self = .always
+        } else if let nanoseconds = jetStream["sync_interval"]?.integer {
+            self = .every(seconds: nanoseconds / 1_000_000_000)
+        } else {
+            self = .unknown("it does not say when it syncs")
+        }
+    }
+}
+
+/// Finds out whether the cluster's servers sync what they acknowledge, and so what an acknowledgement of the cluster says. On the control
+/// thread; servers are asked on a thread of its own.
+package final class SyncWatch {
+    private let plan: ClusterPlan
+    private let log: Log
+    private let post: @Sendable ([SyncConduct]) -> Void
+    private let tell: (String?) -> Void
+    private var isAsking = false
+    /// Whether what is being asked has to be asked once more: a server may have come meanwhile.
+    private var asksAgain = false
+    /// What was found out last, in the order of the plan's monitors; empty before that.
+    package private(set) var conducts: [SyncConduct] = []
+
+    /// - Parameters:
+    ///   - plan: the cluster.
+    ///   - log: where changes are told.
+    ///   - post: brings the answers to `received`, from any thread.
+    ///   - tell: is told why the cluster does not do what the configuration asks for; nil when it does.
+    package init(
+        _ plan: ClusterPlan, log: Log, post: @escaping @Sendable ([SyncConduct]) -> Void, tell: @escaping (String?) -> Void
+    ) {
+        (self.plan, self.log, self.post, self.tell) = (plan, log, post, tell)
+    }
+
+    /// What an acknowledgement says; nil if nobody knows.
+    package var mode: ClusterMode? {
+        guard !conducts.isEmpty else { return nil }
+        if conducts.contains(where: { if case .every = $0 { true } else { false } }) { return .replicated }
+        return conducts.allSatisfy { $0 == .always } ? .synced : nil
+    }
+
+    /// Asks all servers, when the last answers have come.
+    package func ask() {
+        guard !plan.monitors.isEmpty else { return }
+        guard !isAsking else {
+            asksAgain = true
+            return
+        }
+        isAsking = true
+        let (monitors, post) = (plan.monitors, post)
+        do throws(SystemError) {
+            // It ends by itself: each server has its time to answer.
+            _ = try NamedThread.start(name: "martlet-monitor") { post(monitors.map { $0.ask() }) }
+        } catch {
+            isAsking = false
+        }
+    }
+
+    package func received(_ answers: [SyncConduct]) {
+        isAsking = false
+        defer {
+            if asksAgain {
+                asksAgain = false
+                ask()
+            }
+        }
+        guard answers != conducts else { return }
+        let before = mode
+        conducts = answers
+        for (monitor, conduct) in zip(plan.monitors, conducts) {
+            if case .unknown(let reason) = conduct {
+                log.write(.warning, "Cluster \(plan.name): it is not known when the server at \(monitor) syncs: \(reason).")
+            }
+        }
+        if let mode, mode != before { log.write(.notice, "Cluster \(plan.name): \(Self.words(mode)).") }
+        tell(plan.mode == .synced ? complaint : nil)
+    }
+
+    /// Which server does not sync.
+    private var complaint: String? {
+        for (monitor, conduct) in zip(plan.monitors, conducts) {
+            guard case .every(let seconds) = conduct else { continue }
+            return "the server at \(monitor) syncs every \(seconds) s only: martlet_cluster_mode synced wants sync_interval: always"
+        }
+        return nil
+    }
+
+    private static func words(_ mode: ClusterMode) -> String {
+        switch mode {
+        case .synced: "what is acknowledged is on the disks of a majority of the servers"
+        case .replicated: "what is acknowledged is in the memory of a majority of the servers, and on their disks a little later"
+        }
     }
 }

@@ -2,6 +2,7 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import EpollLoop
+import MQTTCodec
 import NATSClient
 import ServerLoops
 
@@ -148,4 +149,362 @@ final class LogLane {
     }
 
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
+}
+
+/// What stands in the log.
+extension LogLane {
+    func received(_ record: StreamRecord, _ partition: LogPartition) {
+        let sequence = record.mark.sequence
+        var bytes: [UInt8] = []
+        var isOwn = false
+        var said: (heirOf: [NodeID], by: NodeID)?
+        if let bundle = Bundle(record.payload) {
+            isOwn = incarnations.contains(bundle.origin.node)
+            let dealing = bundle.dealing
+            let counts = partition.order.counts(bundle, at: sequence, gone: dealing.gone)
+            if counts { bytes = Array(record.payload) }
+            if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
+            if counts, dealing.gone.contains(incarnations.current), !isOver {
+                isOver = true
+                let isTwin = bundle.origin.node.store == incarnations.current.store
+                log(
+                    .warning,
+                    "node \(shownName(bundle.origin.node)) has written into the log that this node (\(incarnations.current)) is gone"
+                        + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
+            }
+            if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
+        } else {
+            counters.illegible += 1
+        }
+        // Also what was read before: an earlier incarnation of this node may have been killed before it did anything
+        // about it.
+        defer { if let said { for gone in said.heirOf { whenInherited(gone, said.by) } } }
+        guard let place = partition.place, sequence > place.sequence else { return }
+        partition.place?.sequence = sequence
+        counters.records += 1
+        let given = LogRecord(
+            partition: partition.index, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000, isOwn: isOwn, bytes: bytes)
+        for other in loop.loops {
+            givenBytes += given.cost
+            other.post(.record(given), from: loop)
+        }
+        settleReaders()
+        if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
+    }
+
+    /// Which records of a partition count from one on that was read.
+    func order(of partition: Int, from sequence: UInt64) -> LogOrder {
+        LogOrder(from: sequence, knowing: partitions[partition].order)
+    }
+
+    /// By partition: the last record that was read; 0 for none.
+    var readThrough: [UInt64] { partitions.map { $0.place?.sequence ?? 0 } }
+
+    /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
+    func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
+
+    /// The others are gone, and somebody deals for them.
+    func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }
+
+    /// A shard has worked off records of so many bytes.
+    func taken(_ byteCount: Int) {
+        givenBytes -= byteCount
+        guard givenBytes <= Limits.logGivenBytesMax / 2 else { return }
+        for partition in partitions where partition.stream?.isHeld == true { partition.stream?.resume(now: now) }
+    }
+
+    func countIllegible(_ count: Int) { counters.illegible += UInt64(count) }
+
+    func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
+        switch news {
+        case .found(let first, let last): found(first, last, partition)
+        case .caughtUp: for other in loop.loops { other.post(.logIsCurrent(partition.index), from: loop) }
+        case .failed(let reason): partition.trouble = reason
+        }
+    }
+
+    func found(_ first: UInt64, _ last: UInt64, _ partition: LogPartition) {
+        (partition.isFound, partition.trouble) = (true, nil)
+        let name = "the log's partition \(partition.index)"
+        let stream = Self.identity(partition.stream?.created ?? "")
+        let start = first > 0 ? first - 1 : 0
+        if let place = partition.place, place.stream == stream {
+            if last < max(place.sequence, partition.furthest) { cut(partition, name, at: last) }
+            if start > place.sequence {
+                let count = start - place.sequence
+                counters.lost += count
+                _ = partition.recordGone(through: start)
+                log(
+                    .error,
+                    "\(count) records of \(name) were deleted before this node had read them (\(place.sequence + 1) to \(start)): "
+                        + "their messages are missing from its sessions.")
+                partition.place?.sequence = start
+            }
+            for shard in partition.newcomers.sorted() { begin(partition, on: shard, after: place) }
+        } else {
+            let isOther = partition.place != nil
+            let place = LogPlaces.Place(sequence: isOther ? start : last, stream: stream)
+            if isOther {
+                log(
+                    .error, "the stream of \(name) is not the one that this node has read before: it is read from its first record."
+                )
+                partition.order = LogOrder()
+                partition.forgetGone(behind: 0)
+                partition.stream?.restart(from: start + 1, now: now)
+            }
+            partition.place = place
+            for shard in loop.loops.indices { begin(partition, on: shard, after: place) }
+        }
+        (partition.newcomers, partition.furthest) = ([], 0)
+    }
+
+    /// The servers have lost what they stored last. What they store now has its numbers: it is not to be taken for that.
+    private func cut(_ partition: LogPartition, _ name: String, at last: UInt64) {
+        guard let place = partition.place else { return }
+        log(
+            .error,
+            "the servers have lost the newest records of \(name) (\(last + 1) to \(max(place.sequence, partition.furthest))), which this "
+                + "node has read: what was acknowledged last may be gone, as after a power cut of servers that do not sync always.")
+        for node in dealt.keys {
+            if let through = dealt[node]?[partition.index] { dealt[node]?[partition.index] = min(through, last) }
+        }
+        for index in readers.indices {
+            readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) }
+        }
+        partition.forgetGone(behind: last)
+        whenCut(partition.index, last)
+        for other in loop.loops { other.post(.logIsCut(partition.index, at: last), from: loop) }
+        guard last < place.sequence else { return }
+        partition.place?.sequence = last
+        partition.stream?.restart(from: LogPartition.start(behind: last), now: now)
+        settleReaders()
+    }
+
+    func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
+        loop.loops[shard].post(.logBegins(partition.index, place), from: loop)
+    }
+
+    /// Stands for the time at which a stream was made; never 0.
+    private static func identity(_ created: String) -> UInt64 {
+        max(1, created.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
+    }
+}
+
+/// The entries that are to be in the log.
+extension LogLane {
+    /// A batch of a shard is not to be logged.
+    func refuse(_ serial: UInt64, of shard: Int) {
+        ledger.done(ledger.begin(serial, of: shard), .unknown)
+        settle()
+    }
+
+    /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
+    func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
+
+    func append(_ message: BusMessage, _ step: SessionStep?, token: UInt64) {
+        let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
+        ledger.add(token)
+        // The lowest bit of a publisher says nothing.
+        guard let step else {
+            return partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+        }
+        step.withEntry {
+            partition.writer.append(
+                .message(message), receipt: $0, publisher: message.publisher >> 1, token: token, now: now, partition)
+        }
+    }
+
+    /// A client has released a packet identifier; or a session is taken up here, which every partition is to have.
+    func append(_ step: SessionStep, token: UInt64) {
+        let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
+        for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
+            ledger.add(token)
+            step.withEntry {
+                partition.writer.append(
+                    nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)
+            }
+        }
+    }
+
+    /// Behind all of a publisher's messages so far that are logged where those of a topic are.
+    func place(of publisher: UInt64, _ topic: UnsafeRawBufferPointer) -> (partition: Int, place: Cluster.LogWriter.Place) {
+        let partition = BrokerShard.logPartition(of: topic, among: partitions.count)
+        return (partition, partitions[partition].writer.place(of: publisher >> 1))
+    }
+
+    /// Whether all of them are in the log, or given up.
+    func hasPassed(_ ahead: (partition: Int, place: Cluster.LogWriter.Place)) -> Bool {
+        partitions[ahead.partition].writer.hasPassed(ahead.place)
+    }
+
+    /// Lets all nodes know up to where this one is done with what share groups have dealt it.
+    func tell(dealtThrough sequence: UInt64, _ partition: Int) {
+        let one = partitions[partition]
+        one.writer.append(.dealt(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
+        settle()
+    }
+
+    /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
+    func tell(heirOf gone: NodeID) { sendToAll(.heir(of: gone)) }
+
+    /// Says that a node is gone: what it has in the log behind that does not count.
+    func tell(gone: NodeID) { sendToAll(.gone(gone)) }
+
+    func sendToAll(_ entry: Bundle.Entry) {
+        for one in partitions { one.writer.append(entry, publisher: 0, token: Self.noToken, now: now, one) }
+        settle()
+    }
+
+    /// Nobody waits for it.
+    private static let noToken: UInt64 = 0
+    /// With the token of what is written for who waits until it is read.
+    private static let toBeRead: UInt64 = 1 << 62
+    /// With the token of what is no message.
+    private static let noMessage: UInt64 = 1 << 63
+
+    /// Calls `then` when all has been read that others have written before they went.
+    func whenRead(_ then: @escaping () -> Void) {
+        lastReader += 1
+        readers.append(LogReader(number: lastReader, partitions: partitions.indices, then: then))
+        unwritten += partitions.indices.map { (lastReader, $0) }
+        settle()
+    }
+
+    /// Something that says nothing, behind what others have written.
+    func write(for reader: UInt64, _ partition: LogPartition) {
+        let nothing = LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)
+        let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
+        partition.writer.append(
+            nil, receipt: .receipt(session: nobody, nothing), publisher: 0, token: reader | Self.toBeRead | Self.noMessage,
+            now: now, partition)
+    }
+
+    func recordEnd(_ sequence: UInt64, of partition: LogPartition, for reader: UInt64) {
+        for index in readers.indices where readers[index].number == reader { readers[index].ends[partition.index] = sequence }
+    }
+
+    func settleReaders() {
+        guard !readers.isEmpty else { return }
+        let ready = readers.filter { $0.hasRead(readThrough) }
+        readers.removeAll { $0.hasRead(readThrough) }
+        for reader in ready { reader.then() }
+    }
+
+    func end(_ token: UInt64) {
+        ledger.done(token)
+        settle()
+    }
+
+    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64, _ partition: LogPartition) {
+        lastToken += 1
+        let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
+        guard let request = JetStreamRequest.publish(partition.subject, expectation, payload: record) else {
+            preconditionFailure("an identifier has no line break")
+        }
+        do throws(NATSRefusal) {
+            try connection.request(
+                request.subject, headers: request.headers, payload: request.payload, token: lastToken,
+                within: Limits.logAnswerMillisecondsMax)
+            asked[lastToken] = (partition.index, lane, number)
+        } catch {
+            var answer = LogAnswer.unavailable
+            if case .tooLarge(let bytesMax) = error {
+                answer = .refused
+                log(
+                    .warning,
+                    "a message with \(record.count) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged."
+                )
+            }
+            unasked.append((partition.index, lane, number, answer))
+        }
+    }
+
+    func stored(_ token: UInt64, at sequence: UInt64, _ partition: LogPartition) {
+        guard token != Self.noToken else { return }
+        guard token & Self.toBeRead == 0 else {
+            return recordEnd(sequence, of: partition, for: token & (Self.toBeRead - 1))
+        }
+        if token & Self.noMessage == 0 { counters.written += 1 }
+        ledger.done(token & ~Self.noMessage)
+    }
+
+    func failed(_ token: UInt64, _ failure: LogFailure, _ partition: LogPartition) {
+        guard token != Self.noToken else { return }
+        guard token & Self.toBeRead == 0 else {
+            let reader = token & (Self.toBeRead - 1)
+            // A log that takes nothing is not waited for; one that has no room is.
+            return failure == .refused ? recordEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
+        }
+        if token & Self.noMessage == 0 { counters.failed += 1 }
+        ledger.done(token & ~Self.noMessage, failure)
+    }
+
+    /// What has become of a request; false if it was another's.
+    func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
+        guard let (index, lane, number) = asked.removeValue(forKey: token) else { return false }
+        let partition = partitions[index]
+        if let answer = read(answer, partition) {
+            partition.writer.answered(lane: lane, number: number, answer, now: now, partition)
+        }
+        settle()
+        return true
+    }
+
+    /// nil if nothing is known.
+    func read(_ answer: NATSAnswer, _ partition: LogPartition) -> LogAnswer? {
+        switch answer {
+        case .message(let message):
+            do throws(JetStreamError) {
+                return .stored(at: try JetStreamAnswer.acknowledgement(message).sequence)
+            } catch {
+                guard !error.lacksRoom else {
+                    refusals.refused(Self.streamName(partition.index, plan), error)
+                    return .noRoom
+                }
+                if error.code >= 500 || error.code == 408 || error.code == 409 { return .unavailable }
+                log(.warning, "a record could not be written to the log: \(error).")
+                return .refused
+            }
+        case .nobody: return .unavailable
+        case .late, .lost: return nil
+        }
+    }
+
+    /// Tells the shards what has become of their batches, and whether too much waits.
+    func settle() {
+        guard !isSettling else { return }
+        isSettling = true
+        defer { isSettling = false }
+        while !unasked.isEmpty {
+            let taken = unasked
+            unasked = []
+            for (index, lane, number, answer) in taken {
+                partitions[index].writer.answered(lane: lane, number: number, answer, now: now, partitions[index])
+            }
+        }
+        let unwritten = unwritten
+        self.unwritten = unwritten.filter { partitions[$0.partition].writer.lacksRoom }
+        for (reader, index) in unwritten where !partitions[index].writer.lacksRoom { write(for: reader, partitions[index]) }
+        settleReaders()
+        settleRoom()
+        for outcome in ledger.take() {
+            loop.loops[outcome.shard].post(.logged(serial: outcome.serial, failure: outcome.failure), from: loop)
+        }
+        let state = (isFull: partitions.contains { $0.writer.isFull }, isAway: !isAttached)
+        guard state != told else { return }
+        told = state
+        for other in loop.loops { other.post(.logIsFull(state.isFull, isAway: state.isAway), from: loop) }
+    }
+
+    /// Tells which partitions have no room, before what has come of that.
+    private func settleRoom() {
+        var lacking: UInt64 = 0
+        for partition in partitions where partition.writer.lacksRoom { lacking |= 1 << UInt64(partition.index) }
+        guard lacking != toldLacking else { return }
+        for partition in partitions where (toldLacking & ~lacking) >> UInt64(partition.index) & 1 == 1 {
+            refusals.taken(Self.streamName(partition.index, plan))
+        }
+        toldLacking = lacking
+        for other in loop.loops { other.post(.logLacksRoom(lacking), from: loop) }
+    }
 }

@@ -266,3 +266,196 @@ extension EventLoop {
 
     private static let pageBytes = 4096
 }
+
+/// Whether a loop that is back from a blocking task waits awake for a moment before it sleeps: whoever waited for the blocking task
+/// often speaks again at once, and waking a core that has gone to sleep costs more than what there is to do then.
+///
+/// It is kept as long as somebody spoke soon the last time, awake or asleep; so one who waits for each answer pays for it, and
+/// saves more, and one who speaks now and then pays nothing.
+struct BusyWait {
+    /// How long the loop waits awake at most: the other's core may have to wake first.
+    static let awakeMicrosecondsMax: UInt64 = 80
+    private static let soonMicroseconds: UInt64 = 200
+
+    private let isAllowed: Bool
+    private var isPromising = false
+    private(set) var isDue = false
+
+    /// - Parameter processors: with one, the other could not speak meanwhile.
+    init(processors: Int) { isAllowed = processors > 1 }
+
+    /// A blocking task is over.
+    mutating func cameBack() { isDue = isAllowed }
+
+    /// The loop is about to wait; for how many microseconds it is to do so awake, at most.
+    mutating func begin() -> UInt64 {
+        isDue = false
+        return isPromising ? Self.awakeMicrosecondsMax : 0
+    }
+
+    /// Something came.
+    mutating func end(afterMicroseconds wait: UInt64) { isPromising = wait <= Self.soonMicroseconds }
+}
+
+/// The loop's own few alarms, such as a listener's pause.
+///
+/// A short array that is searched whole: there are as many as listeners. Sessions' timers are not kept here; they reach the loop
+/// as the deadline that `LoopTurn.endOfTurn` returns.
+struct AlarmList {
+    private var alarms: [(deadline: UInt64, handler: any AlarmHandler)] = []
+
+    /// The earliest deadline in milliseconds, nil when there is none.
+    private(set) var next: UInt64?
+
+    /// Rings at the deadline, and no longer at the one that the handler had before.
+    mutating func set(at deadline: UInt64, for handler: any AlarmHandler) {
+        alarms.removeAll { $0.handler === handler }
+        alarms.append((deadline, handler))
+        next = alarms.lazy.map(\.deadline).min()
+    }
+
+    /// Rings no longer for the handler.
+    mutating func cancel(for handler: any AlarmHandler) {
+        alarms.removeAll { $0.handler === handler }
+        next = alarms.lazy.map(\.deadline).min()
+    }
+
+    /// Takes out one alarm that is due, earliest set first; nil when none is.
+    mutating func popDue(now: UInt64) -> (any AlarmHandler)? {
+        guard let next, next <= now, let index = alarms.firstIndex(where: { $0.deadline <= now }) else { return nil }
+        let handler = alarms.remove(at: index).handler
+        self.next = alarms.lazy.map(\.deadline).min()
+        return handler
+    }
+}
+
+/// What frames the handlers' work in each turn of a loop. Called on the thread that runs the loop.
+///
+/// ```
+///   wait ──► beginTurn ──► handlers of ready descriptors (at most 256) ──► endRound ──► alarms ──► endOfTurn ──► release what was deregistered ──► wait
+///                                  ▲ once more, if that asks for it ◄───────┘
+/// ```
+public protocol LoopTurn: AnyObject {
+    /// The wait is over. `now` is in milliseconds of the monotonic clock and holds for the whole turn.
+    ///
+    /// Messages that were posted before the wake-up that ended the wait are in their mailboxes.
+    func beginTurn(now: UInt64)
+
+    /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready descriptors
+    /// before the turn ends, and call their handlers; that is to be bounded by the answer.
+    func endRound() -> Bool
+
+    /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
+    /// a time that has passed, such as 0, lets the loop look for events without sleeping.
+    func endOfTurn(now: UInt64) -> UInt64?
+
+    /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not touch what
+    /// belongs to the loop, which a stand-in runs meanwhile if it takes long.
+    func takeBlockingTask() -> BlockingTask?
+}
+
+extension LoopTurn {
+    public typealias BlockingTask = @Sendable () -> Void
+
+    public func endRound() -> Bool { false }
+
+    public func takeBlockingTask() -> BlockingTask? { nil }
+}
+
+/// The kernel's epoll, and the eventfd by which other threads end its waits.
+final class EpollPoller: Poller {
+    private let epoll: FileDescriptor
+    /// Registered edge-triggered, so each write is one event and nobody needs to read the counter down.
+    private let bell: FileDescriptor
+
+    /// Throws when the kernel has no descriptor or memory left.
+    init() throws(SystemError) {
+        let bell = try SystemCall.createEvent()
+        do throws(SystemError) {
+            epoll = try SystemCall.createEpoll()
+        } catch {
+            bell.close()
+            throw error
+        }
+        self.bell = bell
+        // Last: from here on a throw runs deinit, which gives everything back.
+        try SystemCall.add(bell, to: epoll, events: .edgeTriggeredReadable, data: .max)
+    }
+
+    deinit {
+        epoll.close()
+        bell.close()
+    }
+
+    func add(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) throws(SystemError) {
+        try SystemCall.add(descriptor, to: epoll, events: EpollEvents(interest), data: data)
+    }
+
+    func modify(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) {
+        SystemCall.modify(descriptor, in: epoll, events: EpollEvents(interest), data: data)
+    }
+
+    func remove(_ descriptor: FileDescriptor) { SystemCall.remove(descriptor, from: epoll) }
+
+    func wait(into events: UnsafeMutableBufferPointer<ReadyRecord>, timeoutMilliseconds: Int32) -> Int {
+        guard let start = events.baseAddress else { return 0 }
+        return SystemCall.wait(epoll, into: start, capacity: events.count, timeoutMilliseconds: timeoutMilliseconds)
+    }
+
+    func wake() { SystemCall.signalEvent(bell) }
+
+    func pause(microseconds: UInt32) { usleep(microseconds) }
+
+    var nowMilliseconds: UInt64 { MonotonicClock.milliseconds() }
+
+    var nowMicroseconds: UInt64 { MonotonicClock.microseconds() }
+}
+
+/// How other threads wake a loop: a flag that remembers a ring, so that the loop's poller is woken only when it sleeps.
+///
+/// ```
+///             prepareToSleep                ring (wakes the poller)
+///    awake ──────────────────► asleep ─────────────────────────────────┐
+///     │ ▲ ▲                      │                                     │
+///     │ │ └──────────────────────┘ answer (an event or the deadline)   │
+///     │ └───────────────────────────────────────────┐                  │
+///     │ ring                                        │ answer           │
+///     └────────────────────────► rung ◄─────────────┼──────────────────┘
+///                                 └─────────────────┘
+/// ```
+/// awake: a turn runs, or the loop keeps its busy wait, and whoever rings leaves `rung` behind. asleep: the loop is about to wait,
+/// or waits. rung: there is something to look at, the next wait returns at once.
+///
+/// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the mailboxes again
+/// between the flag and the wait. Whoever posts writes first (message, then ring) and the loop reads last (answer, then
+/// drain); all four are sequentially consistent, so either the ring finds the state after the answer and changes it, or
+/// the drain finds the message. Ringing a loop that has been rung is one load.
+struct Doorbell: ~Copyable, Sendable {
+    private enum State: UInt8, AtomicRepresentable {
+        case awake
+        case asleep
+        case rung
+    }
+
+    private let state = Atomic<State>(.awake)
+
+    /// Keeps the loop from sleeping. Returns whether it sleeps already, and has to be woken. For any thread.
+    func ring() -> Bool {
+        if state.load(ordering: .sequentiallyConsistent) == .rung { return false }
+        return state.exchange(.rung, ordering: .sequentiallyConsistent) == .asleep
+    }
+
+    /// Whether somebody rang since the last `answer`. For the loop.
+    var isRung: Bool { state.load(ordering: .relaxed) == .rung }
+
+    /// Says that the loop is going to wait. False when somebody rang: then it must not sleep.
+    func prepareToSleep() -> Bool {
+        state.compareExchange(expected: .awake, desired: .asleep, ordering: .sequentiallyConsistent).exchanged
+    }
+
+    /// Says that the loop is back; what was written before a ring is seen from here on.
+    func answer() {
+        if state.load(ordering: .sequentiallyConsistent) == .awake { return }
+        _ = state.exchange(.awake, ordering: .sequentiallyConsistent)
+    }
+}

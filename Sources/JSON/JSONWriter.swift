@@ -190,3 +190,195 @@ public struct JSONWriter: Sendable {
 
     private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
 }
+
+/// A JSON object on one line, member by member, in the order in which they were set: a `JSONWriter` for objects that are passed around.
+public struct JSONObject: Sendable {
+    /// Holds the members, without the brackets around them.
+    private var members = JSONWriter()
+
+    public init() {}
+
+    /// The object.
+    public var text: String { "{\(String(decoding: members.bytes, as: UTF8.self))}" }
+
+    /// How many bytes its text has.
+    public var byteCount: Int { members.bytes.count + 2 }
+
+    /// The same as bytes.
+    public var bytes: [UInt8] { [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")] }
+
+    public mutating func set(_ name: String, _ value: String) { members.set(name, value) }
+
+    /// A text by its bytes, which are to be UTF-8.
+    public mutating func set(_ name: String, utf8 value: some Collection<UInt8>) { members.set(name, utf8: value) }
+
+    public mutating func set(_ name: String, _ value: Bool) { members.set(name, value) }
+
+    /// A number that every reader of JSON reads exactly: less than 2^53.
+    public mutating func set(_ name: String, _ value: some FixedWidthInteger) { members.set(name, value) }
+
+    /// Null for what is no finite number.
+    public mutating func set(_ name: String, _ value: Double) { members.set(name, .number(value)) }
+
+    public mutating func set(_ name: String, _ value: JSONObject) { members.object(name) { $0.add(membersOf: value) } }
+
+    public mutating func set(_ name: String, _ values: [some FixedWidthInteger]) {
+        members.array(name) { list in for value in values { list.add(value) } }
+    }
+
+    public mutating func set(_ name: String, _ values: [String]) {
+        members.array(name) { list in for value in values { list.add(value) } }
+    }
+
+    public mutating func set(_ name: String, _ values: [JSONObject]) {
+        members.array(name) { list in for value in values { list.object { $0.add(membersOf: value) } } }
+    }
+
+    /// Null for nil.
+    public mutating func set(_ name: String, orNull value: String?) {
+        if let value { members.set(name, value) } else { members.set(name, .null) }
+    }
+
+    /// Null for nil, and for what is no finite number.
+    public mutating func set(_ name: String, orNull value: Double?) { members.set(name, value.map { .number($0) } ?? .null) }
+
+    /// Null for nil.
+    public mutating func set(_ name: String, orNull value: Bool?) { members.set(name, value.map { .boolean($0) } ?? .null) }
+
+    /// Null for nil.
+    public mutating func set(_ name: String, orNull value: (some FixedWidthInteger)?) {
+        if let value { members.set(name, value) } else { members.set(name, .null) }
+    }
+
+    /// Null for nil.
+    public mutating func set(_ name: String, orNull value: JSONObject?) {
+        if let value { set(name, value) } else { members.set(name, .null) }
+    }
+
+    /// Numbers, null for each nil and for what is no finite number.
+    public mutating func set(_ name: String, orNulls values: [Double?]) {
+        members.array(name) { list in for value in values { list.add(value.map { .number($0) } ?? .null) } }
+    }
+
+    fileprivate var written: [UInt8] { members.bytes }
+}
+
+extension JSONWriter {
+    /// The members of an object that is written already.
+    fileprivate mutating func add(membersOf object: JSONObject) {
+        let members = object.written
+        if !members.isEmpty { add(json: members) }
+    }
+}
+
+/// How JSON looks, where readers have the choice: what is written means the same.
+public enum JSONStyle: Sendable {
+    /// Without blanks; control characters and DEL as `\n`, `\r`, `\t` and `\u00XX`.
+    case plain
+    /// As the library cJSON prints it, which mosquitto uses: without blanks; `\b` and `\f` too, and DEL as it is.
+    case cJSON
+    /// The same for people: a line for each member, behind tabulators.
+    case cJSONLines
+}
+
+/// Texts as JSON writes them.
+enum JSONText {
+    /// Appends a text in quotes, with what may not stand in a JSON string escaped. Bytes that are no UTF-8 stay as they are. RFC 8259, section 7.
+    @inline(__always)
+    static func append(_ text: some Collection<UInt8>, to bytes: inout [UInt8], _ style: JSONStyle) {
+        bytes.append(UInt8(ascii: "\""))
+        let isDone: Void? = text.withContiguousStorageIfAvailable { append($0, to: &bytes, style) }
+        if isDone == nil { Array(text).withUnsafeBufferPointer { append($0, to: &bytes, style) } }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private static func append(_ text: UnsafeBufferPointer<UInt8>, to bytes: inout [UInt8], _ style: JSONStyle) {
+        var written = 0
+        for place in text.indices where isEscaped(text[place]) {
+            bytes.append(contentsOf: text[written..<place])
+            written = place + 1
+            append(escaped: text[place], to: &bytes, style)
+        }
+        bytes.append(contentsOf: text[written...])
+    }
+
+    private static func append(escaped byte: UInt8, to bytes: inout [UInt8], _ style: JSONStyle) {
+        let short: Unicode.Scalar? =
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"): Unicode.Scalar(byte)
+            case 0x0A: "n"
+            case 0x0D: "r"
+            case 0x09: "t"
+            case 0x08 where style != .plain: "b"
+            case 0x0C where style != .plain: "f"
+            default: nil
+            }
+        if byte == 0x7F, style != .plain { return bytes.append(byte) }
+        bytes.append(UInt8(ascii: "\\"))
+        if let short { return bytes.append(UInt8(ascii: short)) }
+        bytes.append(contentsOf: "u00".utf8)
+        for digit in [byte >> 4, byte & 15] { bytes.append(digit < 10 ? 0x30 + digit : 0x57 + digit) }
+    }
+
+    @inline(__always)
+    private static func isEscaped(_ byte: UInt8) -> Bool { byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
+}
+
+/// A value of JSON. RFC 8259.
+public enum JSONValue: Sendable, Equatable {
+    case null
+    case boolean(Bool)
+    /// A number without fraction and exponent that fits.
+    case integer(Int64)
+    /// Any other number.
+    case number(Double)
+    case string(String)
+    case array([JSONValue])
+    case object(JSONMembers)
+
+    public var string: String? { if case .string(let text) = self { text } else { nil } }
+
+    public var boolean: Bool? { if case .boolean(let value) = self { value } else { nil } }
+
+    /// An integer however it is written: `1.0` and `1e0` are one too.
+    public var integer: Int64? {
+        switch self {
+        case .integer(let value): value
+        case .number(let value): Int64(exactly: value)
+        default: nil
+        }
+    }
+
+    public var array: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
+
+    public var object: JSONMembers? { if case .object(let members) = self { members } else { nil } }
+}
+
+/// The members of an object, in the order in which they came. Each name is there once, and two names are the same only byte by byte: Swift takes
+/// some texts for equal that are written with other characters.
+public struct JSONMembers: Sendable, Equatable {
+    private let members: [(name: String, value: JSONValue)]
+
+    /// - Parameter members: no two of one name.
+    public init(_ members: [(name: String, value: JSONValue)]) { self.members = members }
+
+    public var names: [String] { members.map(\.name) }
+
+    /// O(members).
+    public subscript(name: String) -> JSONValue? {
+        members.first { $0.name.utf8.elementsEqual(name.utf8) }?.value
+    }
+
+    /// The first member whose name is this one but for the case of ASCII letters, as cJSON looks for it. O(members).
+    public func any(_ name: String) -> JSONValue? {
+        self[name] ?? members.first { Self.folded($0.name).elementsEqual(Self.folded(name)) }?.value
+    }
+
+    private static func folded(_ name: String) -> some Sequence<UInt8> {
+        name.utf8.lazy.map { (65...90).contains($0) ? $0 | 0x20 : $0 }
+    }
+
+    public static func == (left: JSONMembers, right: JSONMembers) -> Bool {
+        left.members.elementsEqual(right.members) { $0.name.utf8.elementsEqual($1.name.utf8) && $0.value == $1.value }
+    }
+}

@@ -1,4 +1,5 @@
 public import BrokerModel
+internal import Glibc
 internal import Platform
 internal import SQLite
 
@@ -182,4 +183,125 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
             if !error.isBusy { log(.warning, "The store's log stays beside it: \(error)") }
         }
     }
+}
+
+extension SQLiteStore {
+    /// Reads a whole store, at one commit, while a broker may work with it; nothing is changed.
+    ///
+    /// - Parameters:
+    ///   - directory: where the store is.
+    ///   - name: of its database.
+    ///   - visit: given each record that is right, by table and key; false if it means nothing.
+    public static func check(
+        _ directory: String, named name: String = defaultName,
+        _ visit: (_ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool = { _, _, _ in true }
+    ) throws(StoreError) -> StoreSummary {
+        let files = StoreFiles(directory: directory, name: name)
+        guard (DiskFile.size(files.database) ?? 0) > 0 else { throw .absent(path: files.database) }
+        let inspection = try StoreInspection(files, .read, mark: try StoreMark.read(files.mark) ?? .empty)
+        defer { inspection.end() }
+        return StoreSummary(inspection, visit)
+    }
+
+    /// Copies a store, as its last commit left it, into a directory that has none, while a broker may work with it. The directory is made if
+    /// it is not there.
+    ///
+    /// Throws `damaged` when what was copied is not whole; the copy is there then all the same.
+    ///
+    /// - Parameters:
+    ///   - directory: where the store is.
+    ///   - name: of its database, and of the copy's.
+    ///   - target: the copy's directory.
+    public static func backup(
+        _ directory: String, named name: String = defaultName, to target: String
+    ) throws(StoreError) -> StoreSummary {
+        try StoreCopy(
+            source: StoreFiles(directory: directory, name: name), target: StoreFiles(directory: target, name: name)
+        ).make()
+    }
+}
+
+extension SQLiteStore {
+    /// Makes a store that holds a batch's rows from its beginning, in a directory that is made if there is none. A crash leaves all of the
+    /// store or none of it.
+    ///
+    /// Throws `exists` where a store is, or what is left of one.
+    ///
+    /// - Parameters:
+    ///   - directory: where its files are to be.
+    ///   - name: of the database.
+    ///   - batch: the rows.
+    public static func create(
+        _ directory: String, named name: String = defaultName, holding batch: JournalBatch
+    ) throws(StoreError) {
+        let files = StoreFiles(directory: directory, name: name)
+        for file in [files.database, files.log] where DiskFile.size(file) != nil { throw .exists(path: file) }
+        try DiskFile.createDirectory(directory)
+        let mark = try StoreMark(files.mark)
+        switch try mark.read() {
+        case .empty: break
+        case .slot(let slot) where slot.commitNumber == 0: break
+        case .slot, .damaged: throw .exists(path: files.mark)
+        }
+        let identity = StoreIdentity(seed: RandomBytes.seed(), createdAt: DiskFile.now())
+        let draft = StoreDraft(files: files, identity: identity, commitNumber: 0)
+        _ = try draft.write { transaction throws(SQLiteError) in try transaction.commit([batch]) }
+        // The mark says 0 until the first broker comes, so that without the database it is no sign of a loss.
+        try draft.install(mark, commit: 0)
+        try DiskFile.giveToOwner(of: directory, [files.database, files.log, files.mark])
+    }
+}
+
+extension SQLiteStore {
+    /// Whether there is a store with this name in a directory, whole or not.
+    public static func exists(in directory: String, named name: String = defaultName) -> Bool {
+        access(StoreFiles(directory: directory, name: name).database, F_OK) == 0
+    }
+}
+
+/// A store that can commit on the calling thread too. When and where to commit is the shell's to choose; the core only hears that it is done.
+public protocol InPlaceStore: MessageStore {
+    /// As `commit`, and on the calling thread if nobody else commits: a thread less to wake, for whoever may wait for the disk.
+    func commitHere(_ batch: JournalBatch, of shard: Int)
+    /// Does what `commitHere` has left for a moment when nobody waits for it: to be called soon after. Waits for the disk.
+    func tidyUp()
+    /// Whether `commitHere` takes less than a millisecond these days. For any thread, at once.
+    var isQuick: Bool { get }
+}
+
+/// How a store is opened.
+public struct StoreOptions: Sendable {
+    /// Whether to go on with what is intact if it is damaged.
+    public var repair: Bool
+    /// How many bytes of the database may be in use; nil for as many as the disk has. A store above it is full: it still takes what the
+    /// shards have promised already, and what makes room, or there would never be any.
+    public var bytesMax: UInt64?
+
+    public init(repair: Bool = false, bytesMax: UInt64? = nil) {
+        self.repair = repair
+        self.bytesMax = bytesMax
+    }
+}
+
+/// What a check of a store has found.
+public struct StoreSummary: Sendable {
+    /// Empty if it is well.
+    public let damages: [StoreDamage]
+    /// How many records can be read, by the table's place in `StoreTable.allCases`.
+    private let counts: [UInt64]
+    /// The number of the last commit; nil if it cannot be read.
+    public let commitNumber: UInt64?
+    /// Milliseconds since 1970; nil if it cannot be read.
+    public let createdAt: UInt64?
+
+    init(_ inspection: StoreInspection, _ visit: StoreLoader.Visit) {
+        let loader = StoreLoader(inspection.connection, inspection.state, visit)
+        damages = inspection.damages + loader.damages
+        counts = loader.counts
+        commitNumber = inspection.state?.commitNumber
+        createdAt = inspection.identity?.createdAt
+    }
+
+    /// How many records of a table can be read.
+    public func count(of table: StoreTable) -> UInt64 { counts[Int(table.rawValue)] }
 }

@@ -1,5 +1,5 @@
 internal import CLinux
-internal import Glibc
+package import Glibc
 
 /// The rules that every system call keeps, and those calls that concern descriptors, threads and the process. What belongs to one target
 /// alone stands there as an extension: epoll in EpollLoop, sockets in Transports.
@@ -148,5 +148,194 @@ extension SystemCall {
             certain("getrandom") { linux_random(start, count) }
             rest = UnsafeMutableRawBufferPointer(rebasing: rest[count...])
         }
+    }
+}
+
+extension SystemCall {
+    /// Writes once.
+    package static func write(_ descriptor: FileDescriptor, _ bytes: UnsafeRawBufferPointer) -> Outcome {
+        outcome("write") { Glibc.write(descriptor.rawValue, bytes.baseAddress, bytes.count) }
+    }
+
+    /// What is known of a file, through symbolic links; nil when it is not there.
+    package static func status(of path: String) -> stat? {
+        var status = stat()
+        return stat(path, &status) == 0 ? status : nil
+    }
+
+    package static func remove(_ path: String) throws(SystemError) {
+        try value("unlink") { unlink(path) }
+    }
+
+    /// Sets the mode of a file that is no symbolic link.
+    package static func setMode(_ mode: UInt32, of path: String) throws(SystemError) {
+        try value("chmod") { fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) }
+    }
+}
+
+/// The machine's processors, as far as they are ours.
+public enum ProcessorCount {
+    /// How many processors the calling thread may run on (its affinity mask, as `taskset` and cpusets set it); at least 1.
+    public static func usable() -> Int {
+        SystemCall.usableProcessors()
+    }
+}
+
+/// A number that the kernel gave for an open file or socket.
+///
+/// A plain value: whoever holds the last use of it calls `close()`, once. A descriptor that is registered on a loop is deregistered
+/// first, else the number may already mean another socket when the loop takes it off.
+public struct FileDescriptor: Hashable, Sendable {
+    public let rawValue: Int32
+
+    public init(rawValue: Int32) {
+        self.rawValue = rawValue
+    }
+
+    /// Gives the number back to the kernel.
+    public func close() {
+        SystemCall.close(self)
+    }
+}
+
+/// The kernel's random bytes, for seeds and identifiers. The pure targets get theirs from here, as arguments.
+public enum RandomBytes {
+    /// Fills the buffer.
+    public static func fill(_ buffer: UnsafeMutableRawBufferPointer) {
+        SystemCall.fillRandom(buffer)
+    }
+
+    /// 64 random bits.
+    public static func seed() -> UInt64 {
+        var seed: UInt64 = 0
+        withUnsafeMutableBytes(of: &seed) { fill($0) }
+        return seed
+    }
+}
+
+/// The kernel's random numbers, for what nobody may guess. Fetched in blocks: one system call for `blockCount` numbers.
+///
+/// A number that was given out is not kept. A copy must not be used beside the original, for both would give the same numbers: it has one
+/// owner.
+public struct KernelRandomNumbers: RandomNumberGenerator, Sendable {
+    /// What `getrandom` gives at once without fail: 256 bytes.
+    static let blockCount = 32
+
+    private var block: [UInt64] = []
+
+    public init() {}
+
+    public mutating func next() -> UInt64 {
+        if block.isEmpty {
+            block = Array(repeating: 0, count: Self.blockCount)
+            block.withUnsafeMutableBytes { RandomBytes.fill($0) }
+        }
+        return block.removeLast()
+    }
+}
+
+/// The clock that nobody sets, and that goes on while the machine sleeps: for intervals and deadlines, leases among them.
+public enum MonotonicClock {
+    /// Milliseconds since a moment that does not matter.
+    public static func milliseconds() -> UInt64 { nanoseconds() / 1_000_000 }
+
+    /// The same in microseconds.
+    public static func microseconds() -> UInt64 { nanoseconds() / 1000 }
+
+    /// The same in nanoseconds.
+    public static func nanoseconds() -> UInt64 {
+        var time = timespec()
+        SystemCall.certain("clock_gettime") { clock_gettime(CLOCK_BOOTTIME, &time) }
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// Lets the calling thread wait.
+    public static func sleep(milliseconds: Int) { usleep(UInt32(milliseconds) * 1000) }
+}
+
+/// The time of day, for a core that knows only a clock that never jumps.
+package enum WallClock {
+    /// The seconds since 1970.
+    package static func seconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec)
+    }
+
+    /// The milliseconds since 1970.
+    package static func milliseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return UInt64(time.tv_sec) * 1000 + UInt64(time.tv_nsec) / 1_000_000
+    }
+
+    /// What the monotonic clock lacks of the milliseconds since 1970, now.
+    package static func offsetMilliseconds() -> UInt64 {
+        milliseconds() - MonotonicClock.milliseconds()
+    }
+}
+
+/// The kernel refused a call: which call, and why.
+///
+/// Thrown for what the world does to us. What a peer does to its own connection comes as a value, and what only a mistake of ours
+/// can cause (EBADF, EFAULT) traps.
+public struct SystemError: Error, Sendable {
+    /// The error's number, as `errno` gave it.
+    public let errno: Int32
+    /// The call that failed, such as `bind`.
+    public let operation: StaticString
+
+    public init(errno: Int32, operation: StaticString) {
+        self.errno = errno
+        self.operation = operation
+    }
+}
+
+extension SystemError: CustomStringConvertible {
+    /// As `perror` writes it: `bind: Address already in use`.
+    public var description: String {
+        "\(operation): \(reason)"
+    }
+
+    /// The kernel's words alone: `Address already in use`.
+    public var reason: String {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { text in
+            guard let start = text.baseAddress else { return "Error \(errno)" }
+            linux_error_text(errno, start, text.count)
+            return String(cString: start)
+        }
+    }
+}
+
+extension SystemError: Equatable {
+    /// The same failure of the same call.
+    public static func == (left: SystemError, right: SystemError) -> Bool {
+        left.errno == right.errno && left.operation.description == right.operation.description
+    }
+}
+
+/// What the system allows this process.
+public enum ResourceLimits {
+    /// How many descriptors the process may have open.
+    public static var fileDescriptors: Int { Int(clamping: SystemCall.descriptorLimit().rlim_cur) }
+
+    /// The bytes that are free on the file system of a path for this process; nil where the kernel does not tell.
+    public static func freeBytes(at path: String) -> UInt64? { try? SystemCall.freeBytes(path) }
+
+    /// The same, and how many bytes the file system has in all.
+    public static func diskBytes(at path: String) -> (free: UInt64, total: UInt64)? { try? SystemCall.diskBytes(path) }
+
+    /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as it was.
+    @discardableResult
+    public static func raiseFileDescriptors() -> Int {
+        var limit = SystemCall.descriptorLimit()
+        guard limit.rlim_cur < limit.rlim_max else { return Int(clamping: limit.rlim_cur) }
+        limit.rlim_cur = limit.rlim_max
+        do throws(SystemError) {
+            try SystemCall.setDescriptorLimit(limit)
+        } catch {
+            return Int(clamping: SystemCall.descriptorLimit().rlim_cur)
+        }
+        return Int(clamping: limit.rlim_cur)
     }
 }

@@ -1,3 +1,6 @@
+internal import CLinux
+internal import Glibc
+
 /// Text that others have written, as a piece of one line of a terminal: nothing in it moves the cursor, changes colours or turns the direction
 /// of writing.
 public enum TerminalText {
@@ -90,4 +93,181 @@ public enum TerminalText {
         default: return character.unicodeScalars.contains { $0.value == 0xFE0F } ? 2 : 1
         }
     }
+}
+
+/// A part of a line, and how it stands out.
+public struct StyledText: Equatable, Sendable {
+    public enum Look: Sendable {
+        case plain, strong, faint
+        /// What has just changed.
+        case fresh
+        /// That the broker keeps the message.
+        case mark
+    }
+
+    public var text: String
+    public var look: Look
+
+    public init(_ text: String, _ look: Look = .plain) { (self.text, self.look) = (text, look) }
+
+    /// A line that is longer than the terminal is wide would be two.
+    public static func cut(_ line: [StyledText], to columns: Int) -> [StyledText] {
+        var left = max(0, columns)
+        return line.compactMap { span in
+            guard left > 0, !span.text.isEmpty else { return nil }
+            let text = TerminalText.cut(span.text, to: left)
+            left -= TerminalText.columns(of: text)
+            return StyledText(text, span.look)
+        }
+    }
+
+    /// The sequences of ECMA-48 around the text.
+    public var colored: String {
+        switch look {
+        case .plain: text
+        case .strong: "\u{1b}[1m\(text)\u{1b}[0m"
+        case .faint: "\u{1b}[2m\(text)\u{1b}[0m"
+        case .fresh: "\u{1b}[1;32m\(text)\u{1b}[0m"
+        case .mark: "\u{1b}[33m\(text)\u{1b}[0m"
+        }
+    }
+}
+
+/// A key of a terminal that was pressed.
+public enum TerminalKey: Equatable, Sendable {
+    case up, down, left, right, pageUp, pageDown, home, end, escape, backspace
+    /// Ctrl-C.
+    case interrupt
+    case character(Character)
+}
+
+/// Makes keys of what a terminal sends.
+public struct KeyReader {
+    private var rest: [UInt8] = []
+
+    public init() {}
+
+    /// Takes bytes.
+    ///
+    /// - Parameters:
+    ///   - bytes: what the terminal has sent.
+    ///   - isPause: nothing followed them for a moment: an escape that stands alone is the key, not the begin of a sequence.
+    public mutating func take(_ bytes: some Sequence<UInt8>, isPause: Bool) -> [TerminalKey] {
+        rest += bytes
+        var keys: [TerminalKey] = []
+        while let first = rest.first {
+            guard let (key, count) = next(first, isPause: isPause) else { break }
+            rest.removeFirst(count)
+            if let key { keys.append(key) }
+        }
+        return keys
+    }
+
+    /// The key at the front and how many bytes it takes; nil if more are to come.
+    private func next(_ first: UInt8, isPause: Bool) -> (TerminalKey?, Int)? {
+        switch first {
+        case 0x1B: sequence(isPause: isPause)
+        case 3: (.interrupt, 1)
+        case 8, 127: (.backspace, 1)
+        case 10, 13: (.character("\n"), 1)
+        case 0..<32: (nil, 1)
+        default: character(first, isPause: isPause)
+        }
+    }
+
+    /// `ESC [ A`, `ESC O A`, `ESC [ 5 ~`.
+    private func sequence(isPause: Bool) -> (TerminalKey?, Int)? {
+        guard rest.count > 1 else { return isPause ? (.escape, 1) : nil }
+        guard rest[1] == UInt8(ascii: "[") || rest[1] == UInt8(ascii: "O") else { return (.escape, 1) }
+        guard let end = rest[2...].firstIndex(where: { (0x40...0x7E).contains($0) }) else {
+            return isPause || rest.count > Self.longestSequence ? (nil, rest.count) : nil
+        }
+        let parameter = String(decoding: rest[2..<end], as: UTF8.self)
+        let key: TerminalKey? =
+            switch (Character(UnicodeScalar(rest[end])), parameter) {
+            case ("A", _): .up
+            case ("B", _): .down
+            case ("C", _): .right
+            case ("D", _): .left
+            case ("H", _), ("~", "1"), ("~", "7"): .home
+            case ("F", _), ("~", "4"), ("~", "8"): .end
+            case ("~", "5"): .pageUp
+            case ("~", "6"): .pageDown
+            default: nil
+            }
+        return (key, end + 1)
+    }
+
+    private func character(_ first: UInt8, isPause: Bool) -> (TerminalKey?, Int)? {
+        guard first < 0x80 || (0xC2..<0xF5).contains(first) else { return (nil, 1) }
+        let count = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4
+        guard rest.count >= count else { return isPause ? (nil, rest.count) : nil }
+        guard let text = String(validating: rest[..<count], as: UTF8.self), let character = text.first else { return (nil, 1) }
+        return (.character(character), count)
+    }
+
+    /// Bytes; what is longer is no key that is known.
+    private static let longestSequence = 32
+}
+
+/// The state of the terminal while a program draws on it: no echo, keys without Enter, the alternate screen, no cursor.
+///
+/// One for the process, because a crash must find what to put back. The lock is the caller's.
+public enum TerminalMode {
+    /// What was there before. Written while no crash handler is set, read by the handler.
+    nonisolated(unsafe) private static var before = termios()
+    nonisolated(unsafe) private static var isTaken = false
+
+    /// Returns whether it was possible.
+    public static func takeOver() -> Bool {
+        guard !isTaken, tcgetattr(0, &before) == 0 else { return isTaken }
+        var mode = before
+        mode.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        guard tcsetattr(0, TCSADRAIN, &mode) == 0 else { return false }
+        isTaken = true
+        for number in crashes {
+            signal(number) { number in
+                TerminalMode.giveBack()
+                signal(number, SIG_DFL)
+                raise(number)
+            }
+        }
+        put("\u{1b}[?1049h\u{1b}[?25l\u{1b}[H\u{1b}[2J")
+        return true
+    }
+
+    /// Safe in a signal handler.
+    public static func giveBack() {
+        guard isTaken else { return }
+        isTaken = false
+        put("\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l")
+        tcsetattr(0, TCSADRAIN, &before)
+    }
+
+    private static func put(_ text: StaticString) { _ = write(1, text.utf8Start, text.utf8CodeUnitCount) }
+
+    private static let crashes = [SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGTRAP, SIGFPE]
+}
+
+/// What a terminal can show, and what its user wants: `NO_COLOR`, `TERM` and the locale are obeyed.
+public struct TerminalScreen: Equatable, Sendable {
+    public let isColored: Bool
+    /// Whether it shows more than ASCII.
+    public let isUnicode: Bool
+
+    /// nil where the descriptor is no terminal, or one that cannot move its cursor.
+    public init?(_ descriptor: Int32) {
+        guard isatty(descriptor) == 1, Self.variable("TERM") != "dumb" else { return nil }
+        let locale = [Self.variable("LC_ALL"), Self.variable("LC_CTYPE"), Self.variable("LANG")].first { !$0.isEmpty } ?? ""
+        isUnicode = locale.lowercased().holds("utf-8") || locale.lowercased().holds("utf8")
+        isColored = Self.variable("NO_COLOR").isEmpty
+    }
+
+    /// How large it is; 80 × 24 where nobody knows.
+    public static func size(of descriptor: Int32) -> (columns: Int, rows: Int) {
+        let (columns, rows) = (Int(linux_terminal_columns(descriptor)), Int(linux_terminal_rows(descriptor)))
+        return (columns > 0 ? columns : 80, rows > 0 ? rows : 24)
+    }
+
+    private static func variable(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
 }

@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import Glibc
 
 /// A connection to a database in a file. One thread at a time uses it and what it prepares.
 ///
@@ -96,4 +97,142 @@ package final class SQLiteConnection: @unchecked Sendable {
 
     /// How long a call waits for another connection, before it fails as busy.
     package func setPatience(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
+}
+
+/// One SQL statement, compiled once and run many times. Its connection's thread owns it.
+///
+/// Parameters and columns are counted as SQLite does: parameters from 1, columns from 0.
+package final class PreparedStatement {
+    private let handle: OpaquePointer
+    private let connection: OpaquePointer
+
+    init(_ connection: OpaquePointer, _ sql: String) throws(SQLiteError) {
+        var handle: OpaquePointer?
+        let code = sqlite3_prepare_v3(connection, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil)
+        guard code == SQLITE_OK, let handle else { throw SQLiteError(connection, code: code) }
+        self.handle = handle
+        self.connection = connection
+    }
+
+    deinit { sqlite3_finalize(handle) }
+
+    package func bind(_ value: Int64, at index: Int32) {
+        sqlite3_bind_int64(handle, index, value)
+    }
+
+    /// The bits of a key or a checksum.
+    package func bind(_ value: UInt64, at index: Int32) {
+        sqlite3_bind_int64(handle, index, Int64(bitPattern: value))
+    }
+
+    /// The bytes are not copied: they stay where they are until the statement has run.
+    package func bind(_ bytes: UnsafeRawBufferPointer, at index: Int32) {
+        _ = sqlite_bind_static(handle, index, bytes.baseAddress, sqlite3_uint64(bytes.count))
+    }
+
+    /// Goes on to the next row; false when there is none.
+    package func step() throws(SQLiteError) -> Bool {
+        switch sqlite3_step(handle) {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        case let code:
+            let error = SQLiteError(connection, code: code)
+            sqlite3_reset(handle)
+            throw error
+        }
+    }
+
+    /// Runs a statement that gives no rows.
+    package func run() throws(SQLiteError) {
+        let code = sqlite3_step(handle)
+        if code != SQLITE_DONE {
+            let error = SQLiteError(connection, code: code)
+            sqlite3_reset(handle)
+            throw error
+        }
+        sqlite3_reset(handle)
+    }
+
+    /// Ends a run before its last row, and lets go of what it has locked.
+    package func reset() { sqlite3_reset(handle) }
+
+    package func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }
+
+    package func bits(_ column: Int32) -> UInt64 { UInt64(bitPattern: sqlite3_column_int64(handle, column)) }
+
+    package func text(_ column: Int32) -> String { sqlite3_column_text(handle, column).map { String(cString: $0) } ?? "" }
+
+    /// A copy of the bytes of a text or a blob, or of a number's digits; nil for NULL.
+    package func content(_ column: Int32) -> [UInt8]? {
+        guard sqlite3_column_type(handle, column) != SQLITE_NULL else { return nil }
+        let start = sqlite3_column_blob(handle, column)
+        return Array(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column))))
+    }
+
+    /// Valid until the next step; nil if the column holds no blob.
+    package func bytes(_ column: Int32) -> UnsafeRawBufferPointer? {
+        guard sqlite3_column_type(handle, column) == SQLITE_BLOB else { return nil }
+        let start = sqlite3_column_blob(handle, column)
+        return UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, column)))
+    }
+}
+
+/// SQLite refused a call.
+public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The extended result code.
+    public let code: Int32
+    /// What the kernel said, 0 if it was not asked.
+    public let systemError: Int32
+    public let message: String
+
+    package init(code: Int32, systemError: Int32 = 0, message: String) {
+        self.code = code
+        self.systemError = systemError
+        self.message = message
+    }
+
+    /// What the connection's last call said.
+    package init(_ handle: OpaquePointer?, code: Int32) {
+        let extended = handle.map { sqlite3_extended_errcode($0) } ?? code
+        var systemError: Int32 = 0
+        if let handle, code & 0xff == SQLITE_IOERR { systemError = sqlite_last_system_error(handle) }
+        if let handle, code & 0xff == SQLITE_CANTOPEN { systemError = sqlite3_system_errno(handle) }
+        self.init(
+            code: extended & 0xff == code & 0xff ? extended : code,
+            systemError: systemError,
+            message: String(cString: handle.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(code)))
+    }
+
+    public var description: String {
+        let reason = systemError == 0 ? "" : ": \(strerror(systemError).map { String(cString: $0) } ?? "error \(systemError)")"
+        return "\(message) (SQLite \(code))\(reason)"
+    }
+
+    /// Whether space would cure it: the disk's, a quota's or the database's own bound. A sync that fails for want of space is none of these:
+    /// nobody knows what it has dropped.
+    package var isFull: Bool {
+        switch code {
+        case Self.writeFailed: systemError == ENOSPC || systemError == EDQUOT
+        case Self.sharedMemoryFailed: true
+        default: primaryCode == SQLITE_FULL
+        }
+    }
+
+    /// Whether the file's contents are to blame, or the disk that does not give them back. A schema that is damaged may make SQLite miss a
+    /// table or a format that it knows, which is its general error.
+    package var isDamage: Bool {
+        !isFull && [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR, SQLITE_ERROR, SQLITE_TOOBIG].contains(primaryCode)
+    }
+
+    /// Whether the kernel failed to read or write.
+    package var isOfDisk: Bool { !isFull && primaryCode == SQLITE_IOERR }
+
+    /// Whether another connection is in the way.
+    package var isBusy: Bool { primaryCode == SQLITE_BUSY || primaryCode == SQLITE_LOCKED }
+
+    private var primaryCode: Int32 { code & 0xff }
+
+    /// SQLITE_IOERR_WRITE and SQLITE_IOERR_SHMSIZE, which Swift does not import. The latter only happens when the file is to grow.
+    private static let writeFailed = SQLITE_IOERR | 3 << 8
+    private static let sharedMemoryFailed = SQLITE_IOERR | 19 << 8
 }

@@ -2,6 +2,7 @@ import ArgumentParsing
 public import Bench
 import MQTTCodec
 import MartletServer
+import Transports
 
 /// `martlet bench`: puts a broker under load and says what it did.
 struct BenchCommand: ParsableCommand {
@@ -193,3 +194,79 @@ struct BenchCommand: ParsableCommand {
 }
 
 extension Scenario: ExpressibleByArgument {}
+
+/// The options of `martlet bench` that say what its connections go through.
+struct BenchTransportOptions: ParsableArguments {
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Let all TLS connections but the first resume a session.")
+    var resume = false
+
+    func validate() throws {
+        guard connection.tls || !resume else { throw ValidationError("--resume needs --tls.") }
+    }
+
+    var transport: BenchTransport {
+        var transport = BenchTransport()
+        transport.usesTLS = connection.tls
+        transport.usesWebSocket = connection.websocket
+        transport.authoritiesFile = connection.certificates.cafile
+        transport.verifiesBroker = !connection.certificates.insecure
+        transport.certificateFile = connection.certificates.cert
+        transport.keyFile = connection.certificates.key
+        transport.resumesSessions = resume
+        return transport
+    }
+}
+
+/// Whose certificate is taken over TLS, and which one is shown.
+struct CertificateOptions: ParsableArguments {
+    @Option(help: "CA certificates for the broker's certificate, PEM. (default: the system's)", completion: .file)
+    var cafile: String?
+
+    @Flag(help: "Do not verify the broker's certificate.")
+    var insecure = false
+
+    @Option(help: "The client certificate, PEM, for a broker that requires one.", completion: .file)
+    var cert: String?
+
+    @Option(help: "The private key of --cert, PEM.", completion: .file)
+    var key: String?
+
+    /// Whether any of them was given.
+    var areGiven: Bool { cafile != nil || insecure || cert != nil || key != nil }
+
+    func validate() throws {
+        guard cafile == nil || !insecure else {
+            throw ValidationError("--insecure and --cafile exclude each other: with --insecure no certificate is verified.")
+        }
+        guard (cert == nil) == (key == nil) else { throw ValidationError("--cert and --key need each other.") }
+    }
+
+    /// The settings of a connection to a server of that name.
+    func settings(serverName: String) -> TLSClientSettings {
+        var settings = TLSClientSettings(serverName: serverName)
+        settings.authoritiesFile = cafile
+        settings.verifiesServer = !insecure
+        settings.certificateFile = cert
+        settings.keyFile = key
+        return settings
+    }
+}
+
+/// The options of a command that connects to a broker: what its connections go through.
+struct ConnectionOptions: ParsableArguments {
+    @Flag(help: "Connect with TLS.")
+    var tls = false
+
+    @OptionGroup var certificates: CertificateOptions
+
+    @Flag(help: "Connect with WebSocket; with --tls over TLS.")
+    var websocket = false
+
+    func validate() throws {
+        guard tls || !certificates.areGiven else {
+            throw ValidationError("--cafile, --insecure, --cert and --key need --tls.")
+        }
+    }
+}

@@ -1,6 +1,7 @@
-internal import BrokerModel
+public import BrokerModel
 internal import HTTP
-internal import JSON
+public import JSON
+internal import MQTTCodec
 
 /// Everybody who listens to what happens: streams of events and of the log.
 ///
@@ -142,5 +143,154 @@ final class EventReader {
         lastWrite = now.milliseconds
         sendLost()
         stream.write(ServerSentEvent.comment("still here"))
+    }
+}
+
+/// What may happen that somebody wants to know.
+public enum EventKind: String, CaseIterable, Sendable {
+    case connected
+    case disconnected
+    /// A client was not let in.
+    case refused
+    case subscribed
+    case unsubscribed
+    case dropped
+    case ban
+    case bridge
+    case config
+    case store
+    case alarm
+    /// What was counted, once a second or less often.
+    case stats
+
+    /// The kinds of events that shards tell of while somebody wants to know.
+    static let ofClients: Set<EventKind> = [.connected, .disconnected, .refused, .subscribed, .unsubscribed, .dropped, .alarm]
+}
+
+/// Streams of what happens.
+extension Administration {
+    /// Tells everybody who wants to know that something has happened.
+    public func tell(_ kind: EventKind, _ data: JSONObject, at now: Moment) { events.tell(kind, data, now) }
+
+    /// Whether anybody reads the log as it is written.
+    public var hasLogReaders: Bool { events.hasLogReaders }
+
+    /// Tells those who read the log of a line.
+    public func tell(_ line: AdministeredLogLine, at now: Moment) {
+        if events.hasLogReaders { events.tell(Self.logLine(line), now) }
+    }
+
+    /// Ends all streams: the broker ends.
+    public func end() {
+        auditSums(now: .max)
+        events.end { _ in true }
+        sockets.end { _ in true }
+        for trace in traces { trace.forget() }
+    }
+
+    func streamEvents(_ call: Call) throws(APIError) {
+        let kinds = call.list("types").map { Set($0.compactMap { EventKind(rawValue: $0) }) }
+        let reader = EventReader(
+            StreamRight(call), address: call.origin.address, kinds: kinds ?? Set(EventKind.allCases).subtracting([.stats]),
+            interval: UInt64(call.integer("interval") ?? 1) * 1000, now: call.startedAt)
+        try open(reader, call)
+    }
+
+    func streamLog(_ call: Call) throws(APIError) {
+        try open(EventReader(StreamRight(call), address: call.origin.address, kinds: [], takesLog: true, now: call.startedAt), call)
+    }
+
+    private func open(_ reader: EventReader, _ call: Call) throws(APIError) {
+        try checkStreams(of: reader.address)
+        guard call.request.method != .head else {
+            return call.answer(HTTPResponse(.ok, fields: ["Content-Type": "text/event-stream"]))
+        }
+        // At once, so that the client sees that it is connected.
+        reader.stream.write(ServerSentEvent.comment("here"))
+        events.add(reader, after: call.request.fields["Last-Event-ID"].flatMap { UInt64($0) })
+        call.answer(.events(reader.stream))
+    }
+
+    /// Throws if there are as many streams as may be, of all or of an address.
+    func checkStreams(of address: String) throws(APIError) {
+        let count = traces.reduce(events.count + sockets.count) { $0 + $1.readerCount() }
+        let countOfAddress = traces.reduce(events.count(of: address) + sockets.count(of: address)) {
+            $0 + $1.readerCount(of: address)
+        }
+        guard count < Limits.streamsMax, countOfAddress < Limits.streamsPerAddressMax else {
+            throw APIError(
+                .tooManyRequests, "There are \(count) event streams already.",
+                fields: ["Retry-After": String(Limits.retryAfterSeconds)])
+        }
+    }
+}
+
+/// What happens to clients, told as events.
+extension Administration {
+    /// Tells everybody who wants to know of a client. Long names are cut: whoever comes chooses them, and the last events are kept.
+    public func tell(_ event: PresenceEvent, at now: Moment) {
+        guard events.count > 0 else { return }
+        var object = JSONObject()
+        switch event {
+        case .connected(let arrival):
+            describe(&object, arrival.clientIdentifier, arrival.userName, arrival.info)
+            object.set("proto_ver", arrival.version.rawValue)
+            object.set("clean_start", arrival.cleanStart)
+            object.set("session_present", arrival.sessionPresent)
+            object.set("keepalive_s", arrival.keepAliveSeconds)
+            tell(.connected, &object, at: arrival.at, now)
+        case .disconnected(let departure):
+            describe(&object, departure.clientIdentifier, departure.userName, departure.info)
+            object.set("connected_at", Timestamp.text(departure.connectedAt &+ broker.wallClockOffset))
+            object.set("reason_code", orNull: departure.reason?.rawValue)
+            object.set("reason", departure.words)
+            object.set("by_client", departure.isByClient)
+            object.set("will_sent", departure.willSent)
+            object.set("received_messages", departure.traffic.receivedMessages)
+            object.set("sent_messages", departure.traffic.sentMessages)
+            object.set("dropped", Self.dropped(departure.drops))
+            tell(.disconnected, &object, at: departure.at, now)
+        case .refused(let refusal):
+            describe(&object, refusal.clientIdentifier, refusal.userName, refusal.info)
+            object.set("reason_code", refusal.reason.rawValue)
+            object.set("reason", refusal.words)
+            tell(.refused, &object, at: refusal.at, now)
+        case .subscribed(let change):
+            describe(&object, change)
+            tell(.subscribed, &object, at: change.at, now)
+        case .unsubscribed(let change):
+            describe(&object, change)
+            tell(.unsubscribed, &object, at: change.at, now)
+        case .dropping(let client, let drops, let time):
+            object.set("clientid", "\(client.cut)")
+            object.set("dropped", Self.dropped(drops))
+            tell(.dropped, &object, at: time, now)
+        case .slow(let client, let lag, let time):
+            object.set("alarm", "slow_client")
+            object.set("clientid", "\(client.cut)")
+            object.set("lag_ms", lag)
+            tell(.alarm, &object, at: time, now)
+        case .sessionEnded, .lost: return
+        }
+    }
+
+    private func tell(_ kind: EventKind, _ object: inout JSONObject, at time: UInt64, _ now: Moment) {
+        object.set("at", Timestamp.text(time &+ broker.wallClockOffset))
+        events.tell(kind, object, now)
+    }
+
+    private func describe(_ object: inout JSONObject, _ client: EncodedString?, _ user: EncodedString?, _ info: ConnectionInfo) {
+        object.set("clientid", orNull: client?.cut.description)
+        object.set("username", orNull: user?.cut.description)
+        object.set("address", info.address)
+        object.set("port", info.port)
+        object.set("listener", orNull: listenerName(info.listener))
+    }
+
+    private func describe(_ object: inout JSONObject, _ change: ClientSubscription) {
+        object.set("clientid", "\(change.clientIdentifier.cut)")
+        object.set("username", orNull: change.userName?.cut.description)
+        object.set("filter", Self.text(CutText.cut(change.filter.bytes)))
+        if let options = change.options { object.set("qos", options.maximumQoS.rawValue) }
     }
 }

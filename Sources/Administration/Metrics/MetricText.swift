@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import HTTP
 
 /// The metrics as Prometheus reads them: its text format 0.0.4, or OpenMetrics 1.0.
 struct MetricText {
@@ -103,5 +104,82 @@ struct MetricText {
             }
         }
         return escaped
+    }
+}
+
+/// How many requests there were, and how long they took. By route: what is no route counts as one.
+struct RequestCounts {
+    struct Kind: Hashable {
+        let route: String
+        let method: String
+        let status: Int
+    }
+
+    private(set) var counts: [Kind: UInt64] = [:]
+    private(set) var durations: [String: (histogram: Histogram, exemplar: MetricText.Exemplar?)] = [:]
+
+    /// - Parameters:
+    ///   - route: the path of the table's row, nil for none.
+    ///   - trace: of the field `traceparent`.
+    mutating func add(_ route: Route?, _ method: HTTPMethod, _ status: Int, milliseconds: UInt64, trace: String?) {
+        let path = route?.path ?? "none"
+        let word = route == nil ? "other" : method.rawValue
+        counts[Kind(route: path, method: word, status: status), default: 0] += 1
+        var (histogram, exemplar) = durations[path] ?? (Histogram(), nil)
+        histogram.record(milliseconds * 1000)
+        if let trace { exemplar = MetricText.Exemplar(trace: trace, seconds: Double(milliseconds) / 1000) }
+        durations[path] = (histogram, exemplar)
+    }
+
+    /// The trace that W3C's field names, `00-TRACE-PARENT-FLAGS`; nil for none.
+    static func trace(_ field: String?) -> String? {
+        let parts = field?.split(separator: "-", omittingEmptySubsequences: false) ?? []
+        guard parts.count >= 4, parts[1].utf8.count == 32, parts[1].utf8.allSatisfy(isHexDigit),
+            parts[1].utf8.contains(where: { $0 != UInt8(ascii: "0") })
+        else { return nil }
+        return String(parts[1])
+    }
+
+    private static func isHexDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) || (0x61...0x66).contains(byte) }
+}
+
+/// The names that mosquitto has for what is counted.
+extension Administration {
+    /// What mosquitto counts, by its names below `$SYS/broker/`.
+    func systemCounts(_ sum: ShardStatistics) -> [(String, UInt64)] {
+        let absent = sum.clientsTotal - min(sum.clientsTotal, sum.clientsConnected)
+        return [
+            ("clients/total", UInt64(sum.clientsTotal)), ("clients/maximum", UInt64(max(systemMaxima.clients, sum.clientsTotal))),
+            ("clients/disconnected", UInt64(absent)), ("clients/connected", UInt64(sum.clientsConnected)),
+            ("clients/expired", sum.clientsExpired), ("messages/stored", UInt64(sum.storedMessages)),
+            ("store/messages/bytes", UInt64(sum.storedBytes)), ("subscriptions/count", UInt64(sum.subscriptions)),
+            ("shared_subscriptions/count", UInt64(sum.sharedSubscriptions)),
+            ("retained messages/count", UInt64(sum.retainedMessages)), ("messages/received", sum.messagesReceived),
+            ("messages/sent", sum.messagesSent), ("bytes/received", sum.bytesReceived), ("bytes/sent", sum.bytesSent),
+            ("publish/bytes/received", sum.publishBytesReceived), ("publish/bytes/sent", sum.publishBytesSent),
+            ("publish/messages/dropped", sum.publishDropped), ("publish/messages/received", sum.publishReceived),
+            ("publish/messages/sent", sum.publishSent), ("packet/out/count", Self.packetsWaiting(sum)),
+            ("packet/out/bytes", UInt64(sum.outputBytes)), ("connections/socket/count", UInt64(sum.connections)),
+            ("heap/current", UInt64(sum.heapBytes)), ("heap/maximum", UInt64(max(systemMaxima.heapBytes, sum.heapBytes))),
+        ]
+    }
+
+    /// Packets that wait for sockets with room, reckoned from their bytes and the mean size of all packets.
+    private static func packetsWaiting(_ sum: ShardStatistics) -> UInt64 {
+        let waiting = Double(sum.outputBytes)
+        guard waiting > 0, sum.messagesSent > 0 else { return 0 }
+        let meanBytes = (Double(sum.bytesSent) + waiting) / Double(sum.messagesSent)
+        return UInt64((waiting / meanBytes).rounded(.up))
+    }
+}
+
+/// The most that there was since the start, as far as somebody looked.
+struct SystemMaxima {
+    private(set) var clients = 0
+    private(set) var heapBytes = 0
+
+    mutating func note(_ statistics: ShardStatistics) {
+        clients = max(clients, statistics.clientsTotal)
+        heapBytes = max(heapBytes, statistics.heapBytes)
     }
 }

@@ -141,3 +141,102 @@ final class Call {
     }
 
 }
+
+/// The query of a request, checked against its route's parameters: each once, none that the route does not know.
+struct Arguments {
+    private var values: [String: String] = [:]
+
+    init(_ query: HTTPQuery, _ parameters: [RouteParameter]) throws(APIError) {
+        for item in query.items {
+            guard let parameter = parameters.first(where: { $0.name == item.name }) else {
+                let known = parameters.isEmpty ? "none" : parameters.map(\.name).joined(separator: ", ")
+                throw .badRequest(
+                    "Unknown parameter \(JSONName.shown(item.name)); known: \(known).")
+            }
+            guard values[item.name] == nil else {
+                throw .badRequest("\(item.name) is given more than once.")
+            }
+            if let objection = parameter.objection(to: item.value) { throw .badRequest(objection) }
+            values[item.name] = item.value
+        }
+        if let missing = parameters.first(where: { $0.isRequired && values[$0.name] == nil }) {
+            throw .badRequest("\(missing.name) is missing.")
+        }
+    }
+
+    func text(_ name: String) -> String? { values[name] }
+
+    func integer(_ name: String) -> Int? { values[name].flatMap { RouteParameter.integer($0) } }
+
+    func boolean(_ name: String) -> Bool? { values[name].map { $0 == "true" } }
+
+    func list(_ name: String) -> [String]? { values[name].map { RouteParameter.parts($0) } }
+
+    /// The rows of a page.
+    var limit: Int { integer("limit") ?? 50 }
+}
+
+/// A stranger's name in a message of ours.
+enum JSONName {
+    static func shown(_ name: String) -> String {
+        name.utf8.count <= 64 ? "'\(name)'" : "'\(name.prefix(64))...'"
+    }
+}
+
+/// Lists, a page at a time.
+extension Administration {
+    /// Answers with rows as all lists have them.
+    ///
+    /// - Parameters:
+    ///   - call: who asks.
+    ///   - rows: the page.
+    ///   - cursor: where the next page begins; nil at the end.
+    ///   - count: how many there are in all; nil where nobody counted.
+    ///   - more: adds what a list has beside its rows.
+    func answer(
+        _ call: Call, page rows: [JSONObject], cursor: String?, count: Int? = nil, _ more: (inout JSONObject) -> Void = { _ in }
+    ) {
+        var meta = JSONObject()
+        meta.set("cursor", orNull: cursor.map { call.isForNode ? $0 : longCursors.short($0) })
+        meta.set("count", orNull: count)
+        meta.set("as_of", Timestamp.text(call.startedAt.wallMilliseconds))
+        var object = JSONObject()
+        object.set("data", rows)
+        more(&object)
+        object.set("meta", meta)
+        call.answer(object)
+    }
+}
+
+/// Rows of a page on their way: as many as were asked for, or as there is room for; one at least.
+struct PageRows {
+    private(set) var rows: [JSONObject] = []
+    private let countMax: Int
+    private var bytesLeft: Int
+
+    init(_ call: Call) {
+        countMax = call.limit
+        bytesLeft = call.isForNode ? Limits.nodePageBytesMax : Limits.pageBytesMax
+    }
+
+    init(countMax: Int) { (self.countMax, bytesLeft) = (countMax, Limits.pageBytesMax) }
+
+    var count: Int { rows.count }
+    var isFull: Bool { count >= countMax || bytesLeft <= 0 }
+
+    /// Takes a row; false if there is no room for it.
+    ///
+    /// - Parameter bytes: what goes with it elsewhere in the answer.
+    mutating func add(_ row: JSONObject, with bytes: Int = 0) -> Bool {
+        let size = row.byteCount + 1 + bytes
+        guard count < countMax, rows.isEmpty || size <= bytesLeft else { return false }
+        bytesLeft -= size
+        rows.append(row)
+        return true
+    }
+
+    /// Takes rows from the front while there is room.
+    mutating func fill<Row>(_ elements: some Sequence<Row>, _ write: (Row) -> JSONObject) {
+        for element in elements { guard add(write(element)) else { return } }
+    }
+}

@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import JSON
 
 /// The figures that are remembered over time. Rates are by the second; what is not there is no number.
 enum Series: CaseIterable {
@@ -151,5 +152,206 @@ struct Sample {
             below = upTo
         }
         return Double(Histogram.boundsMicroseconds.last ?? 0) / 1000
+    }
+}
+
+/// All series over 15 minutes by the second and over 24 hours by the minute, in memory that is given once: less than 0.4 MB.
+struct History {
+    private var seconds = SampleRing(capacity: Limits.historySeconds, step: 1)
+    private var minutes = SampleRing(capacity: Limits.historyMinutes, step: 60)
+    /// The values of this minute so far.
+    private var minute: [[Float]] = []
+
+    /// Adds a second.
+    ///
+    /// - Parameters:
+    ///   - values: one for each series.
+    ///   - second: since 1970.
+    mutating func add(_ values: [Float], second: UInt64) {
+        guard second > seconds.lastSecond else { return }
+        if !minute.isEmpty, second / 60 != seconds.lastSecond / 60 {
+            minutes.add(Self.summed(minute), second: seconds.lastSecond / 60 * 60)
+            minute = []
+        }
+        seconds.add(values, second: second)
+        minute.append(values)
+    }
+
+    /// Of a step of 1 or 60 seconds.
+    func ring(step: Int) -> SampleRing { step == 60 ? minutes : seconds }
+
+    private static func summed(_ minute: [[Float]]) -> [Float] {
+        Series.allCases.enumerated().map { place, series in
+            let values = minute.map { $0[place] }.filter { !$0.isNaN }
+            guard !values.isEmpty else { return .nan }
+            return series.isLongest ? values.max() ?? .nan : values.reduce(0, +) / Float(values.count)
+        }
+    }
+}
+
+/// The last values of all series, one for each step; for a step that nothing is known of, no numbers.
+///
+/// Invariant: `values.count == capacity * number of series`; `count <= capacity`.
+struct SampleRing {
+    let capacity: Int
+    /// Seconds.
+    let step: UInt64
+    private var values: [Float]
+    /// Where the next values go.
+    private var next = 0
+    private(set) var count = 0
+    /// Of the newest values, since 1970.
+    private(set) var lastSecond: UInt64 = 0
+
+    init(capacity: Int, step: UInt64) {
+        (self.capacity, self.step) = (capacity, step)
+        values = Array(repeating: .nan, count: capacity * Series.allCases.count)
+    }
+
+    mutating func add(_ row: [Float], second: UInt64) {
+        let missed = count == 0 ? 0 : Int(clamping: (second - lastSecond) / step) - 1
+        for _ in 0..<min(max(0, missed), capacity) { append(Array(repeating: .nan, count: row.count)) }
+        append(row)
+        lastSecond = second
+    }
+
+    private mutating func append(_ row: [Float]) {
+        values.replaceSubrange(next * row.count..<(next + 1) * row.count, with: row)
+        next = (next + 1) % capacity
+        count = min(count + 1, capacity)
+    }
+
+    /// Of the oldest values, since 1970; nil for none.
+    var firstSecond: UInt64? { count == 0 ? nil : lastSecond - min(lastSecond, UInt64(count - 1) * step) }
+
+    /// The values of one series, the oldest first.
+    func values(of series: Int) -> [Double?] {
+        (0..<count).map { age in
+            let value = values[(next + capacity - count + age) % capacity * Series.allCases.count + series]
+            return value.isNaN ? nil : (Double(value) * 1000).rounded() / 1000
+        }
+    }
+
+    /// The newest value of one series.
+    func newest(of series: Int) -> Double? { count == 0 ? nil : values(of: series).last ?? nil }
+}
+
+/// What was counted, now and over time.
+extension Administration {
+    /// To be called once a second: remembers what was counted, ends what is over, and keeps streams alive.
+    public func tick(_ clock: @escaping () -> Moment) {
+        let now = clock()
+        endUnentitledStreams(now)
+        sessions.end(idleAt: now)
+        auditSums(now: now.milliseconds)
+        events.tick(now)
+        tickTraces(now)
+        broker.statistics { [self] shards in
+            guard !shards.isEmpty else { return }
+            let now = clock()
+            remember(ShardStatistics.sum(of: shards), now)
+        }
+    }
+
+    private func remember(_ statistics: ShardStatistics, _ now: Moment) {
+        let condition = broker.condition
+        let sample = Sample(
+            statistics: statistics, residentBytes: condition.residentBytes, processorSeconds: condition.processorSeconds,
+            milliseconds: now.milliseconds)
+        history.add(sample.values(since: lastSample), second: now.wallMilliseconds / 1000)
+        watchAlarms(statistics, since: lastSample?.statistics, now)
+        lastSample = sample
+        systemMaxima.note(statistics)
+        sendStatistics(now)
+    }
+
+    /// The newest value of each series, for `stats` events.
+    private func sendStatistics(_ now: Moment) {
+        guard events.hasReaders(of: .stats) else { return }
+        events.tell(.stats, newestValues(), now)
+    }
+
+    private func newestValues() -> JSONObject {
+        let ring = history.ring(step: 1)
+        var object = JSONObject()
+        for (place, series) in Series.allCases.enumerated() { object.set(series.name, orNull: ring.newest(of: place)) }
+        return object
+    }
+
+    func getStatistics(_ call: Call) throws(APIError) {
+        withStatistics(call) { [self] shards in
+            let sum = ShardStatistics.sum(of: shards)
+            var totals = JSONObject()
+            totals.set("received_messages", sum.publishReceived)
+            totals.set("sent_messages", sum.publishSent)
+            totals.set("received_bytes", sum.bytesReceived)
+            totals.set("sent_bytes", sum.bytesSent)
+            totals.set("received_packets", sum.messagesReceived)
+            totals.set("sent_packets", sum.messagesSent)
+            totals.set("accepted", sum.connectionsAccepted)
+            totals.set("refused", sum.connectionsRefused)
+            totals.set("expired_sessions", sum.clientsExpired)
+            totals.set("dropped", sum.drops.total)
+            var object = JSONObject()
+            object.set("at", Timestamp.text(call.startedAt.wallMilliseconds))
+            object.set("totals", totals)
+            object.set("dropped", Self.dropped(sum.drops))
+            object.set("now", newestValues())
+            call.answer(object)
+        }
+    }
+
+    func getHistory(_ call: Call) throws(APIError) {
+        let step = call.integer("step") ?? 1
+        let wanted = call.list("series").map { Set($0) }
+        let ring = history.ring(step: step)
+        var series = JSONObject()
+        for (place, one) in Series.allCases.enumerated() where wanted?.contains(one.name) ?? true {
+            series.set(one.name, orNulls: ring.values(of: place))
+        }
+        var object = JSONObject()
+        object.set("step", step)
+        object.set("from", orNull: ring.firstSecond.map { Timestamp.text($0 * 1000) })
+        object.set("series", series)
+        call.answer(object)
+    }
+}
+
+/// A topic filter whose messages are counted, and how fast they come.
+struct TopicMetric {
+    /// Since when, in milliseconds since 1970.
+    let since: UInt64
+    /// Where the counts stood when somebody asked for the rates, and when that was, in milliseconds.
+    private var mark: TopicMeterRow
+    private var markedAt: UInt64
+    private var rates = (received: 0.0, sent: 0.0, dropped: 0.0)
+
+    init(_ row: TopicMeterRow, since now: Moment) {
+        (since, mark, markedAt) = (now.wallMilliseconds, row, now.milliseconds)
+    }
+
+    /// The rates are those since somebody asked last, at least a second ago: so little says nothing of a rate.
+    mutating func json(_ row: TopicMeterRow, at now: Moment) -> JSONObject {
+        let elapsed = now.milliseconds - min(now.milliseconds, markedAt)
+        if elapsed >= 1000 {
+            func rate(_ count: KeyPath<TopicMeterRow, UInt64>) -> Double {
+                (Double(row[keyPath: count] - min(row[keyPath: count], mark[keyPath: count])) * 10_000 / Double(elapsed)).rounded()
+                    / 10
+            }
+            rates = (rate(\.received), rate(\.sent), rate(\.dropped))
+            (mark, markedAt) = (row, now.milliseconds)
+        }
+        var object = JSONObject()
+        object.set("filter", "\(row.filter)")
+        object.set("since", Timestamp.text(since))
+        object.set("in_messages", row.received)
+        object.set("in_bytes", row.receivedBytes)
+        object.set("out_messages", row.sent)
+        object.set("out_bytes", row.sentBytes)
+        object.set("dropped", row.dropped)
+        object.set("in_rate", rates.received)
+        object.set("out_rate", rates.sent)
+        object.set("dropped_rate", rates.dropped)
+        return object
     }
 }

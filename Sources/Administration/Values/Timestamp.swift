@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Times as RFC 3339 writes them, in UTC with milliseconds: `2026-07-01T12:00:00.000Z`.
 public enum Timestamp {
     /// - Parameter milliseconds: since 1970.
@@ -81,5 +83,21 @@ public enum Timestamp {
         let (era, yearOfEra) = (shifted / 400, shifted % 400)
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
+    }
+}
+
+/// Base64 with the alphabet for addresses, without padding. RFC 4648, section 5.
+enum Base64URL {
+    static func encode(_ bytes: some Collection<UInt8>) -> String {
+        String(
+            Base64.encode(bytes, padding: .none).map { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
+    }
+
+    static func decode(_ text: String) -> [UInt8]? {
+        guard !text.utf8.contains(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/") }) else {
+            return nil
+        }
+        return Base64.decode(
+            String(text.map { $0 == "-" ? "+" : $0 == "_" ? "/" : $0 }), padding: .none)
     }
 }

@@ -158,3 +158,331 @@ struct Page {
             """
     }
 }
+
+/// Pieces of a page.
+enum HTML {
+    /// Text as it may stand in an element or in a quoted attribute.
+    static func text(_ text: String) -> String {
+        var escaped = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "&": escaped += "&amp;"
+            case "<": escaped += "&lt;"
+            case ">": escaped += "&gt;"
+            case "\"": escaped += "&quot;"
+            case "'": escaped += "&#39;"
+            case "\u{0}"..."\u{8}", "\u{b}"..."\u{1f}", "\u{7f}"..."\u{9f}": escaped += "\u{fffd}"
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped
+    }
+
+    /// A group is a row for each of its figures.
+    private static func rows(_ entry: BenchResult.Entry) -> [BenchResult.Entry] {
+        guard case .group(let parts) = entry.figure else { return [entry] }
+        return parts.map {
+            BenchResult.Entry(name: $0.name, label: "\(entry.label), \($0.label)", unit: $0.unit, figure: $0.figure)
+        }
+    }
+
+    /// Figures as a table of two columns, under a caption.
+    static func table(_ caption: String, _ entries: [BenchResult.Entry]) -> String {
+        let rows = entries.flatMap(rows).map { entry in
+            let look = entry.label.hasPrefix(" ") ? " class=\"part-of\"" : ""
+            let value = text(entry.unit.text(entry.figure))
+            return "<tr><th scope=\"row\"\(look)>\(text(entry.label))</th><td>\(value)</td></tr>"
+        }
+        return "<table><caption>\(text(caption))</caption><tbody>\n\(rows.joined(separator: "\n"))\n</tbody></table>\n"
+    }
+}
+
+/// The charts of a report, as far as it has values for them.
+struct PageCharts {
+    private let report: BenchReport
+    private let points: [SeriesPoint]
+    /// The middle of each point's interval, in seconds since the first part of the run began.
+    private let times: [Double]
+    /// When the last interval ended.
+    private let end: Double
+    /// Where each part of the run began, in seconds, and what it is called.
+    private let parts: [(start: Double, name: String)]
+    /// Where a new part of the run begins.
+    private let breaks: Set<Int>
+
+    init(_ report: BenchReport) {
+        self.report = report
+        points = report.series
+        var times: [Double] = []
+        var breaks: Set<Int> = []
+        var parts = [(start: 0.0, name: report.series.first?.part ?? "")]
+        for (index, point) in report.series.enumerated() {
+            if index > 0, point.part != report.series[index - 1].part {
+                breaks.insert(index)
+                parts.append((parts[parts.count - 1].start + report.series[index - 1].seconds, point.part))
+            }
+            times.append(parts[parts.count - 1].start + point.seconds - point.interval / 2)
+        }
+        (self.times, self.breaks, self.parts) = (times, breaks, parts)
+        end = parts[parts.count - 1].start + (report.series.last?.seconds ?? 0)
+    }
+
+    var all: [Chart] { [rate, latency, distribution, load].compactMap { $0 } }
+
+    private var rate: Chart? {
+        var lines = [Chart.Line(name: report.flow.label, look: "one", values: points.map(\.outPerSecond))]
+        let published = points.map(\.inPerSecond)
+        // A line that lies on the other tells nothing.
+        let isApart = points.contains { abs(($0.inPerSecond ?? $0.outPerSecond) - $0.outPerSecond) > 0.05 * $0.outPerSecond }
+        if report.facts.workload.deliveriesPerPublish <= 1, isApart {
+            lines.append(Chart.Line(name: "published", look: "five", values: published))
+        }
+        return chart(
+            report.flow.title, lines, up: .linear(top: top(lines), label: { Scaled.axis($0) }), text: { Scaled.count($0) + "/s" },
+            isFilled: true)
+    }
+
+    private var latency: Chart? {
+        let latencies = points.map(\.latency)
+        let lines = [
+            Chart.Line(name: "max", look: "five", values: latencies.map { $0?.max }),
+            Chart.Line(name: "p99", look: "four", values: latencies.map { $0?.p99 }),
+            Chart.Line(name: "p90", look: "one", values: latencies.map { $0?.p90 }),
+            Chart.Line(name: "p50", look: "two", values: latencies.map { $0?.p50 }),
+        ]
+        return chart(report.flow.latencyTitle, lines, up: logarithmic(lines), text: Scaled.time)
+    }
+
+    private var distribution: Chart? {
+        let longest = report.distributions.max { $0.points.count < $1.points.count }
+        guard let longest, let last = longest.points.last, longest.points.count > 1 else { return nil }
+        let looks = ["two", "four"]
+        let lines = report.distributions.enumerated().map { index, distribution in
+            Chart.Line(
+                name: distribution.part.isEmpty ? "latency" : distribution.part, look: looks[index % looks.count],
+                values: longest.points.indices.map { $0 < distribution.points.count ? distribution.points[$0].nanoseconds : nil })
+        }
+        let across = ChartScale.percentiles(last: last.percentile)
+        let sentences = ["50", "99", "99.9"].compactMap { percentile -> String? in
+            guard let wanted = Double(percentile) else { return nil }
+            return lines.last.flatMap { line in
+                longest.points.indices.first { longest.points[$0].percentile >= wanted - 1e-6 }.flatMap { line.values[$0] }
+            }.map { "\(percentile) % within \(Scaled.time($0))" }
+        }
+        return Chart(
+            title: "Latency of the whole run, by percentile", summary: sentences.joined(separator: ", ") + ".",
+            across: across,
+            up: logarithmic(lines), places: longest.points.map { across.place(100 / (100 - $0.percentile)) },
+            names: longest.points.map { "\($0.percentile.shortText) %" }, lines: lines, text: Scaled.time)
+    }
+
+    private var load: Chart? {
+        guard points.contains(where: { $0.brokerLoadPercent != nil }) else { return nil }
+        let lines = [
+            Chart.Line(name: "broker", look: "two", values: points.map(\.brokerLoadPercent)),
+            Chart.Line(name: "load", look: "five", values: points.map(\.loadPercent)),
+        ]
+        return chart(
+            "CPU of the broker and of the load generator", lines,
+            up: .linear(top: max(100, top(lines)), label: { $0.shortText + " %" }),
+            text: { $0.decimalText(digits: 0) + " %" }, note: "100 % is one processor. ", isFilled: true)
+    }
+
+    // MARK: -
+
+    /// A chart over time; nil when the lines have no value.
+    private func chart(
+        _ title: String, _ lines: [Chart.Line], up: ChartScale, text: @escaping (Double) -> String, note: String = "",
+        isFilled: Bool = false
+    ) -> Chart? {
+        let lines = lines.filter { $0.values.contains { $0 != nil } }
+        guard !lines.isEmpty, end > 0 else { return nil }
+        let across = ChartScale.time(end: end)
+        return Chart(
+            title: title, summary: note + summary(lines, text), across: across, up: up, places: times.map(across.place),
+            names: points.map { "until \($0.seconds.shortText) s" + ($0.part.isEmpty ? "" : ", \($0.part)") }, lines: lines,
+            text: text,
+            breaks: breaks, parts: parts.count > 1 ? parts.map { (across.place($0.start), $0.name) } : [], isFilled: isFilled)
+    }
+
+    /// How far each line goes; of a single one its middle too.
+    private func summary(_ lines: [Chart.Line], _ text: (Double) -> String) -> String {
+        lines.reversed().map { line in
+            let values = line.values.compactMap { $0 }.sorted()
+            guard let low = values.first, let high = values.last, values.count > 1 else {
+                return "\(line.name) \(values.first.map(text) ?? "–")"
+            }
+            let median = lines.count == 1 ? "\(text(values[values.count / 2])) (median), " : ""
+            return "\(line.name) \(median)\(text(low)) to \(text(high))"
+        }.joined(separator: "; ") + "."
+    }
+
+    private func top(_ lines: [Chart.Line]) -> Double { lines.flatMap(\.values).compactMap { $0 }.max() ?? 0 }
+
+    private func logarithmic(_ lines: [Chart.Line]) -> ChartScale {
+        let values = lines.flatMap(\.values).compactMap { $0 }.filter { $0 > 0 }
+        return .logarithmic(bottom: values.min() ?? 1, top: values.max() ?? 10, label: Scaled.axisTime)
+    }
+}
+
+/// Lines over one axis, drawn as SVG that takes its colors from the page.
+///
+///     ┌─────────────── figcaption: title, and what is seen in words
+///     │ 50 M ┤
+///     │      │  ╱╲__╱╲___ delivered     each line is named where it ends
+///     │    0 ┼──┬────┬────┬──
+///     └─────── 0 s  1 s  2 s
+struct Chart {
+    struct Line {
+        /// What stands at its end, and in what is told at each point.
+        let name: String
+        /// Its class in the page's style.
+        let look: String
+        /// One for each of `places`; nil where there is none.
+        let values: [Double?]
+    }
+
+    let title: String
+    /// What is seen, for whoever does not see it.
+    let summary: String
+    let across: ChartScale
+    let up: ChartScale
+    /// Where the points stand on the axis, 0 to 1, rising.
+    let places: [Double]
+    /// What the points are called, such as `2.25 s`.
+    let names: [String]
+    let lines: [Line]
+    /// A value in words.
+    let text: (Double) -> String
+    /// Where a line is not joined to the point before.
+    var breaks: Set<Int> = []
+    /// Parts of the axis that have a name: where each begins.
+    var parts: [(place: Double, name: String)] = []
+    /// Whether the space below the first line is filled.
+    var isFilled = false
+
+    /// The figure with its caption.
+    var html: String {
+        """
+        <figure>
+        <figcaption><h2>\(HTML.text(title))</h2><p>\(HTML.text(summary))</p></figcaption>
+        <div class="scroll">
+        <svg viewBox="0 0 \(Self.width) \(Self.height)" role="img" aria-label="\(HTML.text(title + ". " + summary))">
+        \(grid)\(partMarks)\(lines.enumerated().map { drawing($1, isFirst: $0 == 0) }.joined())\(labels)\(targets)</svg></div>
+        </figure>
+
+        """
+    }
+
+    // MARK: Where things stand
+
+    private static let width = 960
+    private static let height = 300
+    private static let left = 70.0
+    private static let right = 848.0
+    private static let top = 22.0
+    private static let bottom = 262.0
+
+    private func x(_ place: Double) -> Double { Self.left + place * (Self.right - Self.left) }
+    private func y(_ value: Double) -> Double { Self.bottom - max(0, min(1, up.place(value))) * (Self.bottom - Self.top) }
+    private func number(_ value: Double) -> String { value.decimalText(digits: 1) }
+
+    // MARK: Parts of the drawing
+
+    private var grid: String {
+        let rows = up.ticks.map { tick in
+            let height = Self.bottom - tick.place * (Self.bottom - Self.top)
+            return rule("grid", from: (Self.left, height), to: (Self.right, height))
+                + word(tick.label, at: (Self.left - 10, height + 4), anchor: "end")
+        }
+        let columns = across.ticks.map { tick in
+            rule("mark", from: (x(tick.place), Self.bottom), to: (x(tick.place), Self.bottom + 5))
+                + word(tick.label, at: (x(tick.place), Self.bottom + 20), anchor: "middle")
+        }
+        return (rows + columns).joined()
+    }
+
+    private var partMarks: String {
+        parts.map { part in
+            rule("part", from: (x(part.place), Self.top - 8), to: (x(part.place), Self.bottom))
+                + word(part.name, at: (x(part.place) + 6, Self.top), anchor: "start")
+        }.joined()
+    }
+
+    private func rule(_ look: String, from: (x: Double, y: Double), to: (x: Double, y: Double)) -> String {
+        let (start, end) = ("x1=\"\(number(from.x))\" y1=\"\(number(from.y))\"", "x2=\"\(number(to.x))\" y2=\"\(number(to.y))\"")
+        return "<line class=\"\(look)\" \(start) \(end)/>\n"
+    }
+
+    private func word(_ word: String, at place: (x: Double, y: Double), anchor: String, look: String = "tick") -> String {
+        let place = "x=\"\(number(place.x))\" y=\"\(number(place.y))\""
+        return "<text class=\"\(look)\" text-anchor=\"\(anchor)\" \(place)>\(HTML.text(word))</text>\n"
+    }
+
+    /// Runs of neighbours that have a value.
+    private func runs(_ line: Line) -> [[Int]] {
+        var runs: [[Int]] = []
+        for index in places.indices where line.values[index] != nil {
+            if let last = runs.last?.last, last == index - 1, !breaks.contains(index) {
+                runs[runs.count - 1].append(index)
+            } else {
+                runs.append([index])
+            }
+        }
+        return runs
+    }
+
+    private func drawing(_ line: Line, isFirst: Bool) -> String {
+        runs(line).map { run in
+            let points = run.map { "\(number(x(places[$0]))),\(number(y(line.values[$0] ?? 0)))" }
+            guard run.count > 1 else {
+                let place = points[0].split(separator: ",")
+                return "<circle class=\"dot \(line.look)\" cx=\"\(place[0])\" cy=\"\(place[1])\" r=\"3\"/>\n"
+            }
+            var drawing = ""
+            if isFilled, isFirst, let first = run.first, let last = run.last {
+                let path =
+                    "M\(number(x(places[first]))),\(number(Self.bottom)) L\(points.joined(separator: " L"))"
+                    + " L\(number(x(places[last]))),\(number(Self.bottom)) Z"
+                drawing = "<path class=\"area \(line.look)\" d=\"\(path)\"/>\n"
+            }
+            return drawing + "<path class=\"line \(line.look)\" d=\"M\(points.joined(separator: " L"))\"/>\n"
+        }.joined()
+    }
+
+    /// The names of the lines, behind their ends and apart from each other.
+    private var labels: String {
+        var ends = lines.compactMap { line -> (line: Line, x: Double, y: Double)? in
+            guard let last = line.values.indices.last(where: { line.values[$0] != nil }), let value = line.values[last] else {
+                return nil
+            }
+            return (line, x(places[last]), y(value))
+        }
+        ends.sort { $0.y < $1.y }
+        for index in ends.indices.dropFirst() { ends[index].y = max(ends[index].y, ends[index - 1].y + Self.labelHeight) }
+        // What has been pushed below the axis goes up again, and pushes the others.
+        var limit = Self.bottom
+        for index in ends.indices.reversed() {
+            ends[index].y = min(ends[index].y, limit)
+            limit = ends[index].y - Self.labelHeight
+        }
+        return ends.map { end in
+            word(end.line.name, at: (end.x + 8, end.y + 4), anchor: "start", look: "name \(end.line.look)")
+        }.joined()
+    }
+
+    private static let labelHeight = 15.0
+
+    /// What a pointer meets: a strip for each point, which tells the values there.
+    private var targets: String {
+        places.indices.map { index in
+            let from = index == 0 ? 0 : (places[index - 1] + places[index]) / 2
+            let to = index + 1 == places.count ? 1 : (places[index] + places[index + 1]) / 2
+            let told = lines.compactMap { line in line.values[index].map { "\(line.name): \(text($0))" } }
+            return "<g class=\"point\"><rect x=\"\(number(x(from)))\" y=\"\(number(Self.top))\" "
+                + "width=\"\(number(max(0, x(to) - x(from))))\" height=\"\(number(Self.bottom - Self.top))\"/>"
+                + rule("guide", from: (x(places[index]), Self.top), to: (x(places[index]), Self.bottom))
+                + "<title>\(HTML.text(([names[index]] + told).joined(separator: "\n")))</title></g>\n"
+        }.joined()
+    }
+}

@@ -1,3 +1,4 @@
+import EpollLoop
 import MQTTCodec
 import Platform
 
@@ -74,5 +75,76 @@ struct RetainedRun {
             monitor.tell("\(reached) of \(wanted) retained messages")
             MonotonicClock.sleep(milliseconds: 1)
         }
+    }
+}
+
+/// One subscriber that takes retained messages; tells as its rounds how many nanoseconds it took from the connection's beginning.
+final class DrainDriver: LoadDriver {
+    private let control: LoadControl
+    private let count: UInt64
+    private var opener: ClientOpener
+    private var start: UInt64 = 0
+
+    init(_ workload: Workload, maker: ChannelMaker, control: LoadControl, count: UInt64) {
+        self.control = control
+        self.count = count
+        opener = ClientOpener([.subscriber(0, workload)], maker: maker, workload: workload)
+    }
+
+    func turnEnded(_ worker: Worker, now: UInt64) -> UInt64? {
+        if start == 0 { start = MonotonicClock.nanoseconds() }
+        if control.phase == .connecting { _ = opener.proceed(worker) }
+        if control.phase == .over { opener.clients.first?.end(worker) }
+        return nil
+    }
+
+    func received(_ client: LoadClient, _ worker: Worker) {
+        if client.connection.deliveredCount <= count { worker.rounds = worker.recorder.now - start }
+    }
+
+    func ended(_ client: LoadClient, _ worker: Worker) { worker.endedCount += 1 }
+}
+
+/// One publisher that sets the retained message of topic after topic.
+final class RetainDriver: LoadDriver {
+    private let workload: Workload
+    private let control: LoadControl
+    private let filler: PayloadFiller
+    private var opener: ClientOpener
+    private var next = 0
+
+    init(_ workload: Workload, maker: ChannelMaker, control: LoadControl, filler: PayloadFiller) {
+        self.workload = workload
+        self.control = control
+        self.filler = filler
+        opener = ClientOpener([.publisher(0, workload)], maker: maker, workload: workload)
+    }
+
+    func turnEnded(_ worker: Worker, now: UInt64) -> UInt64? {
+        switch control.phase {
+        case .connecting: _ = opener.proceed(worker)
+        case .warming, .measuring: publish(worker)
+        case .draining: break
+        case .over: opener.clients.first?.end(worker)
+        }
+        return nil
+    }
+
+    func received(_ client: LoadClient, _ worker: Worker) {}
+
+    func ended(_ client: LoadClient, _ worker: Worker) { worker.endedCount += 1 }
+
+    /// At QoS 1 at least: the acknowledgement tells that the broker has it.
+    private func publish(_ worker: Worker) {
+        guard let client = opener.clients.first else { return }
+        let qos = max(workload.qos, .atLeastOnce)
+        while next < workload.subscriberCount, client.connection.mayPublish(qos) {
+            let topic = Workload.name("bench/retained/\(next % 100)/\(next / 100 % 100)/\(next)")
+            let template = PublishTemplate(
+                topic: topic, filler: filler, qos: qos, retain: true, version: workload.options.version)
+            client.connection.publish(template, stamp: 0)
+            next += 1
+        }
+        client.flush(worker)
     }
 }

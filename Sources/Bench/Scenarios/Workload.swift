@@ -1,3 +1,4 @@
+import EpollLoop
 import MQTTCodec
 
 /// A scenario with its numbers: who publishes where, who subscribes to what, and how many deliveries come of a publish.
@@ -149,4 +150,124 @@ struct Workload: Sendable {
     static func text(_ text: String) -> EncodedString { EncodedString(text) ?? "" }
     static func name(_ text: String) -> TopicName { TopicName(text) ?? "bench" }
     static func filter(_ text: String) -> TopicFilter { TopicFilter(text) ?? "bench" }
+}
+
+/// What a load does.
+public enum Scenario: String, CaseIterable, Sendable {
+    /// Publishers to one topic, on which every subscriber is.
+    case fanout
+    /// Publisher i to topic i, on which subscriber i is.
+    case pair
+    /// Publishers each to their topic, and one subscriber to all.
+    case fanin
+    /// As fanout, with eight kinds of wildcard filters.
+    case wild
+    /// Subscribers spread over topics; publishes go round robin, so the receivers change with each message.
+    case topics
+    /// As fanout, but the subscribers are one share group: each message goes to one.
+    case shared
+    /// Publishers alone, with acknowledgements.
+    case publish
+    /// As publish, to topics of sessions that are away, for which every message waits.
+    case away
+    /// Connections that subscribe and then are idle.
+    case conns
+    /// Retained messages on distinct topics, then one subscriber to all of them.
+    case retained
+    /// Connect, subscribe, publish, receive, disconnect, again and again.
+    case churn
+    /// Pairs at a fixed rate, whether or not the broker keeps up.
+    case latency
+    /// As latency, without and then with clients that flood the broker.
+    case flood
+}
+
+/// The sessions of a run that outlive their connections, from before its first connection until after its last.
+///
+///     prepare ─► run ─► remove
+struct KeptSessions {
+    let workload: Workload
+    let maker: ChannelMaker
+    let monitor: RunMonitor
+
+    /// Measures with those away who are to be. Afterwards no session is left, or `left` says why one may be.
+    func around<Result>(_ run: () throws(BenchError) -> Result) throws(BenchError) -> (result: Result, left: String?) {
+        try prepare()
+        do throws(BenchError) {
+            let result = try run()
+            return (result, remove())
+        } catch {
+            _ = remove()
+            throw error
+        }
+    }
+
+    /// Everyone whose session outlives a connection.
+    var all: [ClientSpecification] {
+        guard workload.options.keepsSessions else { return away }
+        let publishers = (0..<workload.publisherCount).map { ClientSpecification.publisher($0, workload) }
+        let subscribers = (0..<workload.subscriberCount).map { ClientSpecification.subscriber($0, workload) }
+        return publishers + subscribers + away
+    }
+
+    private var away: [ClientSpecification] { (0..<workload.awayCount).map { .away($0, workload) } }
+
+    /// Subscribes for those who are to be away, and lets them go. Throws when the broker does not let them in.
+    ///
+    /// A run that was killed may have left sessions of the same names: in a container all have one process identifier. MQTT 5.0 begins
+    /// anew by itself; before that they have to be removed first.
+    private func prepare() throws(BenchError) {
+        if workload.options.version != .v5 { try visit(all.map(\.remover)) }
+        try visit(away)
+    }
+
+    /// Lets the broker forget all of them, and what waits for them. Returns why it may not have, nil when it has.
+    ///
+    /// It is given as long as a load may take to connect.
+    private func remove() -> String? {
+        do throws(BenchError) {
+            try visit(all.map(\.remover))
+            return nil
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    /// Lets all of them connect, and leave when the broker has taken in every one.
+    private func visit(_ visitors: [ClientSpecification]) throws(BenchError) {
+        guard !visitors.isEmpty else { return }
+        let crew = try WorkerCrew(count: 1) { _, control in
+            VisitDriver(visitors, workload, maker: maker, control: control)
+        }
+        try crew.start()
+        try crew.awaitReady(visitors.count, monitor: monitor)
+        crew.finish()
+        monitor.clear()
+    }
+}
+
+/// Clients that connect, subscribe if they subscribe to anything, and say goodbye when the run is over.
+final class VisitDriver: LoadDriver {
+    private let control: LoadControl
+    private var opener: ClientOpener
+
+    init(_ visitors: [ClientSpecification], _ workload: Workload, maker: ChannelMaker, control: LoadControl) {
+        self.control = control
+        opener = ClientOpener(visitors, maker: maker, workload: workload)
+    }
+
+    func turnEnded(_ worker: Worker, now: UInt64) -> UInt64? {
+        switch control.phase {
+        case .connecting: _ = opener.proceed(worker)
+        case .warming, .measuring, .draining: break
+        case .over: opener.endAll(worker)
+        }
+        return nil
+    }
+
+    func received(_ client: LoadClient, _ worker: Worker) {}
+
+    func ended(_ client: LoadClient, _ worker: Worker) {
+        if control.phase != .over { worker.endedCount += 1 }
+    }
 }

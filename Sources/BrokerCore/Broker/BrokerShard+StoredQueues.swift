@@ -1,4 +1,4 @@
-import BrokerModel
+public import BrokerModel
 import MQTTCodec
 
 /// Long queues: what stands behind a bound is in the store only, and is read when its turn comes near.
@@ -208,5 +208,17 @@ extension StoreRequest {
             if place.payload != 0 { rows.append(Row(.message, key: place.payload)) }
         }
         self.init(sessionIndex: session.index, sessionKey: session.key, entries: [], rows: rows, isPaged: true)
+    }
+}
+
+extension StoredRun {
+    /// The last batch of a run, to be committed when every shard has stopped and all its changes are durable.
+    public static func end(of shards: [BrokerShard]) -> JournalBatch {
+        let batch = JournalBatch()
+        let hasEnded = shards.count == 1 || shards.allSatisfy { !$0.receipts.hasUncertain }
+        StoredRun(shardCount: shards.count, hasEnded: hasEnded).encoded().withUnsafeBytes {
+            batch.append(JournalRecord(.update, .run, key: key, body: $0))
+        }
+        return batch
     }
 }

@@ -1,6 +1,6 @@
 public import BrokerModel
 import Bytes
-package import MQTTCodec
+public import MQTTCodec
 
 /// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event loop.
 ///
@@ -397,4 +397,120 @@ public final class BrokerShard {
             pump(session, on: connection)
         }
     }
+}
+
+/// What a shard wants done that it cannot do itself. Effects are to be carried out in order.
+///
+/// What is large is indirect, so that the lines of the log, which are the most, are not carried about in its size.
+public enum Effect: Sendable {
+    /// The connection has ended: close its transport. Its output is drained, or was given up.
+    case close(ConnectionID)
+    /// The connection's client lives on another shard: move the transport there and call `adopt` on that shard.
+    indirect case handOver(ConnectionID, HandOver)
+    /// Decide whether the client may connect, and answer with `authenticated`.
+    indirect case authenticate(ConnectionID, AuthenticationRequest)
+    /// Make a batch of changes durable, and report it.
+    case store(JournalBatch)
+    /// Read rows from the store, and report them.
+    indirect case read(StoreRequest)
+    /// Tell a local client's party.
+    case local(ConnectionID, LocalEvent)
+    /// Give whoever asked a page of the answer.
+    indirect case reply(ShardReply)
+    /// Tell whoever gave an order what has become of it.
+    indirect case outcome(ShardOrderOutcome)
+    /// Do what a client asks the broker for.
+    indirect case control(ControlMessage)
+    /// Tell who wants to know who is there.
+    indirect case presence(PresenceEvent)
+    /// Somebody has done what may end in a ban.
+    indirect case offence(Offence)
+    /// Write down what was recorded for traces, and say so with `tracesTaken`.
+    indirect case traced(TraceBatch)
+    /// Tell the cluster.
+    indirect case cluster(ClusterNote)
+    /// Write a line to the log; the fields tell programs what it is about.
+    case log(LogTopics, String, LogFields?)
+}
+
+/// What clients are told while the broker sends them away.
+public struct DrainNotice: Hashable, Sendable {
+    /// Where they are to go instead, as 5.0's Server Reference: `broker-2.example:1883`, or several of them with blanks between. One client is
+    /// told the first of these, the next one the second and so on, so that not all go the same way; empty for nowhere in particular.
+    public var serverReferences: [EncodedString]
+    /// Whether those who come are answered, because they can be told where to go; else the door is shut.
+    public var answersNewcomers: Bool
+
+    public init(serverReference: EncodedString? = nil) {
+        self.init(serverReferences: serverReference.map { [$0] } ?? [], answersNewcomers: false)
+    }
+
+    public init(serverReferences: [EncodedString], answersNewcomers: Bool) {
+        (self.serverReferences, self.answersNewcomers) = (serverReferences, answersNewcomers)
+    }
+
+    /// For whoever is connected.
+    var reason: ReasonCode { serverReferences.isEmpty ? .serverShuttingDown : .useAnotherServer }
+    /// For whoever comes.
+    var connackReason: ReasonCode { serverReferences.isEmpty ? .serverUnavailable : .useAnotherServer }
+}
+
+/// How far the clients of a shard are sent away.
+struct Draining {
+    /// What they are told; nil while nobody is sent away.
+    var notice: DrainNotice?
+    /// The slot of connections at which the next ones are looked for.
+    var slot = 0
+    /// How many clients were told where to go, so that each next one is told the next place.
+    var toldCount = 0
+}
+
+/// Sending all clients away, some at a time, so that they do not all come to the next broker at once. Their sessions stay.
+extension BrokerShard {
+    /// Lets nobody in any more; nil: everybody again.
+    public func drain(_ notice: DrainNotice?) {
+        if draining.notice == nil || notice == nil { draining.slot = 0 }
+        draining.notice = notice
+    }
+
+    /// Sends some clients away.
+    ///
+    /// - Parameter countMax: how many at most; connections that are not logged in go with them, unless they are to be answered.
+    public func sendAway(_ countMax: Int) {
+        guard let drain = draining.notice else { return }
+        var (left, looks) = (countMax, min(connections.slotCount, Limits.drainConnectionsPerStep))
+        while left > 0, looks > 0 {
+            looks -= 1
+            if draining.slot >= connections.slotCount { draining.slot = 0 }
+            let connection = connections.connection(inSlot: draining.slot)
+            draining.slot += 1
+            guard let connection, !connection.isLocal, connection.state != .closing,
+                connection.state == .connected || !drain.answersNewcomers
+            else { continue }
+            left -= 1
+            if connection.state == .connected {
+                sendDisconnect(drain.reason, to: connection, explanation: Self.drainWords, reference: nextServerReference(drain))
+                let fate = willFate(ofSentAway: connection)
+                reportDeparture(of: connection, drain.reason, "the broker is being drained", will: fate)
+                detach(connection, will: fate)
+            }
+            close(connection)
+        }
+    }
+
+    /// Refuses a client while others are sent away, or the cluster that it came for cannot be reached; false if neither is so.
+    func turnsAwayNewcomer(_ connection: Connection) -> Bool {
+        if lacksCluster(connection) { return true }
+        guard let drain = draining.notice, !connection.isLocal else { return false }
+        refuseConnect(connection, drain.connackReason, Self.drainWords, reference: nextServerReference(drain))
+        return true
+    }
+
+    private func nextServerReference(_ drain: DrainNotice) -> EncodedString? {
+        guard !drain.serverReferences.isEmpty else { return nil }
+        draining.toldCount &+= 1
+        return drain.serverReferences[draining.toldCount % drain.serverReferences.count]
+    }
+
+    private static let drainWords = "this broker is being drained."
 }

@@ -128,3 +128,176 @@ final class Connection {
         return made
     }
 }
+
+/// Where a connection's counts stood when somebody asked for its rates, and what those were. Made when somebody does.
+final class TrafficMark {
+    fileprivate var at: UInt64
+    fileprivate var (received, sent): (UInt64, UInt64) = (0, 0)
+    fileprivate var rates: (received: UInt64, sent: UInt64) = (0, 0)
+
+    fileprivate init(connectedAt: UInt64) { at = connectedAt }
+
+    /// Milliseconds within which a rate that is asked for again is answered the same: a shorter time says nothing of a
+    /// rate.
+    fileprivate static let millisecondsMin: UInt64 = 1000
+}
+
+extension Connection {
+    /// Messages a second, since the last time that this was asked at least a second ago, else since the connection is there.
+    func rates(at now: UInt64) -> (received: UInt64, sent: UInt64) {
+        let mark = trafficMark ?? TrafficMark(connectedAt: connectedAt)
+        trafficMark = mark
+        let elapsed = now &- min(now, mark.at)
+        guard elapsed >= TrafficMark.millisecondsMin else { return mark.rates }
+        mark.rates = (
+            (traffic.receivedMessages &- mark.received) &* 1000 / elapsed, (traffic.sentMessages &- mark.sent) &* 1000 / elapsed
+        )
+        (mark.at, mark.received, mark.sent) = (now, traffic.receivedMessages, traffic.sentMessages)
+        return mark.rates
+    }
+}
+
+/// What CONNACK tells a client of the broker's limits.
+///
+/// It holds for as long as the connection does, also when the operator lowers a limit meanwhile: the client cannot know. One object
+/// for all connections that came through a listener under the same settings.
+final class AdvertisedLimits {
+    let packetBytesMax: Int
+    let inFlightMessagesMax: Int
+    let topicAliasMaximum: UInt16
+    let maximumQoS: QoS
+    let retainAvailable: Bool
+    private let takesAll: Bool
+    let subscriptionIdentifiersAvailable: Bool
+
+    init(_ settings: BrokerSettings, _ policy: ListenerPolicy) {
+        packetBytesMax = settings.packetBytesMax
+        inFlightMessagesMax = settings.inFlightMessagesMax
+        topicAliasMaximum = policy.topicAliasMaximum
+        maximumQoS = policy.maximumQoS
+        retainAvailable = settings.retainAvailable
+        takesAll = policy.maximumQoS == .exactlyOnce && settings.retainAvailable
+        subscriptionIdentifiersAvailable = settings.subscriptionIdentifiersAvailable
+    }
+
+    /// Whether a message is welcome whatever its QoS and RETAIN, from a client with that many QoS 2 messages in flight.
+    @inline(__always)
+    func takesAny(whenInFlight count: Int) -> Bool { takesAll && (inFlightMessagesMax == 0 || count < inFlightMessagesMax) }
+
+    /// One for each listener.
+    static func all(_ settings: BrokerSettings) -> [AdvertisedLimits] { settings.listeners.map { AdvertisedLimits(settings, $0) } }
+}
+
+/// Clients for which messages wait, looked at once a second while there are any; nobody else is looked at.
+extension BrokerShard {
+    /// Something waits for a client.
+    @inline(__always)
+    func suspect(_ connection: Connection) {
+        if settings.slowClients != nil, !connection.isSuspect { addSuspect(connection) }
+    }
+
+    @inline(never)
+    private func addSuspect(_ connection: Connection) {
+        connection.isSuspect = true
+        suspects.append(connection.id)
+        armSecond()
+    }
+
+    /// Looks at some of those for which something waits, and at the others a second later.
+    ///
+    /// - Returns: whether any are left.
+    func sweepSlowClients() -> Bool {
+        guard !suspects.isEmpty else { return false }
+        let due = suspects.prefix(Limits.suspectsPerSweep)
+        suspects.removeFirst(due.count)
+        for id in due {
+            guard let connection = connections.find(id), connection.state == .connected, let session = connection.session else {
+                continue
+            }
+            let lag = session.lagMilliseconds(now: now)
+            guard lag > 0, let policy = settings.slowClients else {
+                (connection.isSuspect, connection.isSlow) = (false, false)
+                continue
+            }
+            suspects.append(id)
+            if lag >= policy.milliseconds, !connection.isSlow { foundSlow(connection, session, lag, policy) }
+        }
+        return !suspects.isEmpty
+    }
+
+    /// How many are slow, of those that are looked at next.
+    var slowClientCount: Int {
+        suspects.prefix(Limits.suspectsPerSweep).count { connections.find($0)?.isSlow ?? false }
+    }
+
+    private func foundSlow(_ connection: Connection, _ session: Session, _ lag: UInt64, _ policy: SlowClientPolicy) {
+        connection.isSlow = true
+        reportSlow(session, lagMilliseconds: lag)
+        log(.warning) {
+            "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "
+                + "\(session.outbox.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."
+        }
+        guard policy.disconnects else { return }
+        refuse(connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")
+    }
+}
+
+/// The connections of a shard, by slot. Owns them.
+///
+/// A slot whose connection has ended is not given away before the turn is over: the shell may still hold its number.
+struct ConnectionTable: ~Copyable {
+    private var slots: [Connection?] = []
+    private var generations: [UInt32] = []
+    private var free: [UInt32] = []
+    private var graveyard: [Connection] = []
+    private(set) var count = 0
+
+    var all: some Sequence<Connection> { slots.lazy.compactMap { $0 } }
+
+    /// Slots, in use or not.
+    var slotCount: Int { slots.count }
+
+    func connection(inSlot slot: Int) -> Connection? { slots[slot] }
+
+    @inline(__always)
+    func find(_ id: ConnectionID) -> Connection? {
+        guard id.slot < slots.count, let connection = slots[Int(id.slot)], connection.id.generation == id.generation else {
+            return nil
+        }
+        return connection
+    }
+
+    /// Above every slot in use.
+    var slotEnd: Int { slots.count }
+
+    /// The connection in a slot below `slotEnd`, where it stays as long as it lives; nil if there is none now.
+    func connection(at slot: Int) -> Connection? { slots[slot] }
+
+    mutating func make(_ info: ConnectionInfo, now: UInt64) -> Connection {
+        let slot = free.popLast() ?? UInt32(slots.count)
+        if slot == slots.count {
+            slots.append(nil)
+            generations.append(0)
+        }
+        let connection = Connection(id: ConnectionID(slot: slot, generation: generations[Int(slot)]), info: info, now: now)
+        slots[Int(slot)] = connection
+        count += 1
+        return connection
+    }
+
+    /// Takes the connection out; it and its slot stay reserved until `endTurn`.
+    mutating func remove(_ connection: Connection) {
+        // The graveyard first: the slot may hold the only reference.
+        graveyard.append(connection)
+        slots[Int(connection.id.slot)] = nil
+        generations[Int(connection.id.slot)] &+= 1
+        count -= 1
+    }
+
+    mutating func endTurn() {
+        guard !graveyard.isEmpty else { return }
+        // One that is still to be flushed stays: the shard's list of those holds no reference.
+        for connection in graveyard where !connection.isDirty { free.append(connection.id.slot) }
+        graveyard.removeAll { !$0.isDirty }
+    }
+}

@@ -221,3 +221,149 @@ extension BrokerShard {
         }
     }
 }
+
+/// The login of a local client: what CONNECT says of a client that comes over the network.
+public struct LocalLogin: Sendable {
+    /// The identity whose access rules hold.
+    public enum Identity: Hashable, Sendable {
+        /// The broker's own: it may read and write everything that clients may.
+        case broker
+        /// A user's: the rules of the first listener that has any. Nothing else of a listener holds, neither its mount point nor its limits.
+        case user(EncodedString)
+    }
+
+    public var identity: Identity
+    /// Must live on the shard that the client is attached to, see `ShardPlacement`.
+    public var clientIdentifier: EncodedString
+    public var cleanStart = true
+    /// Seconds that the session outlives the client; `UInt32.max` for ever.
+    public var sessionExpiryInterval: UInt32 = 0
+    public var will: Will?
+    /// How many messages may be handed to the party before it acknowledges the first of them, 1 to 65,535.
+    public var messagesMax: UInt16 = 256
+    /// The bytes of those; one larger message is handed out alone. What does not fit waits as for any client that does not read.
+    public var bytesMax = 1 << 20
+    /// How many of the party's own messages of QoS 1 and 2 may be without an outcome, 1 to 65,535.
+    public var publicationsMax: UInt16 = 256
+
+    /// Whether the party speaks MQTT 5.0 with the broker itself, CONNECT excepted: it is told `LocalEvent.bytes`, as many as it has opened
+    /// room for, and answers by `BrokerShard.relay`. Nothing else of `LocalEvent` but `closed` comes then. `messagesMax` is the Receive
+    /// Maximum; `bytesMax` is the room at the beginning.
+    public var relays = false
+
+    public init(_ clientIdentifier: EncodedString, identity: Identity = .broker) {
+        self.clientIdentifier = clientIdentifier
+        self.identity = identity
+    }
+}
+
+/// What the shard knows of a local client that speaks MQTT itself: how many bytes its party takes. Owned by its connection.
+final class LocalRelay {
+    /// How many bytes of the connection's output the party takes before it opens more room.
+    var room: Int
+
+    init(room: Int) { self.room = max(0, room) }
+}
+
+/// Local clients that relay packets between the shard and another broker.
+///
+/// The party sees the packets of an MQTT 5.0 session, and answers each by itself: so what is acknowledged here is what was acknowledged
+/// there, and the session's state, which is durable, is all the state there is.
+extension BrokerShard {
+    /// Packets of a local client that relays, whole or cut anywhere; nothing happens if it is no more.
+    public func relay(_ bytes: [UInt8], from id: ConnectionID) {
+        guard let connection = connections.find(id), connection.extras?.relay != nil, !bytes.isEmpty else { return }
+        bytes.withUnsafeBytes { received($0, from: id) }
+        markDirty(connection)
+    }
+
+    /// The party takes so many bytes from now on, with those that it was allowed before.
+    public func openRoom(_ byteCount: Int, of id: ConnectionID) {
+        guard let connection = connections.find(id), let relay = connection.extras?.relay else { return }
+        relay.room += byteCount
+        guard connection.isBlocked else { return }
+        connection.isBlocked = false
+        markDirty(connection)
+    }
+
+    /// What a client's session has still to deliver, whether the client is connected or not; nothing if it has none here.
+    public func backlog(of clientIdentifier: EncodedString) -> SessionBacklog {
+        guard let session = sessions.find(clientIdentifier) else { return SessionBacklog() }
+        return SessionBacklog(session, now: now)
+    }
+
+    /// Whether a session is one of the broker's own clients, by the way that its client came when it was here last.
+    public func hasOwnSession(of clientIdentifier: EncodedString) -> Bool {
+        sessions.find(clientIdentifier)?.listener.map { settings.policy(of: $0).isOwn } ?? false
+    }
+
+    /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in order.
+    public func unreleasedIdentifiers(of clientIdentifier: EncodedString) -> [UInt16] {
+        var identifiers: [UInt16] = []
+        sessions.find(clientIdentifier)?.receivedIdentifiers.forEach { identifiers.append($0) }
+        return identifiers.sorted()
+    }
+
+    /// What a client's session is subscribed to; nothing if it has none here.
+    public func subscriptions(of clientIdentifier: EncodedString) -> [TopicFilter] {
+        guard let session = sessions.find(clientIdentifier) else { return [] }
+        var filters: [TopicFilter] = []
+        var record = session.firstSubscription
+        while record != SubscriptionRecord.none {
+            TopicFilter(tree.filter(of: record)).map { filters.append($0) }
+            record = tree.records[record].nextOfSession
+        }
+        return filters
+    }
+
+    /// Gives the party what there is, as far as it has room.
+    func flush(_ relay: LocalRelay, _ connection: Connection) {
+        guard !connection.isAwaitingStore else { return }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(max(0, min(relay.room, connection.output.pendingBytes)))
+        while relay.room > 0, !connection.isAwaitingStore, !connection.output.isEmpty {
+            let taken = takeOutput(of: connection, room: { relay.room }) { piece in
+                bytes.append(contentsOf: piece)
+                relay.room -= piece.count
+            }
+            guard taken > 0 else { break }
+            guard connection.output.isEmpty, connection.state != .closing, let session = connection.session,
+                session.outbox.waiting > 0
+            else { continue }
+            pump(session, on: connection)
+        }
+        if !bytes.isEmpty { effects.append(.local(connection.id, .bytes(bytes))) }
+        if connection.isAwaitingStore { return }
+        settleOutput(of: connection)
+    }
+}
+
+/// What a session has still to deliver: messages that were not sent, and those that were and are not acknowledged.
+public struct SessionBacklog: Hashable, Sendable {
+    public internal(set) var messages = 0
+    /// Of those that were not sent, topics and properties included, and of those in flight.
+    public internal(set) var bytes = 0
+    /// How many of the messages memory need not hold, because they are on the disk.
+    public internal(set) var storedMessages = 0
+    /// How long the oldest of them has waited since it came, or since the broker's start, in milliseconds; 0 for none.
+    public internal(set) var oldestMilliseconds: UInt64 = 0
+
+    public init() {}
+
+    /// Counts what another session has too.
+    public mutating func add(_ other: SessionBacklog) {
+        (messages, bytes) = (messages + other.messages, bytes + other.bytes)
+        storedMessages += other.storedMessages
+        oldestMilliseconds = max(oldestMilliseconds, other.oldestMilliseconds)
+    }
+
+    init(_ session: Session, now: UInt64) {
+        let outbox = session.outbox
+        messages = outbox.inFlight + outbox.waiting
+        bytes = outbox.inFlightBytes + outbox.waitingBytes
+        storedMessages = outbox.pagedCount
+        // What is at the head, or what of it was released, is the oldest; the places between hold no message.
+        let oldest = (outbox.count > 0 ? outbox[0].message : nil) ?? outbox.firstWaiting.flatMap { outbox[$0].message }
+        oldestMilliseconds = oldest?.with { now &- min(now, $0.madeAt / 1000) } ?? 0
+    }
+}

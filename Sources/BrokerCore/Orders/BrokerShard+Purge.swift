@@ -240,3 +240,71 @@ extension BrokerShard {
         orders.change(waiting: place, to: changed)
     }
 }
+
+/// What an order has found among rows that were read for it.
+struct FoundRows {
+    /// Entries whose topics match, by number.
+    private(set) var matching: Set<UInt64> = []
+    /// The numbers of rows that are missing or damaged, among them such as have gone since they were asked for.
+    private(set) var unreadable: Set<UInt64> = []
+
+    mutating func look(through answer: StoreRows, _ filter: TopicFilter) {
+        let rows = answer.request.rows
+        for (index, row) in rows.enumerated() where row.table == .entry {
+            let isShared = index + 1 < rows.count && rows[index + 1].table == .message
+            switch Self.matches(filter, answer.bodies[index], isShared ? answer.bodies[index + 1] : nil) {
+            case true?: matching.insert(row.key)
+            case false?: break
+            case nil: unreadable.insert(row.key)
+            }
+        }
+    }
+
+    /// Whether the topic of an entry matches; nil if its rows do not say.
+    private static func matches(_ filter: TopicFilter, _ body: [UInt8]?, _ shared: [UInt8]?) -> Bool? {
+        body?.withUnsafeBytes { bytes in
+            var reader = RecordReader(bytes)
+            guard let header = EntryHeader(&reader), reader.take(Int(header.identifiersLength)) != nil else { return nil }
+            if header.isInline { return MessageParts(&reader).map { filter.matches($0.topic) } }
+            return shared?.withUnsafeBytes { message in
+                var reader = RecordReader(message)
+                return MessageParts(&reader).map { filter.matches($0.topic) }
+            }
+        }
+    }
+}
+
+/// How far the purge of a queue has come.
+///
+///     memory ─► store ─► moved ─► storing
+///
+/// What memory has is looked at first, and goes at once. What only the store has is read then, a part at a time; meanwhile the queue is
+/// worked off as ever, so that some of it may move up unseen: that is looked at last. Belongs to an order.
+struct QueuePurge {
+    enum Stage {
+        /// Looking at what memory has.
+        case memory
+        /// Looking at what only the store has.
+        case store
+        /// Looking at what has moved into memory since the order began.
+        case moved
+        /// All is looked at, and the journal was as long as this: the store is awaited.
+        case storing(through: UInt64, ShardOrderOutcome.Result)
+    }
+
+    let sessionIndex: UInt32
+    let sessionKey: UInt64
+    var stage = Stage.memory
+    /// Up to here, entries of the queue's front of which memory has no message are looked at, or asked for.
+    var residentNumber: UInt64 = 0
+    /// Whether the session's queue is this order's to look through.
+    var isSifting = false
+    /// Whether rows that it has asked for are to come.
+    var isReading = false
+    /// Whether it has ever asked for some.
+    var hasRead = false
+    /// Messages that could not be read.
+    var unreadableCount = 0
+
+    init(of session: Session) { (sessionIndex, sessionKey) = (session.index, session.key) }
+}

@@ -190,3 +190,117 @@ extension BrokerShard {
         }
     }
 }
+
+/// Single records, looked at one after the other.
+extension SubscriptionTree {
+    /// The numbers of a topic's levels, `LevelTable.none` for those that no filter has; and whether it begins with `$`, so that no wildcard in
+    /// front matches it.
+    struct LevelNumbers {
+        fileprivate let levels: [UInt32]
+        fileprivate let isHidden: Bool
+    }
+
+    func levelNumbers(of topic: [UInt8]) -> LevelNumbers {
+        var numbers: [UInt32] = []
+        topic.withUnsafeBytes { bytes in
+            var sequence = LevelSequence(bytes)
+            while let text = sequence.next() { numbers.append(levels.find(text)) }
+        }
+        return LevelNumbers(levels: numbers, isHidden: topic.first == UInt8(ascii: "$"))
+    }
+
+    /// Whether the filter of a record that is there matches a topic. O(levels). [MQTT-4.7.2-1 v5]
+    func matches(_ record: UInt32, _ topic: LevelNumbers) -> Bool {
+        var node = records[record].node
+        var depth = 0
+        var above = node
+        while above != Self.root {
+            depth += 1
+            above = nodes[above].parent
+        }
+        if nodes[node].level == Self.multiLevelWildcard {
+            // `a/#` matches `a` too.
+            depth -= 1
+            guard depth <= topic.levels.count, depth > 0 || !topic.isHidden else { return false }
+            node = nodes[node].parent
+        } else {
+            guard depth == topic.levels.count else { return false }
+        }
+        while node != Self.root {
+            depth -= 1
+            let level = nodes[node].level
+            if level == Self.singleLevelWildcard {
+                if depth == 0, topic.isHidden { return false }
+            } else if level != topic.levels[depth] {
+                return false
+            }
+            node = nodes[node].parent
+        }
+        return true
+    }
+
+    /// Who holds the record at an index below `recordLimit`; nil if there is none now. O(1).
+    func holder(at record: UInt32) -> (subscriber: Subscriber, terms: SubscriptionTerms)? {
+        // A record that was removed is still legible, but nobody finds it.
+        let (node, subscriber) = (records[record].node, records[record].subscriber)
+        guard index.find(node: node, subscriber: subscriber, in: records.base) == record else { return nil }
+        return (subscriber, records[record].terms)
+    }
+}
+
+/// Single nodes, looked at one after the other.
+extension RetainedStore {
+    /// A filter by the numbers of its levels.
+    struct Pattern {
+        fileprivate let levels: [UInt32]
+        fileprivate let hasRest: Bool
+
+        /// Stands for `+`; no level has this number.
+        fileprivate static let single = UInt32.max - 1
+    }
+
+    /// The pattern of a filter without a `$share` prefix; nil if it has a level that no retained topic has.
+    func pattern(of filter: some Collection<UInt8>) -> Pattern? {
+        Array(filter).withUnsafeBytes { bytes in
+            var (numbers, hasRest): ([UInt32], Bool) = ([], false)
+            var sequence = LevelSequence(bytes)
+            while let text = sequence.next() {
+                if LevelSequence.isMultiLevelWildcard(text) {
+                    hasRest = true
+                } else if LevelSequence.isSingleLevelWildcard(text) {
+                    numbers.append(Pattern.single)
+                } else {
+                    let number = levels.find(text)
+                    guard number != LevelTable.none else { return nil }
+                    numbers.append(number)
+                }
+            }
+            return Pattern(levels: numbers, hasRest: hasRest)
+        }
+    }
+
+    /// Whether the topic of a node matches; O(levels). [MQTT-4.7.2-1 v5]
+    func matches(_ start: UInt32, _ pattern: borrowing Pattern) -> Bool {
+        var depth = 0
+        var node = start
+        while node != Self.root {
+            depth += 1
+            node = nodes[node].parent
+        }
+        let wanted = pattern.levels.count
+        guard depth == wanted || (pattern.hasRest && depth > wanted) else { return false }
+        node = start
+        while node != Self.root {
+            depth -= 1
+            let level = nodes[node].level
+            let pattern = depth < wanted ? pattern.levels[depth] : Pattern.single
+            if pattern == Pattern.single {
+                if depth == 0, levels.text(of: level).first == UInt8(ascii: "$") { return false }
+            } else if pattern != level {
+                return false
+            }
+            node = nodes[node].parent
+        }
+        return true
+    }
+}

@@ -1,4 +1,5 @@
 import BrokerModel
+import MQTTCodec
 
 /// The retained messages that are on their way to new subscriptions, as one shard sees them.
 ///
@@ -200,5 +201,103 @@ struct RetainedScans {
             session.checkInvariants()
         }
         precondition(next <= sessions.count, "the next turn is nobody's")
+    }
+}
+
+/// Rows of subscriptions that say yet that retained messages are owed for them, which were found or acknowledged: some are written in each turn.
+///
+/// A crash before finds the older row, and what it says is owed is looked for once more.
+struct UnsettledRows {
+    /// The unsettled rows of a session.
+    struct Rows {
+        let sessionIndex: UInt32
+        let sessionKey: UInt64
+        fileprivate let filters: [[UInt8]]
+    }
+
+    private var rows: [Rows] = []
+    /// How many at the front of the first one's filters are done with.
+    private var position = 0
+
+    var isEmpty: Bool { rows.isEmpty }
+
+    mutating func add(_ filters: [[UInt8]], sessionIndex: UInt32, sessionKey: UInt64) {
+        guard !filters.isEmpty else { return }
+        rows.append(Rows(sessionIndex: sessionIndex, sessionKey: sessionKey, filters: filters))
+    }
+
+    /// The filter whose row is next; nil if there is none.
+    mutating func next() -> (rows: Rows, filter: [UInt8])? {
+        guard let first = rows.first else { return nil }
+        let filter = first.filters[position]
+        position += 1
+        if position == first.filters.count {
+            rows.removeFirst()
+            position = 0
+        }
+        return (first, filter)
+    }
+}
+
+/// The topics whose retained message has just changed, as this shard heard it live.
+///
+/// A live message comes straight from its publisher's shard, a retained one from the shard that keeps the topic, so that the older of
+/// two may be the later to arrive. The keeper skips what changed after its scan began; what it had sent before it heard of the change
+/// is recognised here. That takes no longer than a message between shards, so notes are kept for some seconds only, and
+/// only while other shards are being asked, and of the topics that changed last only.
+struct RetainedArrivals {
+    private var sequence: UInt64 = 0
+    private var recent: [UInt64: UInt64] = [:]
+    private var older: [UInt64: UInt64] = [:]
+    private var turnedAt: UInt64 = 0
+    private var activeUntil: UInt64 = 0
+
+    /// A subscription begins that will ask other shards; returns what to compare its retained messages with.
+    mutating func stamp(now: UInt64) -> UInt64 {
+        stayActive(now: now)
+        sequence += 1
+        return sequence
+    }
+
+    /// Retained messages of other shards are still arriving.
+    mutating func stayActive(now: UInt64) { activeUntil = now + Limits.arrivalsActiveMilliseconds }
+
+    /// A live message with RETAIN was routed here; `topic` is its hash.
+    mutating func note(topic: UInt64, now: UInt64) {
+        guard now < activeUntil else { return }
+        if now - turnedAt >= Limits.arrivalsKeptMilliseconds || recent.count >= Limits.arrivalsNotedMax {
+            older = now - turnedAt >= 2 * Limits.arrivalsKeptMilliseconds ? [:] : recent
+            recent = [:]
+            turnedAt = now
+        }
+        sequence += 1
+        recent[topic] = sequence
+    }
+
+    /// How many topics are noted.
+    var rememberedCount: Int { recent.count + older.count }
+
+    /// Whether a newer message of the topic came live after the subscription with this stamp began.
+    func isOutdated(topic: UInt64, stamp: UInt64) -> Bool {
+        (recent[topic] ?? older[topic] ?? 0) > stamp
+    }
+}
+
+/// The login that has published a retained message: its right to be handed out follows from that. Immutable; all
+/// messages of one login share it.
+final class RetainedSource: Sendable {
+    let clientIdentifier: EncodedString
+    let userName: EncodedString?
+    /// The index of the listener that its client came in by; nil if that one is no more.
+    let listener: Int?
+    /// As it stands in the store, behind each of its messages.
+    let row: [UInt8]
+
+    /// - Parameter listenerName: what the configuration calls the listener, or called it.
+    init(clientIdentifier: EncodedString, userName: EncodedString?, listener: Int?, listenerName: String) {
+        self.clientIdentifier = clientIdentifier
+        self.userName = userName
+        self.listener = listener
+        row = StoredOrigin(clientIdentifier: clientIdentifier, userName: userName, listener: .name(listenerName)).encoded()
     }
 }

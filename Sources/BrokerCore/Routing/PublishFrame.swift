@@ -107,3 +107,128 @@ struct PublishFrame {
     /// Of a Message Expiry Interval with its identifier.
     static let expiryBytes = 5
 }
+
+/// The Subscription Identifiers that one delivery carries, encoded as properties, ready to be copied.
+final class SubscriptionIdentifiers {
+    /// Identifier and variable byte integer of each, one after the other.
+    let encoded: [UInt8]
+
+    init(encoded: [UInt8]) { self.encoded = encoded }
+
+    init(_ identifiers: [UInt32]) {
+        var bytes: [UInt8] = []
+        for identifier in identifiers {
+            var value = identifier
+            bytes.append(0x0b)
+            repeat {
+                bytes.append(UInt8(value & 0x7f) | (value > 0x7f ? 0x80 : 0))
+                value >>= 7
+            } while value > 0
+        }
+        encoded = bytes
+    }
+}
+
+/// A PUBLISH packet that nothing but its packet identifier ties to its receiver: without DUP, alias and Subscription Identifiers.
+///
+/// The way of nearly all messages that have one receiver. It is `PublishFrame` with all that seldom differs left out, small enough to
+/// stay in registers from one end to the other.
+struct PlainPublishFrame {
+    private let version: ProtocolVersion
+    private let qos: QoS
+    private let retain: Bool
+    /// Seconds left of the message's life; `UInt64.max` for ever. [MQTT-3.3.2-6 v5]
+    private let expirySeconds: UInt64
+
+    @inline(__always)
+    init(_ kind: Connection.FrameKind, qos: QoS, retain: Bool, expirySeconds: UInt32?) {
+        version = kind == .shared5 ? .v5 : .v311
+        self.qos = qos
+        self.retain = retain
+        self.expirySeconds = expirySeconds.map { UInt64($0) } ?? .max
+    }
+
+    /// Bytes of the whole packet.
+    @inline(__always)
+    func size(_ publication: borrowing Publication) -> Int {
+        PublishHeader.encodedSize(
+            version: version, qos: qos, topicLength: publication.topic.count, propertiesLength: propertiesLength(publication),
+            payloadLength: publication.payload.count)
+    }
+
+    /// Writes the packet, `size` bytes.
+    @inline(__always)
+    func write(_ publication: borrowing Publication, packetIdentifier: UInt16 = 0, to target: UnsafeMutableRawPointer) {
+        let written = PublishHeader(version: version, qos: qos, retain: retain, duplicate: false).write(
+            to: target, topic: publication.topic, packetIdentifier: packetIdentifier,
+            propertiesLength: propertiesLength(publication), payloadLength: publication.payload.count)
+        var end = target + written.propertiesOffset
+        if version == .v5 {
+            if expirySeconds != .max {
+                end.storeBytes(of: PublishFrame.messageExpiryInterval, as: UInt8.self)
+                (end + 1).storeBytes(of: UInt32(truncatingIfNeeded: expirySeconds).bigEndian, as: UInt32.self)
+                end += PublishFrame.expiryBytes
+            }
+            if let source = publication.properties.baseAddress {
+                end.copyMemory(from: source, byteCount: publication.properties.count)
+                end += publication.properties.count
+            }
+        }
+        if let source = publication.payload.baseAddress { end.copyMemory(from: source, byteCount: publication.payload.count) }
+    }
+
+    @inline(__always)
+    private func propertiesLength(_ publication: borrowing Publication) -> Int {
+        version == .v5 ? publication.properties.count &+ (expirySeconds == .max ? 0 : PublishFrame.expiryBytes) : 0
+    }
+}
+
+/// Bytes in an arena chunk. 20 bytes, since every message being routed has room for four of them.
+struct SharedFrame {
+    let chunk: Reference<ArenaChunk>
+    private let start: UInt32
+    private let count: UInt32
+    private let identifierStart: UInt32
+
+    /// - Parameter identifierOffset: where a packet identifier goes in each copy; 0 where there is none.
+    @inline(__always)
+    init(chunk: Reference<ArenaChunk>, offset: Int, length: Int, identifierOffset: Int = 0) {
+        self.chunk = chunk
+        start = UInt32(truncatingIfNeeded: offset)
+        count = UInt32(truncatingIfNeeded: length)
+        identifierStart = UInt32(truncatingIfNeeded: identifierOffset)
+    }
+
+    var offset: Int { Int(start) }
+    var length: Int { Int(count) }
+    var identifierOffset: Int { Int(identifierStart) }
+}
+
+extension OutputBuffer {
+    /// Adds a copy of a frame.
+    @inline(__always)
+    mutating func appendCopy(of frame: SharedFrame, pool: inout BufferPool) {
+        copy(frame, to: appendOwn(frame.length, pool: &pool))
+    }
+
+    /// Adds a copy of a frame with this packet identifier in it.
+    @inline(__always)
+    mutating func appendCopy(of frame: SharedFrame, packetIdentifier: UInt16, pool: inout BufferPool) {
+        assert(frame.identifierOffset > 0 && frame.identifierOffset + 2 <= frame.length, "the frame has room for one")
+        let target = appendOwn(frame.length, pool: &pool)
+        copy(frame, to: target)
+        target.storeBytes(of: packetIdentifier.bigEndian, toByteOffset: frame.identifierOffset, as: UInt16.self)
+    }
+
+    /// Adds a frame itself, whose chunk it pins.
+    @inline(__always)
+    mutating func append(_ frame: SharedFrame, pool: inout BufferPool) {
+        appendShared(frame.chunk, offset: frame.offset, length: frame.length, pool: &pool)
+    }
+
+    @inline(__always)
+    private func copy(_ frame: SharedFrame, to target: UnsafeMutableRawPointer) {
+        let source = frame.chunk.with { $0.base } + frame.offset
+        target.copyMemory(from: source, byteCount: frame.length)
+    }
+}

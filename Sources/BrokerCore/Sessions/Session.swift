@@ -104,3 +104,211 @@ final class Session {
         self.publisherKey = publisherKey
     }
 }
+
+/// The part of a session that most of many sessions never need: an idle client costs the broker little.
+final class SessionExtras {
+    var will: Will?
+    var willName: SavedWill.Name?
+    var willDueAt: UInt64 = .max
+    var mountPoint: [UInt8] = []
+    var retainedSource: RetainedSource?
+    var retainedAhead = 0
+    var groups = GroupMemberships()
+    var owed: OwedRetained?
+    var drops = DropCounts()
+    var dropsTold: UInt64 = 0
+    var topicPart: TopicPart?
+    var logFloor: LogPlaces?
+    var stepFloor = FlowStep.Place.start
+}
+
+/// What stands there, as if the session had it itself. Nothing is made for what is nothing.
+extension Session {
+    var will: Will? {
+        get { extras?.will }
+        set { if newValue != nil || extras != nil { makeExtras().will = newValue } }
+    }
+
+    /// What the cluster calls the will, if its sessions move; nil for one that is this node's alone.
+    var willName: SavedWill.Name? {
+        get { extras?.willName }
+        set { if newValue != nil || extras != nil { makeExtras().willName = newValue } }
+    }
+
+    /// When the will of a client that is away is due; `UInt64.max` for none.
+    var willDueAt: UInt64 {
+        get { extras?.willDueAt ?? .max }
+        set { if newValue != .max || extras != nil { makeExtras().willDueAt = newValue } }
+    }
+
+    /// What its client's topics begin with inside the broker. Together with the user name it is whose the session is.
+    var mountPoint: [UInt8] {
+        get { extras?.mountPoint ?? [] }
+        set { if !newValue.isEmpty || extras != nil { makeExtras().mountPoint = newValue } }
+    }
+
+    /// Whose its client's messages that are retained are; made when the first one comes.
+    var retainedSource: RetainedSource? {
+        get { extras?.retainedSource }
+        set { if newValue != nil || extras != nil { makeExtras().retainedSource = newValue } }
+    }
+
+    /// How many retained messages other shards may send ahead of what it has taken, all scans together.
+    var retainedAhead: Int {
+        get { extras?.retainedAhead ?? 0 }
+        set { if newValue != 0 || extras != nil { makeExtras().retainedAhead = newValue } }
+    }
+
+    /// The share groups that it is in. To be changed where it is in one, or comes to be.
+    var groups: GroupMemberships {
+        get { extras?.groups ?? GroupMemberships() }
+        _modify { yield &makeExtras().groups }
+    }
+
+    /// The retained messages that its client has not had; nil for none.
+    var owed: OwedRetained? {
+        get { extras?.owed }
+        set { if newValue != nil || extras != nil { makeExtras().owed = newValue } }
+    }
+
+    /// What the client has lost, in both directions, since its session is here.
+    var drops: DropCounts {
+        get { extras?.drops ?? DropCounts() }
+        // In place: a client that reads too slowly may lose every message.
+        _modify { yield &makeExtras().drops }
+    }
+
+    /// How many of them the log has told of.
+    var dropsTold: UInt64 {
+        get { extras?.dropsTold ?? 0 }
+        set { if newValue != 0 || extras != nil { makeExtras().dropsTold = newValue } }
+    }
+
+    /// The topics that it is for; nil for all.
+    var topicPart: TopicPart? {
+        get { extras?.topicPart }
+        set { if newValue != nil || extras != nil { makeExtras().topicPart = newValue } }
+    }
+
+    /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no more than that.
+    var logFloor: LogPlaces? {
+        get { extras?.logFloor }
+        set { if newValue != nil || extras != nil { makeExtras().logFloor = newValue } }
+    }
+
+    /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.
+    var stepFloor: FlowStep.Place {
+        get { extras?.stepFloor ?? .start }
+        set { if newValue != .start || extras != nil { makeExtras().stepFloor = newValue } }
+    }
+
+    private func makeExtras() -> SessionExtras {
+        if let extras { return extras }
+        let made = SessionExtras()
+        extras = made
+        return made
+    }
+}
+
+/// The rest of a session's end, over as many turns as it takes, so that nobody waits for one client's subscriptions.
+///
+/// ```
+///     endSession ─► as far as the turn's steps go ─► out of the table of sessions: its identifier is free, what names its
+///                                                    index finds nobody, and all matches found before are old
+///                        endTurn, again and again ─► its records go from the tree, its groups are told of ─► its index is free
+/// ```
+/// The row of the session goes in the batch of the turn in which it ends. Rows of its subscriptions may go later: without a session
+/// they are nothing, and a start that finds some deletes them.
+///
+/// Other shards and nodes lose their interest later than the session goes: they send messages that nobody wants here. A share group's
+/// message that they deal to it meanwhile goes to another member, as one that was on its way does.
+extension BrokerShard {
+    /// The turn's steps are used up: the rest of an ended session is taken out of the tree in the next ones.
+    func keepRemains(of session: Session, _ memberships: [GroupMembership]) {
+        statistics.subscriptions -= Int(session.subscriptionCount)
+        sessions.remove(session, keepsIndex: true)
+        tree.forgetMatches()
+        endedSessions.add(session, memberships)
+    }
+
+    /// Goes on with that, as far as a turn's steps go.
+    func stepEndedSessions() {
+        endedSessions.stepsLeft = Limits.endedStepsPerTurn
+        while endedSessions.stepsLeft > 0, let session = endedSessions.first {
+            if session.firstSubscription != SubscriptionRecord.none {
+                endedSessions.count(takeOut(session.firstSubscription, of: session))
+            } else if let membership = endedSessions.takeMembership() {
+                sendLeft(membership, by: session.key)
+                endedSessions.count(removeGroupIfEmpty(membership))
+            } else {
+                sessions.giveBack(session.index)
+                endedSessions.removeFirst()
+            }
+        }
+    }
+
+    /// A session has left a share group: tells whoever does not know.
+    func sendLeft(_ membership: GroupMembership, by sessionKey: UInt64) {
+        forgetSubscription(membership.storeNumber)
+        sendToOthers(.group(membership.name, .left(sessionKey: sessionKey)))
+        sendToCluster(membership.name.filter, isWanted: false)
+        sendGroup(membership.name)
+    }
+
+    /// - Returns: how many steps that took, of which there is one for each level.
+    func removeGroupIfEmpty(_ membership: GroupMembership) -> Int {
+        // Its index may be another group's by now.
+        if let group = groups.find(membership.name) { removeIfEmpty(group) }
+        return OpenPackets.steps(of: membership.name.filter)
+    }
+}
+
+/// The subscriptions of sessions that have ended which still stand in the tree of topics, and what there is left to tell of their share
+/// groups; and how much of the turn is left for the like.
+///
+/// Invariant: a session stands here as long as its index is kept for it. Owned by a shard, used on its thread only.
+struct EndedSessions {
+    /// What is left of a session.
+    struct Remains {
+        /// Its chain of records is what is still in the tree.
+        let session: Session
+        /// Groups that have lost it as a member, which others do not know yet.
+        var memberships: [GroupMembership]
+    }
+
+    private var remains: [Remains] = []
+    /// How many at the front of them are done with.
+    private var head = 0
+    /// The steps that are left for whichever session's end is being worked off.
+    var stepsLeft = Limits.endedStepsPerTurn
+    /// How many steps were made so far: tests see by it how much a turn does.
+    private(set) var stepCount = 0
+
+    var isEmpty: Bool { remains.isEmpty }
+
+    mutating func add(_ session: Session, _ memberships: [GroupMembership]) {
+        remains.append(Remains(session: session, memberships: memberships))
+    }
+
+    /// What is to be done next.
+    var first: Session? { isEmpty ? nil : remains[head].session }
+
+    /// One of the share groups of that session; nil if there is none left.
+    mutating func takeMembership() -> GroupMembership? { remains[head].memberships.popLast() }
+
+    /// Nothing is left of the first one.
+    mutating func removeFirst() {
+        head += 1
+        if head == remains.count {
+            (remains, head) = ([], 0)
+        } else if head == Limits.endedSessionsCapacityMax {
+            remains.removeFirst(head)
+            head = 0
+        }
+    }
+
+    mutating func count(_ steps: Int) {
+        stepsLeft -= steps
+        stepCount += steps
+    }
+}

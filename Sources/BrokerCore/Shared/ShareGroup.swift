@@ -291,3 +291,116 @@ struct ShareGroup {
         }
     }
 }
+
+/// A session in a share group, as every shard knows it; or one of another node of which nothing is known but that it is there.
+struct GroupMember: Sendable {
+    let shard: Int
+    let sessionIndex: UInt32
+    let sessionKey: UInt64
+    /// The group's serial number on the member's own shard.
+    let serial: UInt32
+    var terms: SubscriptionTerms
+    var isConnected: Bool
+    /// What its client may read, as its own shard last told; nil for everything.
+    var access: AccessPolicy?
+    /// Whether its queue takes no more just now: `Session.isFull`.
+    var isFull = false
+    /// The largest packet that its client takes, as its own shard last told: what is larger goes to another member.
+    var packetBytesMax = UInt32.max
+    /// Whether its session, of this node, outlives a crash with its messages.
+    var isLasting = false
+    /// Whether its client may read anything that the group's filter matches; the group finds out.
+    var hasRight = true
+    /// The node that has it, whose number of the group stands in place of the serial; 0 for this one.
+    var node: UInt64 = 0
+    /// Of another node: stands for the group's name there, and whether the node reads the cluster's log.
+    var groupHash: UInt64 = 0
+    var readsLog = false
+    /// Whether that node is gone. Its session may come again, on any node: until then the message waits, if there is no other member.
+    var isGone = false
+
+    var isElsewhere: Bool { node != 0 }
+    /// Whether there are messages that are too large for its client.
+    var isBounded: Bool { packetBytesMax < BrokerSettings.packetBytesLargest }
+
+    func takes(_ size: SharedPacketSize) -> Bool { !isBounded || size.byteCount(terms) <= packetBytesMax }
+
+    /// Whether messages of a topic may reach it.
+    @inline(__always)
+    func mayReceive(_ topic: UnsafeRawBufferPointer?) -> Bool {
+        guard let topic else { return true }
+        if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) {
+            return access?.mayReceivePresence(topic: topic) ?? false
+        }
+        return access?.mayReceive(topic: topic) ?? true
+    }
+}
+
+/// What has happened to a member of a share group.
+enum GroupChange: Sendable {
+    case joined(GroupMember)
+    case left(sessionKey: UInt64)
+    /// Its client has come or gone.
+    case presence(sessionKey: UInt64, isConnected: Bool, packetBytesMax: UInt32)
+    /// Its queue has become full, or has room again.
+    case fullness(sessionKey: UInt64, isFull: Bool)
+}
+
+/// The share groups that a shard knows, by name and by index.
+struct ShareGroupTable {
+    private var groups: [ShareGroup?] = []
+    private var byName: [GroupName: UInt32] = [:]
+    private var bySerial: [UInt32: UInt32] = [:]
+    private var byHash: [UInt64: UInt32] = [:]
+    private var byClusterHash: [UInt64: UInt32] = [:]
+    private var free: [UInt32] = []
+    private var serial: UInt32 = 0
+
+    var count: Int { byName.count }
+
+    /// The indices of all groups, and of some that are gone.
+    var indices: Range<UInt32> { 0..<UInt32(groups.count) }
+
+    /// The index of the group of this name, or nil.
+    func find(_ name: GroupName) -> UInt32? { byName[name] }
+
+    /// The index of the group with this serial number, or nil once it is gone.
+    func find(serial: UInt32) -> UInt32? { bySerial[serial] }
+
+    /// The index of the group whose name this stands for, or nil.
+    func find(hash: UInt64) -> UInt32? { byHash[hash] }
+
+    /// The index of the group whose name this stands for on all nodes of a cluster, or nil.
+    func find(clusterHash: UInt64) -> UInt32? { byClusterHash[clusterHash] }
+
+    subscript(index: UInt32) -> ShareGroup? {
+        // Else each message of a group allocates what a coroutine needs, twice.
+        @inline(__always) _read { yield groups[Int(index)] }
+        @inline(__always) _modify { yield &groups[Int(index)] }
+    }
+
+    /// - Parameters:
+    ///   - hash: stands for the name.
+    ///   - clusterHash: the same on all nodes of a cluster.
+    mutating func make(_ name: GroupName, hash: UInt64 = 0, clusterHash: UInt64 = 0) -> UInt32 {
+        serial &+= 1
+        let index = free.popLast() ?? UInt32(groups.count)
+        if index == groups.count { groups.append(nil) }
+        groups[Int(index)] = ShareGroup(name: name, serial: serial, hash: hash, clusterHash: clusterHash)
+        byName[name] = index
+        bySerial[serial] = index
+        byHash[hash] = index
+        byClusterHash[clusterHash] = index
+        return index
+    }
+
+    mutating func remove(_ index: UInt32) {
+        guard let group = groups[Int(index)] else { return }
+        byName[group.name] = nil
+        bySerial[group.serial] = nil
+        if byHash[group.hash] == index { byHash[group.hash] = nil }
+        if byClusterHash[group.clusterHash] == index { byClusterHash[group.clusterHash] = nil }
+        groups[Int(index)] = nil
+        free.append(index)
+    }
+}

@@ -68,3 +68,20 @@ extension BrokerShard {
         return groups[group]?.choose(for: publication.topic, except: session.key, size: size(of: publication))
     }
 }
+
+/// A message that a share group had given to a session, taken back from it.
+struct SharedEntry {
+    let message: Message
+    /// The group's serial number.
+    let group: UInt32
+    let qos: QoS
+    /// The key of its row in the store, 0 for none: to be ended when another member has the message.
+    let storeNumber: UInt64
+    let hasFlow: Bool
+    let mark: DealtMark?
+    /// What a cluster's log calls the message.
+    let name: MessageName
+
+    /// Whether it must not be on two shards at a time.
+    var staysOnShard: Bool { storeNumber != 0 && qos == .exactlyOnce }
+}

@@ -34,3 +34,33 @@ struct SubscriptionRecord {
         previousOfSession = Self.none
     }
 }
+
+/// Who holds a subscription in the tree: a session of this shard, a share group, another shard that wants the messages, or a session of
+/// another shard that has a full queue.
+///
+///     0 …………… 0xefff_ffff   the index of a session
+///     0xf000_0000 …          the index of a share group
+///     0xf800_0000 …          the index in the table of full queues
+///     0xffff_ff00 …          a shard
+struct Subscriber: Hashable {
+    let rawValue: UInt32
+
+    private static let groupBase: UInt32 = 0xf000_0000
+    private static let shardBase: UInt32 = 0xffff_ff00
+    private static let fullBase: UInt32 = 0xf800_0000
+
+    static func session(_ index: UInt32) -> Self { Self(rawValue: index) }
+    static func group(_ index: UInt32) -> Self { Self(rawValue: groupBase + index) }
+    static func shard(_ index: Int) -> Self { Self(rawValue: shardBase + UInt32(index)) }
+    static func fullQueue(_ index: UInt32) -> Self { Self(rawValue: fullBase + index) }
+
+    var isSession: Bool { rawValue < Self.groupBase }
+    var isGroup: Bool { rawValue >= Self.groupBase && rawValue < Self.fullBase }
+    var isShard: Bool { rawValue >= Self.shardBase }
+    /// The index of the session, the group, the full queue or the shard.
+    var index: UInt32 {
+        if isSession { return rawValue }
+        if isGroup { return rawValue - Self.groupBase }
+        return rawValue - (isShard ? Self.shardBase : Self.fullBase)
+    }
+}

@@ -298,3 +298,126 @@ struct SubscriptionTree: ~Copyable {
             firstRecord: SubscriptionRecord.none)
     }
 }
+
+/// Counts the changes of subscriptions, so that a cached match knows when it is old.
+///
+/// One count would make every subscription anywhere forget every match. There are 256, chosen by the first level, and one for the
+/// filters that begin with a wildcard and may match any topic.
+struct TopicGenerations: ~Copyable {
+    private static let bucketCount = 256
+
+    private let hashing: TopicHash
+    private let buckets: UnsafeMutablePointer<UInt32>
+    private var wildcards: UInt32 = 0
+
+    init(hashing: TopicHash) {
+        self.hashing = hashing
+        buckets = .allocate(capacity: Self.bucketCount)
+        buckets.initialize(repeating: 0, count: Self.bucketCount)
+    }
+
+    deinit { buckets.deallocate() }
+
+    /// Notes that who matches `filter` has changed.
+    mutating func advance(_ filter: UnsafeRawBufferPointer) {
+        var sequence = LevelSequence(filter)
+        guard let first = sequence.next() else { return }
+        if LevelSequence.isSingleLevelWildcard(first) || LevelSequence.isMultiLevelWildcard(first) {
+            wildcards &+= 1
+        } else {
+            advance(firstLevel: first)
+        }
+    }
+
+    /// Notes that who matches a filter has changed whose first level is this text, and no wildcard.
+    mutating func advance(firstLevel text: UnsafeRawBufferPointer) {
+        let bucket = buckets + (Int(truncatingIfNeeded: hashing.hash(text)) & (Self.bucketCount - 1))
+        bucket.pointee &+= 1
+    }
+
+    /// Notes that who matches anything may have changed.
+    mutating func advanceAll() { wildcards &+= 1 }
+
+    /// Which count a topic belongs to.
+    func bucket(of topic: UnsafeRawBufferPointer) -> Int {
+        var sequence = LevelSequence(topic)
+        guard let first = sequence.next() else { return 0 }
+        return Int(truncatingIfNeeded: hashing.hash(first)) & (Self.bucketCount - 1)
+    }
+
+    /// The state that a match made now belongs to; another state later means that it may be old.
+    @inline(__always)
+    func stamp(bucket: Int) -> UInt64 { UInt64(buckets[bucket]) << 32 | UInt64(wildcards) }
+}
+
+/// Finds the subscription of a subscriber at a node: open addressing over the indices of the records.
+///
+/// With it, a thousand clients on one filter subscribe and unsubscribe without walking each other's chain.
+struct SubscriptionIndex: ~Copyable {
+    private let hashing: TopicHash
+    private var slots: UnsafeMutablePointer<UInt32>
+    private var mask = 127
+    private(set) var count = 0
+
+    init(hashing: TopicHash) {
+        self.hashing = hashing
+        slots = .allocate(capacity: 128)
+        slots.initialize(repeating: SubscriptionRecord.none, count: 128)
+    }
+
+    deinit { slots.deallocate() }
+
+    /// The record of `subscriber` at `node`, or `SubscriptionRecord.none`.
+    func find(node: UInt32, subscriber: Subscriber, in records: UnsafeMutablePointer<SubscriptionRecord>) -> UInt32 {
+        var slot = home(node, subscriber)
+        while slots[slot] != SubscriptionRecord.none {
+            let record = records + Int(slots[slot])
+            if record.pointee.node == node, record.pointee.subscriber == subscriber { return slots[slot] }
+            slot = (slot &+ 1) & mask
+        }
+        return SubscriptionRecord.none
+    }
+
+    mutating func insert(_ index: UInt32, in records: UnsafeMutablePointer<SubscriptionRecord>) {
+        if count &* 4 >= mask &* 3 { grow(records) }
+        place(index, records)
+        count &+= 1
+    }
+
+    mutating func remove(_ index: UInt32, in records: UnsafeMutablePointer<SubscriptionRecord>) {
+        var gap = home(records[Int(index)].node, records[Int(index)].subscriber)
+        while slots[gap] != index { gap = (gap &+ 1) & mask }
+        var next = (gap &+ 1) & mask
+        while slots[next] != SubscriptionRecord.none {
+            let record = records + Int(slots[next])
+            let nextHome = home(record.pointee.node, record.pointee.subscriber)
+            if (next &- nextHome) & mask >= (next &- gap) & mask {
+                slots[gap] = slots[next]
+                gap = next
+            }
+            next = (next &+ 1) & mask
+        }
+        slots[gap] = SubscriptionRecord.none
+        count &-= 1
+    }
+
+    private func home(_ node: UInt32, _ subscriber: Subscriber) -> Int {
+        Int(truncatingIfNeeded: hashing.hash(node, subscriber.rawValue)) & mask
+    }
+
+    private mutating func place(_ index: UInt32, _ records: UnsafeMutablePointer<SubscriptionRecord>) {
+        var slot = home(records[Int(index)].node, records[Int(index)].subscriber)
+        while slots[slot] != SubscriptionRecord.none { slot = (slot &+ 1) & mask }
+        slots[slot] = index
+    }
+
+    private mutating func grow(_ records: UnsafeMutablePointer<SubscriptionRecord>) {
+        let old = slots
+        let oldCount = mask + 1
+        mask = oldCount * 2 - 1
+        slots = .allocate(capacity: oldCount * 2)
+        slots.initialize(repeating: SubscriptionRecord.none, count: oldCount * 2)
+        for slot in 0..<oldCount where old[slot] != SubscriptionRecord.none { place(old[slot], records) }
+        old.deallocate()
+    }
+}

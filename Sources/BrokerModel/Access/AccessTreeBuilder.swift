@@ -50,3 +50,200 @@ package struct AccessTreeBuilder {
         return Int32(nodes.count - 1)
     }
 }
+
+/// What a line of an access file grants, or takes away.
+public struct AccessPermission: OptionSet, Sendable, Hashable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// Messages of the topic may reach the client.
+    public static let read = AccessPermission(rawValue: 1)
+    /// The client may publish to the topic.
+    public static let write = AccessPermission(rawValue: 2)
+    /// Neither, whatever another line of the same list grants.
+    public static let deny = AccessPermission(rawValue: 4)
+}
+
+/// One line of an access file: a permission, and the topics that it is about.
+public struct AccessRule: Sendable, Hashable {
+    public let permission: AccessPermission
+    public let filter: AccessFilter
+    /// Where it stands in its file, counted from 1; 0 for nowhere.
+    public let line: Int
+
+    public init(_ permission: AccessPermission, _ filter: AccessFilter, line: Int = 0) {
+        self.permission = permission
+        self.filter = filter
+        self.line = line
+    }
+}
+
+/// A place in the tree of an access list: what the rules that pass here say, and which levels may follow.
+package struct AccessNode: Sendable {
+    /// No such child.
+    package static let none: Int32 = -1
+
+    /// The permissions of rules that end here.
+    package var here: AccessPermission = []
+    /// The permissions of rules that go on with `#`.
+    package var rest: AccessPermission = []
+    package var hasLiterals = false
+    /// The children for `+`, `%c` and `%u`.
+    package var single = none
+    package var clientIdentifier = none
+    package var userName = none
+
+    package var hasChildren: Bool {
+        hasLiterals || single != Self.none || clientIdentifier != Self.none || userName != Self.none
+    }
+}
+
+/// The literal levels of an access tree: (parent, text) → child, by open addressing. Immutable once made.
+package struct AccessEdges: Sendable {
+    private struct Edge: Sendable {
+        package var hash: UInt32
+        package var parent: Int32
+        package var child: Int32
+        package var offset: Int32
+        package var count: Int32
+    }
+
+    /// The operator chooses the names in it and a client only looks them up, so that no seed is needed.
+    private static let hashing = TopicHash(seed: 0x6d61_7274_6c65_7421)
+
+    /// A power of two of places, at most half of them taken, so that a search always ends.
+    private var slots: [Edge]
+    private var texts: [UInt8] = []
+
+    package init(_ edges: [AccessTreeBuilder.Edge: Int32]) {
+        var capacity = 4
+        while capacity < edges.count * 2 { capacity *= 2 }
+        slots = Array(repeating: Edge(hash: 0, parent: 0, child: AccessNode.none, offset: 0, count: 0), count: capacity)
+        for (edge, child) in edges {
+            let hash = edge.level.withUnsafeBytes { Self.hash(edge.parent, $0) }
+            var slot = Int(truncatingIfNeeded: hash) & (capacity - 1)
+            while slots[slot].child != AccessNode.none { slot = (slot + 1) & (capacity - 1) }
+            slots[slot] = Edge(
+                hash: hash, parent: edge.parent, child: child, offset: Int32(texts.count), count: Int32(edge.level.count))
+            texts += edge.level
+        }
+    }
+
+    @inline(__always)
+    package func child(of parent: Int32, level: UnsafeRawBufferPointer) -> Int32? {
+        let hash = Self.hash(parent, level)
+        let mask = slots.count &- 1
+        var slot = Int(truncatingIfNeeded: hash) & mask
+        while true {
+            let edge = slots[slot]
+            if edge.child == AccessNode.none { return nil }
+            if edge.hash == hash, edge.parent == parent, isText(of: edge, level) { return edge.child }
+            slot = (slot &+ 1) & mask
+        }
+    }
+
+    @inline(__always)
+    private func isText(of edge: Edge, _ level: UnsafeRawBufferPointer) -> Bool {
+        texts.withUnsafeBytes { texts in
+            MemoryComparison.equal(
+                UnsafeRawBufferPointer(rebasing: texts[Int(edge.offset)..<Int(edge.offset &+ edge.count)]), level)
+        }
+    }
+
+    @inline(__always)
+    private static func hash(_ parent: Int32, _ level: UnsafeRawBufferPointer) -> UInt32 {
+        UInt32(truncatingIfNeeded: hashing.hash(level)) ^ UInt32(bitPattern: parent) &* 0x9e37_79b9
+    }
+}
+
+/// One list of an access file, ready to be asked: the rules themselves, and a tree of their filters.
+///
+/// Within a list the order of the lines does not matter: a line that denies counts before every line that grants. So all that there is
+/// to know of a topic is the union of the permissions whose filters match it, and one walk down the tree finds it, whatever the number
+/// of lines. Immutable; shared by all sessions that it holds for, on every loop.
+package final class AccessRules: Sendable {
+    package let rules: [AccessRule]
+    private let nodes: [AccessNode]
+    private let edges: AccessEdges
+
+    package init(_ rules: [AccessRule]) {
+        self.rules = rules
+        var builder = AccessTreeBuilder()
+        for rule in rules { builder.insert(rule) }
+        nodes = builder.nodes
+        edges = AccessEdges(builder.edges)
+    }
+
+    package var isEmpty: Bool { rules.isEmpty }
+
+    /// The union of the permissions that the list has for a topic.
+    @inline(__always)
+    package func permissions(for topic: UnsafeRawBufferPointer, _ identity: AccessIdentity) -> AccessPermission {
+        guard !topic.isEmpty else { return [] }
+        if topic[0] == UInt8(ascii: "$") {
+            // Only a rule that says so with its first character is about such topics.
+            let end = Self.levelEnd(topic, 0)
+            guard let child = edges.child(of: 0, level: UnsafeRawBufferPointer(rebasing: topic[0..<end])) else { return [] }
+            return walk(from: child, topic, end &+ 1, identity)
+        }
+        return walk(from: 0, topic, 0, identity)
+    }
+
+    /// The union of the permissions that the list has for a topic of at least three levels in rules whose first two are these, which are the
+    /// topic's too.
+    package func permissionsBelow(
+        _ first: String, _ second: String, for topic: UnsafeRawBufferPointer, _ identity: AccessIdentity
+    ) -> AccessPermission {
+        let (first, second) = (Array(first.utf8), Array(second.utf8))
+        guard let parent = first.withUnsafeBytes({ edges.child(of: 0, level: $0) }),
+            let child = second.withUnsafeBytes({ edges.child(of: parent, level: $0) })
+        else { return [] }
+        return walk(from: child, topic, first.count + second.count + 2, identity)
+    }
+
+    /// What the rules below a node have for the levels from `offset` on; past the topic's end when none is left.
+    private func walk(
+        from index: Int32, _ topic: UnsafeRawBufferPointer, _ offset: Int, _ identity: AccessIdentity
+    ) -> AccessPermission {
+        let node = nodes[Int(index)]
+        // `a/#` is about `a` too.
+        var found = node.rest
+        guard offset <= topic.count else { return found.union(node.here) }
+        guard node.hasChildren else { return found }
+        let end = Self.levelEnd(topic, offset)
+        if node.single != AccessNode.none { found.formUnion(walk(from: node.single, topic, end &+ 1, identity)) }
+        if node.clientIdentifier != AccessNode.none, let end = Self.end(of: identity.clientIdentifier, in: topic, from: offset) {
+            let below = walk(from: node.clientIdentifier, topic, end &+ 1, identity)
+            found.formUnion(below.intersection(identity.clientIdentifierPermissions))
+        }
+        if node.userName != AccessNode.none, let end = Self.end(of: identity.userName, in: topic, from: offset) {
+            let below = walk(from: node.userName, topic, end &+ 1, identity)
+            found.formUnion(below.intersection(identity.userNamePermissions))
+        }
+        if node.hasLiterals,
+            let child = edges.child(of: index, level: UnsafeRawBufferPointer(rebasing: topic[offset..<end]))
+        {
+            found.formUnion(walk(from: child, topic, end &+ 1, identity))
+        }
+        return found
+    }
+
+    /// Where the level ends that begins at `offset`, which may be the topic's end.
+    @inline(__always)
+    package static func levelEnd(_ topic: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+        var end = offset
+        while end < topic.count, topic[end] != UInt8(ascii: "/") { end &+= 1 }
+        return end
+    }
+
+    /// Where `value` ends if it stands at `offset`, as whole levels; an empty one stands nowhere.
+    package static func end(of value: [UInt8], in topic: UnsafeRawBufferPointer, from offset: Int) -> Int? {
+        let end = offset &+ value.count
+        guard !value.isEmpty, end <= topic.count, end == topic.count || topic[end] == UInt8(ascii: "/") else { return nil }
+        let isEqual = value.withUnsafeBytes {
+            MemoryComparison.equal($0, UnsafeRawBufferPointer(rebasing: topic[offset..<end]))
+        }
+        return isEqual ? end : nil
+    }
+}

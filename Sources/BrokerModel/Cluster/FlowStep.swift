@@ -61,3 +61,150 @@ public struct FlowStep: Equatable, Sendable {
         (self.kind, self.packetIdentifier, self.place) = (kind, packetIdentifier, place)
     }
 }
+
+/// Names a message of a cluster's log, on all nodes alike: its partition, its record there, and its place in that.
+///
+///     record 36 bits │ share 7 │ place 13 │ partition 8        0 for none
+///
+/// Of the record's number there are the lowest bits: that tells it from all that a log holds at a time. A record of 32 KiB has fewer messages than a
+/// place can say. What a share group deals a session is another message to it than what its own subscriptions or another group bring: share says by
+/// which of the message's share groups, from 1 on; 0 for none of them.
+public struct MessageName: Hashable, Sendable, BitwiseCopyable {
+    public let rawValue: UInt64
+
+    public init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// - Parameters:
+    ///   - partition: from 0.
+    ///   - sequence: the record's number, from 1.
+    ///   - index: how many messages stand before it in the record.
+    public init(partition: Int, sequence: UInt64, index: Int) {
+        rawValue = sequence << 28 | UInt64(index & 0x1fff) << 8 | UInt64(partition & 0xff)
+    }
+
+    /// Of a message that stands in no log.
+    public static let none = MessageName(rawValue: 0)
+
+    /// The same message as one of its share groups deals it.
+    ///
+    /// - Parameter share: which one of those that stand with it in the log, from 0. All from `SharedLimits.namedSharesMax` on have one name.
+    package func dealt(by share: Int) -> MessageName {
+        MessageName(rawValue: asPublished.rawValue | UInt64(min(share, SharedLimits.namedSharesMax) + 1) << 21)
+    }
+
+    /// The same message as a session's own subscriptions bring it.
+    package var asPublished: MessageName { MessageName(rawValue: rawValue & ~Self.shareMask) }
+
+    /// Which of its share groups has dealt it; nil if none has.
+    package var share: Int? { isDealt ? Int(rawValue >> 21 & 0x7f) - 1 : nil }
+
+    /// Whether a share group has dealt it.
+    package var isDealt: Bool { rawValue & Self.shareMask != 0 }
+
+    package var partition: Int { Int(rawValue & 0xff) }
+
+    /// The record's number, if that is not before `place`; else one far behind that.
+    package func sequence(from place: UInt64) -> UInt64 { place + (rawValue >> 28 &- place) & Self.recordBits }
+
+    /// The record's number, which is before `place` or not far behind it.
+    package func sequence(near place: UInt64) -> UInt64 {
+        let ahead = (rawValue >> 28 &- place) & Self.recordBits
+        return ahead <= Self.recordBits / 2 ? place &+ ahead : place &- (Self.recordBits + 1 - ahead)
+    }
+
+    private static let shareMask: UInt64 = 0x7f << 21
+    private static let recordBits: UInt64 = 0xf_ffff_ffff
+}
+
+/// How far something has been given what stands in a cluster's log.
+public struct LogPlaces: Equatable, Sendable {
+    /// A place in one partition.
+    public struct Place: Equatable, Sendable {
+        /// The number of the last record that counts as given.
+        public var sequence: UInt64
+        /// Tells the stream from another one of its name; never 0.
+        public var stream: UInt64
+
+        public init(sequence: UInt64, stream: UInt64) { (self.sequence, self.stream) = (sequence, stream) }
+    }
+
+    /// By partition; nil where reading has not begun yet.
+    public var places: [Place?]
+
+    public init(partitions: Int) { places = Array(repeating: nil, count: partitions) }
+
+    /// The places of another value, for so many partitions.
+    package init(_ other: LogPlaces, partitions: Int) {
+        places = (0..<partitions).map { $0 < other.places.count ? other.places[$0] : nil }
+    }
+
+    /// Whether a record is behind what was given.
+    package func isNew(_ sequence: UInt64, in partition: Int) -> Bool {
+        partition < places.count && places[partition].map { sequence > $0.sequence } ?? false
+    }
+
+    /// Whether a record was given before.
+    package func holdsBack(_ sequence: UInt64, in partition: Int) -> Bool {
+        partition < places.count && places[partition].map { sequence <= $0.sequence } ?? false
+    }
+
+    /// A partition ends at this record.
+    package mutating func cut(_ partition: Int, at last: UInt64) {
+        guard partition < places.count, let place = places[partition], place.sequence > last else { return }
+        places[partition]?.sequence = last
+    }
+
+    /// These places where they are of the same stream as the other ones, else the other ones.
+    package func fitted(to other: LogPlaces) -> LogPlaces {
+        var fitted = other
+        for index in other.places.indices where index < places.count {
+            guard let mine = places[index] else { continue }
+            guard let others = other.places[index] else {
+                fitted.places[index] = mine
+                continue
+            }
+            if mine.stream == others.stream { fitted.places[index] = mine }
+        }
+        return fitted
+    }
+
+    /// The later of both, partition by partition; of other streams its own.
+    package func later(_ other: LogPlaces) -> LogPlaces {
+        var later = self
+        for index in places.indices where index < other.places.count {
+            guard let others = other.places[index] else { continue }
+            guard let mine = places[index] else {
+                later.places[index] = others
+                continue
+            }
+            if mine.stream == others.stream, others.sequence > mine.sequence { later.places[index] = others }
+        }
+        return later
+    }
+
+    /// Whether some place is before the other one's in the same stream.
+    package func isBehind(_ other: LogPlaces) -> Bool { !spans(through: other).isEmpty }
+
+    /// What stands between this and a later place of the same stream.
+    package func spans(through other: LogPlaces) -> [LogSpan] {
+        places.indices.compactMap { index in
+            guard let mine = places[index], index < other.places.count, let others = other.places[index],
+                mine.stream == others.stream, mine.sequence < others.sequence
+            else { return nil }
+            return LogSpan(partition: index, after: mine.sequence, through: others.sequence)
+        }
+    }
+
+    /// The earlier of both, partition by partition; of a partition that only one of them knows, that.
+    package func earlier(_ other: LogPlaces) -> LogPlaces {
+        var earlier = self
+        for index in places.indices {
+            guard let mine = places[index], index < other.places.count, let others = other.places[index] else {
+                if places[index] == nil, index < other.places.count { earlier.places[index] = other.places[index] }
+                continue
+            }
+            if others.sequence < mine.sequence { earlier.places[index] = others }
+        }
+        return earlier
+    }
+}

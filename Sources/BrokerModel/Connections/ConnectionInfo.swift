@@ -59,3 +59,26 @@ public struct ConnectionInfo: Sendable {
         listenerNumber = Int32(listener)
     }
 }
+
+/// Names a connection of a shard to the shell: the place in the shard's table, and which tenant of that place is meant.
+public struct ConnectionID: Hashable, Sendable {
+    public let slot: UInt32
+    public let generation: UInt32
+
+    public init(slot: UInt32, generation: UInt32) {
+        self.slot = slot
+        self.generation = generation
+    }
+}
+
+/// What a connection has carried since it is there.
+public struct ClientTraffic: Hashable, Sendable {
+    /// PUBLISH packets.
+    public package(set) var receivedMessages: UInt64 = 0
+    public package(set) var sentMessages: UInt64 = 0
+    /// As the transport counts them, without TLS.
+    public package(set) var receivedBytes: UInt64 = 0
+    public package(set) var sentBytes: UInt64 = 0
+
+    package init() {}
+}

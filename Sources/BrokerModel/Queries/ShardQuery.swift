@@ -112,3 +112,352 @@ public struct ShardReply: Sendable {
         self.at = at
     }
 }
+
+/// A cursor as text, for who hands it to others: two numbers.
+extension ShardCursor: LosslessStringConvertible {
+    public init?(_ text: String) {
+        let numbers = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard numbers.count == 2, let place = UInt32(numbers[0]), let member = UInt64(numbers[1]) else { return nil }
+        self.init(place: place)
+        self.member = member
+    }
+
+    public var description: String { "\(place).\(member)" }
+}
+
+/// A subscription of a session.
+public struct SubscriptionRow: Hashable, Sendable {
+    public let clientIdentifier: EncodedString
+    /// As topics are called inside the broker, without `$share` and the group's name.
+    public let filter: [UInt8]
+    /// The name of the share group; nil for none.
+    public let shareName: EncodedString?
+    public let options: SubscriptionOptions
+    /// 0 for none.
+    public let identifier: UInt32
+
+    package init(
+        clientIdentifier: EncodedString, filter: [UInt8], shareName: EncodedString?, options: SubscriptionOptions,
+        identifier: UInt32
+    ) {
+        self.clientIdentifier = clientIdentifier
+        self.filter = filter
+        self.shareName = shareName
+        self.options = options
+        self.identifier = identifier
+    }
+}
+
+/// A retained message, without its content.
+public struct RetainedRow: Hashable, Sendable {
+    public let topic: [UInt8]
+    public let qos: QoS
+    public let payloadBytes: Int
+    /// When it expires, in milliseconds on the shard's clock; nil for never.
+    public let expiresAt: UInt64?
+    /// The client that published it; nil for the broker itself, or where nobody asked.
+    public let publisher: EncodedString?
+
+    package init(
+        topic: [UInt8], qos: QoS, payloadBytes: Int, expiresAt: UInt64?, publisher: EncodedString?
+    ) {
+        self.topic = topic
+        self.qos = qos
+        self.payloadBytes = payloadBytes
+        self.expiresAt = expiresAt
+        self.publisher = publisher
+    }
+}
+
+/// A retained message, with its content.
+public struct RetainedContent: Sendable {
+    public let row: RetainedRow
+    /// As a client would get it.
+    public let packet: PublishPacket
+
+    package init(
+        row: RetainedRow, packet: PublishPacket
+    ) {
+        self.row = row
+        self.packet = packet
+    }
+}
+
+/// A message that a session has still to receive.
+public struct QueueRow: Hashable, Sendable {
+    public enum State: Sendable {
+        /// The message is sent when those before it are, and the client's window has room.
+        case waiting
+        /// The message waits so, and only the store has it: its content is not known here.
+        case stored
+        /// Sent, and not acknowledged.
+        case sent
+        /// Of QoS 2: the client has it, and PUBCOMP is awaited.
+        case released
+    }
+
+    /// From the queue's head, 0 first; vacant places are left out.
+    public let position: Int
+    public let state: State
+    /// As topics are called inside the broker; nil where the message is not in memory.
+    public let topic: [UInt8]?
+    public let qos: QoS
+    public let retain: Bool
+    /// Of topic, properties and payload; 0 once the client has the message.
+    public let byteCount: Int
+    /// 0 for none yet.
+    public let packetIdentifier: UInt16
+    /// Since the broker took it, or has read it from its store, in milliseconds; nil where the message is not in memory.
+    public let ageMilliseconds: UInt64?
+    /// When it expires, in milliseconds on the shard's clock; nil for never, or where the message is not in memory.
+    public let expiresAt: UInt64?
+    /// If it was asked for, and is in memory.
+    public let payload: [UInt8]?
+
+    package init(
+        position: Int, state: State, topic: [UInt8]?, qos: QoS, retain: Bool, byteCount: Int, packetIdentifier: UInt16,
+        ageMilliseconds: UInt64?, expiresAt: UInt64?, payload: [UInt8]?
+    ) {
+        self.position = position
+        self.state = state
+        self.topic = topic
+        self.qos = qos
+        self.retain = retain
+        self.byteCount = byteCount
+        self.packetIdentifier = packetIdentifier
+        self.ageMilliseconds = ageMilliseconds
+        self.expiresAt = expiresAt
+        self.payload = payload
+    }
+}
+
+/// A level of topics and topic filters below some others.
+public struct TopicLevelRow: Hashable, Sendable {
+    public let name: [UInt8]
+    /// Subscriptions of the shard's sessions whose filter has the level, at it and below it.
+    public var subscriptions = 0
+    /// Retained messages of the shard at the level and below it.
+    public var retainedMessages = 0
+    /// Whether there is anything below it.
+    public var hasMoreLevels = false
+
+    package init(
+        name: [UInt8], subscriptions: Int = 0, retainedMessages: Int = 0, hasMoreLevels: Bool = false
+    ) {
+        self.name = name
+        self.subscriptions = subscriptions
+        self.retainedMessages = retainedMessages
+        self.hasMoreLevels = hasMoreLevels
+    }
+}
+
+/// A session and the connection that it is on. Times are milliseconds on the shard's clock.
+public struct ClientRow: Sendable {
+    public let clientIdentifier: EncodedString
+    /// Of the client that was here last; nil for one without.
+    public let userName: EncodedString?
+    /// Of the last connection.
+    public let version: ProtocolVersion
+    /// Nil while the client is away.
+    public let connection: ClientConnectionRow?
+    /// When the session began; nil if that was before the broker's start.
+    public let createdAt: UInt64?
+    /// When its last connection ended; nil while there is one, and if that was before the broker's start.
+    public let disconnectedAt: UInt64?
+    /// How long the session outlives its connection; `UInt32.max` for ever.
+    public let sessionExpirySeconds: UInt32
+    public let subscriptionCount: Int
+    /// Messages that wait to be sent, and their bytes.
+    public let queuedMessages: Int
+    public let queuedBytes: Int
+    /// QoS 1 and 2 messages that were sent and are not acknowledged to the end.
+    public let inFlightMessages: Int
+    /// QoS 2 messages that were received and are not released.
+    public let receivedMessages: Int
+    /// How long the oldest message that the client has not been sent has waited, in milliseconds; 0 for none, and while the client is away.
+    public let lagMilliseconds: UInt64
+    /// What the client has lost since its session is here.
+    public let drops: DropCounts
+    /// Where it stands in the order that was asked for.
+    public let position: ClientPosition
+
+    package init(
+        clientIdentifier: EncodedString, userName: EncodedString?, version: ProtocolVersion, connection: ClientConnectionRow?,
+        createdAt: UInt64?, disconnectedAt: UInt64?, sessionExpirySeconds: UInt32, subscriptionCount: Int, queuedMessages: Int,
+        queuedBytes: Int, inFlightMessages: Int, receivedMessages: Int, lagMilliseconds: UInt64, drops: DropCounts,
+        position: ClientPosition
+    ) {
+        self.clientIdentifier = clientIdentifier
+        self.userName = userName
+        self.version = version
+        self.connection = connection
+        self.createdAt = createdAt
+        self.disconnectedAt = disconnectedAt
+        self.sessionExpirySeconds = sessionExpirySeconds
+        self.subscriptionCount = subscriptionCount
+        self.queuedMessages = queuedMessages
+        self.queuedBytes = queuedBytes
+        self.inFlightMessages = inFlightMessages
+        self.receivedMessages = receivedMessages
+        self.lagMilliseconds = lagMilliseconds
+        self.drops = drops
+        self.position = position
+    }
+}
+
+/// A connection of a client that is let in.
+public struct ClientConnectionRow: Sendable {
+    public let id: ConnectionID
+    public let address: String
+    public let port: UInt16
+    /// An index into `BrokerSettings.listeners`; nil for a client of the broker's own.
+    public let listener: Int?
+    public let isBridge: Bool
+    public let cleanStart: Bool
+    /// When the client was let in, in milliseconds on the shard's clock.
+    public let connectedAt: UInt64
+    /// 0 for none.
+    public let keepAliveSeconds: Int
+    /// Bytes that the transport has not taken yet.
+    public let outputBytes: Int
+    public let traffic: ClientTraffic
+    /// Messages a second, received from the client and sent to it: since somebody asked before, at least a second ago, else since it is
+    /// connected.
+    public let rates: (received: UInt64, sent: UInt64)
+
+    package init(
+        id: ConnectionID, address: String, port: UInt16, listener: Int?, isBridge: Bool, cleanStart: Bool, connectedAt: UInt64,
+        keepAliveSeconds: Int, outputBytes: Int, traffic: ClientTraffic, rates: (received: UInt64, sent: UInt64)
+    ) {
+        self.id = id
+        self.address = address
+        self.port = port
+        self.listener = listener
+        self.isBridge = isBridge
+        self.cleanStart = cleanStart
+        self.connectedAt = connectedAt
+        self.keepAliveSeconds = keepAliveSeconds
+        self.outputBytes = outputBytes
+        self.traffic = traffic
+        self.rates = rates
+    }
+}
+
+/// All of a session and its connection.
+public struct ClientDetail: Sendable {
+    public let row: ClientRow
+    /// Nil without one.
+    public let will: ClientWillRow?
+    /// How many QoS 1 and 2 messages may be in flight to the client.
+    public let inFlightMax: Int
+    /// The largest packet that the client takes, in bytes; nil while it is away.
+    public let packetBytesMax: Int?
+    /// What stands before its topics inside the broker; empty for nothing.
+    public let mountPoint: [UInt8]
+    /// What its transport knows of it; nil while it is away.
+    public let info: ConnectionInfo?
+
+    package init(
+        row: ClientRow, will: ClientWillRow?, inFlightMax: Int, packetBytesMax: Int?, mountPoint: [UInt8], info: ConnectionInfo?
+    ) {
+        self.row = row
+        self.will = will
+        self.inFlightMax = inFlightMax
+        self.packetBytesMax = packetBytesMax
+        self.mountPoint = mountPoint
+        self.info = info
+    }
+}
+
+/// A will, without its content.
+public struct ClientWillRow: Hashable, Sendable {
+    public let topic: TopicName
+    public let qos: QoS
+    public let retain: Bool
+    public let payloadBytes: Int
+    /// Seconds.
+    public let delayInterval: UInt32
+
+    package init(
+        topic: TopicName, qos: QoS, retain: Bool, payloadBytes: Int, delayInterval: UInt32
+    ) {
+        self.topic = topic
+        self.qos = qos
+        self.retain = retain
+        self.payloadBytes = payloadBytes
+        self.delayInterval = delayInterval
+    }
+}
+
+/// Which sessions of a shard are told, and in which order.
+public struct ClientSelection: Sendable, Equatable {
+    /// Only those whose Client Identifier or user name has these bytes in it; case does not matter for ASCII letters. Nil for all.
+    public var text: [UInt8]? {
+        didSet { text = text?.map(Self.folded) }
+    }
+    /// Only those whose Client Identifier begins with this.
+    public var prefix: EncodedString?
+    public var userName: EncodedString?
+    /// Only those connected from an address of this network.
+    public var network: AddressRange?
+    /// Only those connected through this listener, an index into `BrokerSettings.listeners`.
+    public var listener: Int?
+    public var isConnected: Bool?
+    public var version: ProtocolVersion?
+    /// Only those that have lost at least so many messages.
+    public var dropsMin: UInt64 = 0
+    /// Only those for which at least so many messages wait.
+    public var queuedMin = 0
+    /// Only those whose oldest unwritten message has waited so long, in milliseconds.
+    public var lagMillisecondsMin: UInt64 = 0
+
+    /// Nil for the order of the shard's table, with pages by `ShardCursor`: the cheapest. In any other order a page is the best rows behind
+    /// `after` among all sessions.
+    public var order: ClientOrder?
+    public var isDescending = false
+    /// The last row of the page before, from any shard; nil for the first page.
+    public var after: ClientPosition?
+
+    public init() {}
+
+    /// In this order.
+    public init(order: ClientOrder, isDescending: Bool = false, after: ClientPosition? = nil) {
+        (self.order, self.isDescending, self.after) = (order, isDescending, after)
+    }
+
+    package static func folded(_ byte: UInt8) -> UInt8 { (65...90).contains(byte) ? byte | 0x20 : byte }
+}
+
+/// What clients are sorted by; those that are equal in it, by Client Identifier.
+public enum ClientOrder: Sendable, CaseIterable {
+    case clientIdentifier
+    case drops
+    case queuedMessages
+    case queuedBytes
+    case outputBytes
+    case lag
+    /// Messages a second, see `ClientTraffic`.
+    case receivedRate
+    case sentRate
+    case subscriptions
+    /// The time; clients that are away count as 0.
+    case connectedAt
+}
+
+/// A client's place in an order.
+public struct ClientPosition: Hashable, Sendable {
+    /// What it is sorted by; 0 in the order of Client Identifiers.
+    public var value: UInt64
+    public var clientIdentifier: EncodedString
+
+    public init(value: UInt64, clientIdentifier: EncodedString) {
+        (self.value, self.clientIdentifier) = (value, clientIdentifier)
+    }
+
+    /// Whether it stands before another one. O(bytes of the identifiers).
+    public func precedes(_ other: ClientPosition, isDescending: Bool) -> Bool {
+        if value != other.value { return (value < other.value) != isDescending }
+        let (mine, others) = (clientIdentifier.bytes, other.clientIdentifier.bytes)
+        return isDescending ? others.lexicographicallyPrecedes(mine) : mine.lexicographicallyPrecedes(others)
+    }
+}

@@ -1,3 +1,5 @@
+public import MQTTCodec
+
 /// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the core knows.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// What is the whole broker's: a `StoredRun`, how it ran last, with the key 1; `StoredLogPlaces` with the keys from 2 on; a
@@ -28,4 +30,481 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
 
     /// What the operator reads.
     public var name: String { "\(self)" }
+}
+
+extension StoreTable {
+    /// Whether a row of this key and body says anything to this broker.
+    public func hasMeaning(key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
+        switch self {
+        case .run where key == StoredRun.key: StoredRun(decoding: body) != nil
+        case .run where key == StoredMembership.key: StoredMembership(decoding: body) != nil
+        case .run where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
+        case .run where StoredDealing.shard(ofKey: key) != nil: StoredDealing(decoding: body) != nil
+        case .run: StoredBan(decoding: body) != nil
+        case .relayed: RelayedReceipt(decoding: body) != nil
+        case .session: StoredSession(decoding: body) != nil
+        case .subscription: StoredSubscription(decoding: body) != nil
+        case .received: StoredReceipt(key: key, body: body) != nil
+        case .message: StoredMessage(decoding: body)?.isLegal ?? false
+        case .retained: StoredRetained(decoding: body)?.message.isLegal ?? false
+        case .entry: StoredEntry(decoding: body)?.isLegal ?? false
+        case .flow: StoredFlow(decoding: body) != nil
+        }
+    }
+}
+
+/// How the broker ran when it last wrote to the store.
+public struct StoredRun: Equatable, Sendable {
+    public static let key: UInt64 = 1
+
+    /// How many shards it had: what belongs to which follows from that.
+    public var shardCount: UInt16
+    /// Whether it ended in order, with every shard's part done of every QoS 2 message that was received.
+    public var hasEnded: Bool
+
+    public init(shardCount: Int, hasEnded: Bool) {
+        self.shardCount = UInt16(shardCount)
+        self.hasEnded = hasEnded
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let count = reader.read(UInt16.self), (1...64).contains(count), let hasEnded = reader.readBool(), reader.isAtEnd
+        else { return nil }
+        self.init(shardCount: Int(count), hasEnded: hasEnded)
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(shardCount)
+        writer.write(hasEnded)
+        return writer.bytes
+    }
+}
+
+/// A retained message as the store keeps it.
+///
+///     the message | its origin
+///
+/// Where the origin is not known the row ends with the message: the rows of stores that were written before it was kept, and those of
+/// messages that mosquitto had from nobody.
+public struct StoredRetained: Equatable, Sendable {
+    public var message: StoredMessage
+    public var origin: StoredOrigin?
+
+    public init(message: StoredMessage, origin: StoredOrigin? = nil) {
+        self.message = message
+        self.origin = origin
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let message = StoredMessage(&reader) else { return nil }
+        self.init(message: message)
+        if reader.isAtEnd { return }
+        guard let origin = StoredOrigin(&reader), reader.isAtEnd else { return nil }
+        self.origin = origin
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        message.write(to: &writer)
+        origin?.write(to: &writer)
+        return writer.bytes
+    }
+}
+
+/// How far a QoS 1 or 2 message has come to its receiver, where the entry itself does not say: its row has the entry's number.
+public struct StoredFlow: Equatable, Sendable {
+    public enum State: UInt8, Sendable {
+        /// PUBLISH may have been sent with this packet identifier.
+        case sent = 1
+        /// PUBREC came: PUBREL goes out, the message does not.
+        case released
+    }
+
+    public var state: State
+    public var packetIdentifier: UInt16
+
+    package static let size = 3
+
+    public init(state: State, packetIdentifier: UInt16) {
+        self.state = state
+        self.packetIdentifier = packetIdentifier
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let state = reader.read(UInt8.self).flatMap({ State(rawValue: $0) }), let identifier = reader.read(UInt16.self),
+            identifier > 0, reader.isAtEnd
+        else { return nil }
+        self.init(state: state, packetIdentifier: identifier)
+    }
+
+    /// `target` has room for `size` bytes.
+    package func write(to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: state.rawValue, as: UInt8.self)
+        target.storeBytes(of: packetIdentifier, toByteOffset: 1, as: UInt16.self)
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(state.rawValue)
+        writer.write(packetIdentifier)
+        return writer.bytes
+    }
+}
+
+/// A ban as a row of the table `run`, by a number of its own.
+public struct StoredBan: Equatable, Sendable {
+    public let ban: Ban
+
+    public init(_ ban: Ban) { self.ban = ban }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let place = reader.read(UInt8.self), let who = Self.text(&reader), let by = Self.text(&reader),
+            let reason = Self.text(&reader), let at = reader.read(UInt64.self), let until = reader.read(UInt64.self),
+            let target = place == Self.scopedKind ? Self.scoped(who, &reader) : Self.whole(place, who), reader.isAtEnd
+        else { return nil }
+        ban = Ban(target, by: by, reason: reason, at: at, until: until == .max ? nil : until)
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        let scope = ban.target.scope
+        writer.write(scope == nil ? UInt8(Self.kinds.firstIndex(of: ban.target.kind) ?? 0) : Self.scopedKind)
+        for text in [ban.target.who, ban.by, ban.reason] { writer.write(Array(text.utf8)) }
+        writer.write(ban.at)
+        writer.write(ban.until ?? .max)
+        if let scope {
+            writer.write(Array(scope.party.utf8))
+            writer.write(UInt8(scope.user == nil ? 0 : 1))
+            writer.write(scope.user?.bytes ?? [])
+        }
+        return writer.bytes
+    }
+
+    private static func whole(_ place: UInt8, _ who: String) -> BanTarget? {
+        guard place < kinds.count, let target = BanTarget(kinds[Int(place)], who), target.who == who else { return nil }
+        return target
+    }
+
+    private static func scoped(_ who: String, _ reader: inout RecordReader) -> BanTarget? {
+        guard let client = EncodedString(who), let party = text(&reader), let hasUser = reader.read(UInt8.self), hasUser < 2,
+            let user = reader.readBytes().flatMap({ EncodedString($0) }), hasUser == 1 || user.isEmpty
+        else { return nil }
+        return BanTarget(client: client, BanScope(user: hasUser == 1 ? user : nil, party: party))
+    }
+
+    private static func text(_ reader: inout RecordReader) -> String? {
+        reader.readBytes().flatMap { String(validating: $0, as: UTF8.self) }
+    }
+
+    /// The store knows them by their places.
+    private static let kinds: [BanKind] = [.client, .user, .address, .network]
+    /// A client as one user comes with it from one address.
+    private static let scopedKind: UInt8 = 4
+}
+
+/// The publisher of a retained message, as the store keeps it: by this `check_retain_source` decides whether it is
+/// handed out.
+///
+///     format 2 | whether there is a user name 1 | the Client Identifier, the user name and the listener's name, each behind its length in 4
+///     format 1 | the listener's place 2 | whether there is a user name 1 | the Client Identifier and the user name
+public struct StoredOrigin: Hashable, Sendable {
+    public var clientIdentifier: EncodedString
+    public var userName: EncodedString?
+    public var listener: StoredListener
+
+    public init(clientIdentifier: EncodedString, userName: EncodedString?, listener: StoredListener) {
+        self.clientIdentifier = clientIdentifier
+        self.userName = userName
+        self.listener = listener
+    }
+
+    package init?(_ reader: inout RecordReader) {
+        guard let format = reader.read(UInt8.self), format == Self.placed || format == Self.named else { return nil }
+        let place = format == Self.placed ? reader.read(UInt16.self) : 0
+        guard let place, let hasUserName = reader.readBool(), let identifier = reader.readBytes().flatMap({ EncodedString($0) })
+        else { return nil }
+        self.init(clientIdentifier: identifier, userName: nil, listener: .place(place))
+        if hasUserName {
+            guard let name = reader.readBytes().flatMap({ EncodedString($0) }) else { return nil }
+            userName = name
+        }
+        guard format == Self.named else { return }
+        guard let name = reader.readBytes() else { return nil }
+        listener = .name(String(decoding: name, as: UTF8.self))
+    }
+
+    package func write(to writer: inout RecordWriter) {
+        switch listener {
+        case .place(let place):
+            writer.write(Self.placed)
+            writer.write(place)
+        case .name: writer.write(Self.named)
+        }
+        writer.write(userName != nil)
+        writer.write(clientIdentifier.bytes)
+        if let userName { writer.write(userName.bytes) }
+        if case .name(let name) = listener { writer.write(Array(name.utf8)) }
+    }
+
+    package func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+
+    private static let placed: UInt8 = 1
+    private static let named: UInt8 = 2
+}
+
+/// A subscription of a session, as the store keeps it.
+///
+///     session 8 │ terms 4 │ filter's length 4 │ filter │ `OwedStage` 1, if there is one
+public struct StoredSubscription: Equatable, Sendable {
+    /// How far the retained messages are that its client is still to get; see `OwedRetained`.
+    package enum OwedStage: UInt8, Sendable { case asked = 1, queued }
+
+    /// The session's key.
+    public var session: UInt64
+    /// The whole filter, `$share/NAME/` included.
+    public var filter: TopicFilter
+    public var maximumQoS: QoS
+    public var noLocal: Bool
+    public var retainAsPublished: Bool
+    /// The Subscription Identifier, 0 for none.
+    public var identifier: UInt32
+    package var owed: OwedStage?
+    /// Whether its client has not had all that was retained when it subscribed.
+    public var lacksRetained: Bool { owed != nil }
+
+    public init(
+        session: UInt64, filter: TopicFilter, maximumQoS: QoS, noLocal: Bool = false, retainAsPublished: Bool = false,
+        identifier: UInt32 = 0
+    ) {
+        self.session = session
+        self.filter = filter
+        self.maximumQoS = maximumQoS
+        self.noLocal = noLocal
+        self.retainAsPublished = retainAsPublished
+        self.identifier = identifier
+    }
+
+    package init(session: UInt64, filter: TopicFilter, terms: SubscriptionTerms) {
+        self.init(
+            session: session, filter: filter, maximumQoS: terms.maximumQoS, noLocal: terms.noLocal,
+            retainAsPublished: terms.retainAsPublished, identifier: terms.identifier)
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let session = reader.read(UInt64.self), let bits = reader.read(UInt32.self), let bytes = reader.readBytes(),
+            let filter = TopicFilter(bytes), let terms = SubscriptionTerms(exactly: bits)
+        else { return nil }
+        self.init(session: session, filter: filter, terms: terms)
+        guard !reader.isAtEnd else { return }
+        guard let stage = reader.read(UInt8.self).flatMap({ OwedStage(rawValue: $0) }), reader.isAtEnd else { return nil }
+        owed = stage
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(session)
+        writer.write(terms.bits)
+        writer.write(Array(filter.bytes))
+        if let owed { writer.write(owed.rawValue) }
+        return writer.bytes
+    }
+
+    package var terms: SubscriptionTerms {
+        SubscriptionTerms(
+            maximumQoS: maximumQoS, noLocal: noLocal, retainAsPublished: retainAsPublished, identifier: identifier)
+    }
+}
+
+/// Names a QoS 2 message that a client of another shard has sent, and what came of it here.
+///
+/// Each shard makes its part of a message durable by itself. So each that took one remembers it until the client has released it: sent
+/// again after a crash, the message is taken by the shards that had lost it and by no other. [MQTT-4.3.3-10 v5]
+public struct RelayedReceipt: Hashable, Sendable {
+    public enum Part: UInt64, Sendable {
+        /// It was routed to the shard's subscribers.
+        case routed = 0
+        /// It was kept as the retained message of its topic.
+        case retained = 1
+    }
+
+    /// The client's receipt and, in the highest bit, the part.
+    private let name: UInt64
+    /// Of a message that a share group gave to one of the shard's sessions: stands for the group; else 0.
+    public let group: UInt64
+
+    package init(_ receipt: UInt64, _ part: Part, group: UInt64 = 0) {
+        name = receipt | part.rawValue << 63
+        self.group = group
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        guard let row = Self.decode(body) else { return nil }
+        self = row.name
+    }
+
+    /// Reads a row's body: what was taken, and the message's digest, nil if an earlier version took it.
+    package static func decode(_ body: UnsafeRawBufferPointer) -> (name: RelayedReceipt, digest: UInt64?)? {
+        var reader = RecordReader(body)
+        guard let value = reader.read(UInt64.self), StoredReceipt(key: value & ~(1 << 63)) != nil else { return nil }
+        let name = RelayedReceipt(name: value, group: reader.read(UInt64.self) ?? 0)
+        let digest = reader.read(UInt64.self)
+        return reader.isAtEnd ? (name, digest) : nil
+    }
+
+    private init(name: UInt64, group: UInt64) {
+        self.name = name
+        self.group = group
+    }
+
+    ///     name 8 | group 8, or nothing | digest 8, or nothing
+    package func encoded(digest: UInt64? = nil) -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(name)
+        if group != 0 || digest != nil { writer.write(group) }
+        if let digest { writer.write(digest) }
+        return writer.bytes
+    }
+
+    /// What the client's own shard calls it.
+    package var receipt: UInt64 { name & ~(1 << 63) }
+    /// What a message of QoS 2 is called, in place of that, which a share group moves from one shard to another: by the row that it leaves, which
+    /// goes later than the other shard has it. After a crash between the two it is there once. `number` is that of an entry.
+    package static func receipt(ofEntry number: UInt64) -> UInt64 { 1 << 62 | (number >> 8) << 16 | (number & 0xff + 1) }
+
+    /// The number of that row; nil for a client's message.
+    package var entry: UInt64? {
+        guard receipt & 1 << 62 != 0 else { return nil }
+        return ((receipt & (1 << 62 - 1)) >> 16) << 8 | (UInt64(packetIdentifier) - 1)
+    }
+
+    /// The key of the client's session.
+    public var session: UInt64 { receipt >> 16 }
+    public var packetIdentifier: UInt16 { UInt16(truncatingIfNeeded: receipt) }
+    public var part: Part { name >> 63 == 1 ? .retained : .routed }
+}
+
+/// A QoS 2 message that a session sent and has not released: the key names it, the body tells what else must be known when it is sent
+/// again after a crash. [MQTT-4.3.3-10 v5]
+///
+///     digest 8, or nothing | 1 byte, or nothing | what each share group has chosen 16 …
+///     epoch 8 | number 8 | 1 byte | the same      where sessions are a cluster's: the step of its log
+///
+/// The byte stands where all of the message's parts were done by the shard that received it, so that they are in the store with this row.
+public struct StoredReceipt: Equatable, Sendable {
+    /// The session's key.
+    public var session: UInt64
+    public var packetIdentifier: UInt16
+    /// Of topic, RETAIN and payload; nil for a message that an earlier version received.
+    public var digest: UInt64?
+    /// Whether other shards may have parts of it.
+    public var hasParts: Bool
+    /// What share groups have chosen for it.
+    public var choices: [GroupChoice]
+    /// Of the step in a cluster's log; nil for none. A receipt with one has no digest.
+    public var place: FlowStep.Place?
+
+    public init(
+        session: UInt64, packetIdentifier: UInt16, digest: UInt64? = nil, hasParts: Bool = false, choices: [GroupChoice] = []
+    ) {
+        self.session = session
+        self.packetIdentifier = packetIdentifier
+        self.digest = digest
+        self.hasParts = hasParts
+        self.choices = choices
+    }
+
+    /// Reads a row's key; nil if no identifier is in it.
+    public init?(key: UInt64) {
+        self.init(session: key >> 16, packetIdentifier: UInt16(truncatingIfNeeded: key))
+        if packetIdentifier == 0 { return nil }
+    }
+
+    /// Reads a row; nil if it is not one.
+    public init?(key: UInt64, body: UnsafeRawBufferPointer) {
+        self.init(key: key)
+        var reader = RecordReader(body)
+        let rest = body.count % GroupChoice.size
+        if rest == 8 || rest == 9 {
+            digest = reader.read(UInt64.self)
+            hasParts = rest == 8
+        }
+        if rest == 1, body.count > 16, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) {
+            place = FlowStep.Place(epoch: epoch, number: number)
+        }
+        if rest == 9 || place != nil, reader.read(UInt8.self) != 0 { return nil }
+        guard let choices = GroupChoice.all(in: reader.rest) else { return nil }
+        self.choices = choices
+    }
+
+    public var key: UInt64 { session << 16 | UInt64(packetIdentifier) }
+
+    public func encodedBody() -> [UInt8] {
+        var writer = RecordWriter()
+        if let place {
+            writer.write(place.epoch)
+            writer.write(place.number)
+            writer.write(UInt8(0))
+        } else if let digest {
+            writer.write(digest)
+            if !hasParts { writer.write(UInt8(0)) }
+        }
+        writer.append(GroupChoice.encode(choices))
+        return writer.bytes
+    }
+}
+
+/// To which member a share group has given a QoS 2 message that its sender has not released.
+///
+/// It stands in the row of the receipt, on the disk before the member's shard hears of the message: sent again after a crash, the message
+/// goes to the same member, which takes it once. [MQTT-4.3.3-10 v5]
+public struct GroupChoice: Equatable, Sendable {
+    package static let size = 16
+
+    /// Stands for the group's name and filter.
+    public let group: UInt64
+    /// The key of the member's session.
+    public let session: UInt64
+
+    /// Reads any number of them; nil if that is not what the bytes are.
+    package static func all(in body: UnsafeRawBufferPointer) -> [GroupChoice]? {
+        guard body.count % size == 0 else { return nil }
+        var reader = RecordReader(body)
+        var choices: [GroupChoice] = []
+        while let group = reader.read(UInt64.self), let session = reader.read(UInt64.self) {
+            choices.append(GroupChoice(group: group, session: session))
+        }
+        return choices
+    }
+
+    package static func encode(_ choices: [GroupChoice]) -> [UInt8] {
+        var writer = RecordWriter()
+        for choice in choices {
+            writer.write(choice.group)
+            writer.write(choice.session)
+        }
+        return writer.bytes
+    }
+
+    package init(
+        group: UInt64, session: UInt64
+    ) {
+        self.group = group
+        self.session = session
+    }
 }

@@ -1,3 +1,5 @@
+public import MQTTCodec
+
 /// What a shard knows to be done of what share groups deal this node of a cluster's log: a row of the table `run`, with a key for each shard. After a
 /// crash it says what is to be looked at once more; see `DealingPast`.
 public struct StoredDealing: Equatable, Sendable {
@@ -66,5 +68,250 @@ public struct StoredDealing: Equatable, Sendable {
         writer.write(UInt8(parts.first?.done.count ?? 1))
         for part in parts { for number in [part.incarnation, part.heir] + part.done { writer.write(number) } }
         return writer.bytes
+    }
+}
+
+/// Writes the body of a row: integers in the machine's order, which is little-endian wherever Martlet runs, and bytes behind their count.
+package struct RecordWriter {
+    @usableFromInline package var bytes: [UInt8] = []
+
+    @inlinable package init() {}
+
+    @inlinable package mutating func write<Value: FixedWidthInteger>(_ value: Value) {
+        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    @inlinable package mutating func write(_ value: Bool) { bytes.append(value ? 1 : 0) }
+
+    /// The count in 32 bits, then the bytes.
+    @inlinable package mutating func write(_ value: [UInt8]) {
+        write(UInt32(value.count))
+        bytes.append(contentsOf: value)
+    }
+
+    @inlinable package mutating func append(_ value: [UInt8]) { bytes.append(contentsOf: value) }
+
+    @inlinable package mutating func append(_ value: UnsafeRawBufferPointer) { bytes.append(contentsOf: value) }
+}
+
+/// The cluster whose retained messages the store has, as a row of the table `run`: what is there and not in the cluster was deleted, and
+/// does not go into it again.
+public struct StoredMembership: Equatable, Sendable {
+    public static let key: UInt64 = 128
+
+    public let cluster: String
+
+    public init(cluster: String) { self.cluster = cluster }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let name = reader.readBytes().flatMap({ String(validating: $0, as: UTF8.self) }), reader.isAtEnd else { return nil }
+        cluster = name
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(Array(cluster.utf8))
+        return writer.bytes
+    }
+}
+
+/// Reads the body of a row. A read past the end gives nil, as does a value that no writer writes.
+package struct RecordReader {
+    @usableFromInline package var rest: UnsafeRawBufferPointer
+
+    @inlinable package init(_ bytes: UnsafeRawBufferPointer) { rest = bytes }
+
+    @inlinable package var isAtEnd: Bool { rest.isEmpty }
+
+    @inlinable package mutating func read<Value: FixedWidthInteger & BitwiseCopyable>(_ type: Value.Type) -> Value? {
+        guard let bytes = take(MemoryLayout<Value>.size) else { return nil }
+        return Value(littleEndian: bytes.loadUnaligned(as: Value.self))
+    }
+
+    @inlinable package mutating func readBool() -> Bool? {
+        switch read(UInt8.self) {
+        case 0: false
+        case 1: true
+        default: nil
+        }
+    }
+
+    /// Bytes behind their count in 32 bits.
+    @inlinable package mutating func readBytes() -> [UInt8]? {
+        guard let count = read(UInt32.self), let bytes = take(Int(count)) else { return nil }
+        return Array(bytes)
+    }
+
+    @inlinable package mutating func take(_ count: Int) -> UnsafeRawBufferPointer? {
+        guard count <= rest.count else { return nil }
+        defer { rest = UnsafeRawBufferPointer(rebasing: rest[count...]) }
+        return UnsafeRawBufferPointer(rebasing: rest[..<count])
+    }
+}
+
+/// Up to where a shard's sessions have been given what stands in a cluster's log: a row of the table `run`, with a key for each shard.
+///
+/// It stands in one batch with the rows of the messages that were given, so that after a crash reading goes on where the queues end.
+public struct StoredLogPlaces: Equatable, Sendable {
+    public var places: LogPlaces
+
+    public init(_ places: LogPlaces) { self.places = places }
+
+    /// Numbers of other rows of the table are 1 and from 256 on.
+    package static func key(shard: Int) -> UInt64 { 2 + UInt64(shard) }
+
+    /// The shard whose row has this key; nil for another row.
+    package static func shard(ofKey key: UInt64) -> Int? {
+        (2..<2 + UInt64(SharedLimits.shardsMax)).contains(key) ? Int(key - 2) : nil
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        guard let count = reader.read(UInt8.self), count > 0 else { return nil }
+        places = LogPlaces(partitions: Int(count))
+        for partition in 0..<Int(count) {
+            guard let sequence = reader.read(UInt64.self), let stream = reader.read(UInt64.self) else { return nil }
+            if stream != 0 { places.places[partition] = LogPlaces.Place(sequence: sequence, stream: stream) }
+        }
+        guard reader.isAtEnd else { return nil }
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        writer.write(UInt8(places.places.count))
+        for place in places.places {
+            writer.write(place?.sequence ?? 0)
+            writer.write(place?.stream ?? 0)
+        }
+        return writer.bytes
+    }
+}
+
+/// An Application Message as the store keeps it.
+///
+///     expiresAt 8 | publisher 8 | properties' length 4 | payload's length 4 | topic's length 2 | QoS 1 | RETAIN 1 | the three
+public struct StoredMessage: Equatable, Sendable {
+    public var topic: [UInt8]
+    /// The properties that travel unaltered, as PUBLISH carries them.
+    public var properties: [UInt8]
+    public var payload: [UInt8]
+    public var qos: QoS
+    public var retain: Bool
+    /// Milliseconds since 1970; nil for never.
+    public var expiresAt: UInt64?
+    /// Stands for its publisher's Client Identifier, for No Local; 0 for the broker.
+    public var publisher: UInt64
+
+    public init(
+        topic: [UInt8], properties: [UInt8] = [], payload: [UInt8], qos: QoS, retain: Bool, expiresAt: UInt64? = nil,
+        publisher: UInt64 = 0
+    ) {
+        self.topic = topic
+        self.properties = properties
+        self.payload = payload
+        self.qos = qos
+        self.retain = retain
+        self.expiresAt = expiresAt
+        self.publisher = publisher
+    }
+
+    /// Reads a row's body; nil if it is not one.
+    public init?(decoding body: UnsafeRawBufferPointer) {
+        var reader = RecordReader(body)
+        self.init(&reader)
+        guard reader.isAtEnd else { return nil }
+    }
+
+    /// Whether topic and properties are what a client may be sent.
+    package var isLegal: Bool {
+        topic.withUnsafeBytes(TopicValidation.validateName) == nil && properties.withUnsafeBytes(Properties.areOfMessage)
+    }
+
+    public func encoded() -> [UInt8] {
+        var writer = RecordWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+
+    package init?(_ reader: inout RecordReader) {
+        guard let parts = MessageParts(&reader) else { return nil }
+        self.init(
+            topic: Array(parts.topic), properties: Array(parts.properties), payload: Array(parts.payload), qos: parts.qos,
+            retain: parts.retain, expiresAt: parts.expiresAt == MessageParts.never ? nil : parts.expiresAt,
+            publisher: parts.publisher)
+    }
+
+    package func write(to writer: inout RecordWriter) {
+        writer.write(expiresAt ?? MessageParts.never)
+        writer.write(publisher)
+        writer.write(UInt32(properties.count))
+        writer.write(UInt32(payload.count))
+        writer.write(UInt16(topic.count))
+        writer.write(qos.rawValue)
+        writer.write(retain)
+        for part in [topic, properties, payload] { writer.append(part) }
+    }
+}
+
+/// The parts of a `StoredMessage` where they lie in a row's body, so that a queue's messages are written and read without copies between.
+package struct MessageParts {
+    package let expiresAt: UInt64
+    package let publisher: UInt64
+    package let qos: QoS
+    package let retain: Bool
+    package let topic: UnsafeRawBufferPointer
+    package let properties: UnsafeRawBufferPointer
+    package let payload: UnsafeRawBufferPointer
+
+    package static let never: UInt64 = .max
+    private static let fixedSize = 28
+
+    /// Reads the parts; nil if they are not whole, or nothing that a broker would keep.
+    package init?(_ reader: inout RecordReader) {
+        guard let expiresAt = reader.read(UInt64.self), let publisher = reader.read(UInt64.self),
+            let propertiesLength = reader.read(UInt32.self), let payloadLength = reader.read(UInt32.self),
+            let topicLength = reader.read(UInt16.self), let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }),
+            let retain = reader.readBool(), topicLength > 0, let topic = reader.take(Int(topicLength)),
+            let properties = reader.take(Int(propertiesLength)), let payload = reader.take(Int(payloadLength))
+        else { return nil }
+        (self.expiresAt, self.publisher, self.qos, self.retain) = (expiresAt, publisher, qos, retain)
+        (self.topic, self.properties, self.payload) = (topic, properties, payload)
+    }
+
+    /// Whether topic and properties are what a client may be sent.
+    package var isLegal: Bool { TopicValidation.validateName(topic) == nil && Properties.areOfMessage(properties) }
+
+    package var size: Int { Self.fixedSize + topic.count + properties.count + payload.count }
+
+    /// Writes them as `StoredMessage` does; `target` has room for `size` bytes.
+    package func write(to target: UnsafeMutableRawPointer) {
+        target.storeBytes(of: expiresAt, as: UInt64.self)
+        target.storeBytes(of: publisher, toByteOffset: 8, as: UInt64.self)
+        target.storeBytes(of: UInt32(properties.count), toByteOffset: 16, as: UInt32.self)
+        target.storeBytes(of: UInt32(payload.count), toByteOffset: 20, as: UInt32.self)
+        target.storeBytes(of: UInt16(topic.count), toByteOffset: 24, as: UInt16.self)
+        target.storeBytes(of: qos.rawValue, toByteOffset: 26, as: UInt8.self)
+        target.storeBytes(of: retain ? 1 : 0, toByteOffset: 27, as: UInt8.self)
+        var position = target + Self.fixedSize
+        for part in [topic, properties, payload] {
+            if let source = part.baseAddress { position.copyMemory(from: source, byteCount: part.count) }
+            position += part.count
+        }
+    }
+
+    package init(
+        expiresAt: UInt64, publisher: UInt64, qos: QoS, retain: Bool, topic: UnsafeRawBufferPointer,
+        properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer
+    ) {
+        self.expiresAt = expiresAt
+        self.publisher = publisher
+        self.qos = qos
+        self.retain = retain
+        self.topic = topic
+        self.properties = properties
+        self.payload = payload
     }
 }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import MartletClient
 internal import Platform
 
 /// Standard output and standard error of a client command. Any thread may write; writes are whole.
@@ -84,5 +85,155 @@ struct CommandConsole: Sendable {
             }
             return true
         }
+    }
+}
+
+/// With what the client commands end; where mosquitto's have a number for it, it is theirs.
+enum ExitCode {
+    static let success: Int32 = 0
+    /// The arguments are wrong, a file cannot be read, nothing can be reached.
+    static let failure: Int32 = 1
+    /// Nothing came in the time of -W.
+    static let timeout: Int32 = 27
+
+    /// What the user is told of an error, and the exit code: of a refusal the reason code of MQTT 5.0, or the return code of 3.1.1.
+    static func of(_ error: ClientError, _ version: ProtocolVersion) -> (words: String, code: Int32) {
+        switch error {
+        case .refused(let reason, let words, _):
+            if version != .v5, let (code, text) = returnCode(reason) {
+                return ("Connection error: Connection Refused: \(text).", code)
+            }
+            // A broker's reason may be a sentence, which goes on here.
+            let detail = words.map { " (\($0.hasSuffix(".") && !$0.hasSuffix("..") ? String($0.dropLast()) : $0))" } ?? ""
+            return ("Connection error: \(sentence(reason))\(detail)", Int32(reason.rawValue))
+        case .timedOut: return ("Error: The server does not answer.", failure)
+        default:
+            return ("Error: \(sentence("\(error)"))", failure)
+        }
+    }
+
+    /// The reason with a capital.
+    static func sentence(_ reason: ReasonCode) -> String { sentence("\(reason)") }
+
+    /// Names of hosts and files stay as they are.
+    private static func sentence(_ text: String) -> String {
+        guard text.prefix(while: { $0 != " " }).allSatisfy(\.isLetter) else { return text }
+        return text.prefix(1).uppercased() + text.dropFirst()
+    }
+
+    /// CONNACK's return code before MQTT 5.0, in mosquitto's words.
+    private static func returnCode(_ reason: ReasonCode) -> (Int32, String)? {
+        switch reason {
+        case .unsupportedProtocolVersion: (1, "unacceptable protocol version")
+        case .clientIdentifierNotValid: (2, "identifier rejected")
+        case .serverUnavailable: (3, "broker unavailable")
+        case .badUserNameOrPassword: (4, "bad user name or password")
+        case .notAuthorized: (5, "not authorised")
+        default: nil
+        }
+    }
+}
+
+/// A client command as the process that it is: its main thread waits for signals, the work goes on in tasks.
+///
+/// ```
+/// main thread:  block signals ─► sigwait ─► end(.signal) ─► sigwait … the second one ends the process at once
+/// task:         run ────────────────────► goodbye ─► exit
+/// ```
+public enum CommandProcess {
+    /// Runs the command and ends the process with its exit code.
+    public static func run(_ arguments: ClientArguments) -> Never {
+        // A reader of our output that has gone, or a program that reads no request, is an error of write.
+        signal(SIGPIPE, SIG_IGN)
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        for number in endingSignals + screenSignals { sigaddset(&signals, number) }
+        // Threads that are started from here on inherit it: a signal comes to this thread alone.
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+        let ending = Ending()
+        let screen = arguments.command == .mirror ? MirrorScreen(arguments) : nil
+        Task.detached {
+            let code = await CommandRun(arguments, ending, screen).run()
+            screen?.leave()
+            exit(code)
+        }
+        while true {
+            var number: Int32 = 0
+            guard sigwait(&signals, &number) == 0 else { continue }
+            if screenSignals.contains(number) {
+                screen?.handle(number)
+                continue
+            }
+            if !ending.end(.signal(number)) {
+                screen?.leave()
+                die(of: number)
+            }
+        }
+    }
+
+    /// What the process does of that signal without us.
+    static func die(of number: Int32) -> Never {
+        signal(number, SIG_DFL)
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, number)
+        raise(number)
+        pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+        exit(128 + number)
+    }
+
+    static let endingSignals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
+    static let screenSignals = [SIGWINCH, SIGTSTP, SIGCONT]
+}
+
+/// Why a command ends: the first reason counts. Any thread may tell one.
+final class Ending: Sendable {
+    enum Reason: Sendable {
+        /// All is done.
+        case done
+        /// The exit code, which says it all.
+        case code(Int32)
+        case signal(Int32)
+        case timeout
+        case failed(ClientError)
+        /// With the words for the user.
+        case complaint(String, code: Int32)
+    }
+
+    private struct State {
+        var reason: Reason?
+        var waiter: UnsafeContinuation<Reason, Never>?
+    }
+
+    private let state = Locked(State())
+
+    /// Returns whether it is the first reason.
+    @discardableResult
+    func end(_ reason: Reason) -> Bool {
+        let (isFirst, waiter) = state.withLock { state in
+            guard state.reason == nil else { return (false, nil as UnsafeContinuation<Reason, Never>?) }
+            state.reason = reason
+            return (true, state.waiter.take())
+        }
+        waiter?.resume(returning: reason)
+        return isFirst
+    }
+
+    var hasEnded: Bool { state.withLock { $0.reason != nil } }
+
+    /// Waits for the first reason. One task at a time.
+    func wait() async -> Reason {
+        await withUnsafeContinuation { continuation in
+            let reason = state.withLock { state -> Reason? in
+                if state.reason == nil { state.waiter = continuation }
+                return state.reason
+            }
+            if let reason { continuation.resume(returning: reason) }
+        }
+    }
+
+    /// The work is over and keeps what it has until the process ends: letting a subscription go would end it at the server.
+    func never() async -> Never {
+        while true { await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in } }
     }
 }

@@ -1,4 +1,6 @@
+internal import Glibc
 internal import MartletClient
+internal import Platform
 
 /// A client command from connecting to its exit code.
 struct CommandRun: Sendable {
@@ -141,4 +143,328 @@ extension ClientArguments {
         case .done, .code, .failed, .complaint: return .normalDisconnection
         }
     }
+}
+
+extension CommandRun {
+    /// `martlet mirror`: the topics as a tree on a terminal, a line for each message elsewhere.
+    func mirror(_ client: Client) async {
+        var subscription = arguments.subscription
+        // Marks what is retained also when it changes.
+        subscription.retainAsPublished = arguments.version == .v5
+        subscription.retainHandling = .sendAtSubscribe
+        let messages = client.messages(arguments.filters, subscription)
+        Task { await waitForGrantOfMirror(messages) }
+        screen?.enter(endingWith: ending)
+        var sieve = MessageSieve(arguments)
+        let printer = MessagePrinter(arguments.asLines)
+        var count = 0
+        do throws(ClientError) {
+            for try await message in messages {
+                guard case .take = sieve.judge(message.received) else {
+                    message.done()
+                    continue
+                }
+                count += 1
+                let isOnScreen = screen?.isShown == true
+                if isOnScreen { screen?.take(message.received) }
+                if let failure = show(message, isOnScreen ? nil : printer, thenEnd: reason(after: count)) {
+                    ending.end(failure)
+                    await ending.never()
+                }
+                if ending.hasEnded { await ending.never() }
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+        await ending.never()
+    }
+
+    private func waitForGrantOfMirror(_ messages: Messages) async {
+        do throws(ClientError) {
+            let answers = try await messages.granted()
+            if let reason = answers.last, answers.allSatisfy(\.isError) {
+                ending.end(.complaint("All subscription requests were denied.", code: Int32(reason.rawValue)))
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+    }
+}
+
+extension ClientArguments {
+    /// Where nobody watches a mirror's messages are lines: the retained mark, topic and payload; or JSON.
+    fileprivate var asLines: ClientArguments {
+        var arguments = self
+        if arguments.output != .json { arguments.output = .verbose }
+        return arguments
+    }
+}
+
+extension CommandRun {
+    /// `martlet request`: a message, and the answer to it.
+    func request(_ client: Client, _ payload: [UInt8]) async {
+        guard let topic = arguments.topic else { return }
+        let responseTopic = arguments.responseTopic ?? Self.inventedTopic()
+        guard let filter = TopicFilter(responseTopic.bytes) else { return }
+        var publication = Publication(topic, Payload(payload), qos: arguments.qos, properties: arguments.properties.publish)
+        if arguments.version == .v5 {
+            publication.properties.responseTopic = responseTopic.text
+            if publication.properties.correlationData == nil { publication.properties.correlationData = Self.randomBytes() }
+        }
+        let answers = client.messages([filter], arguments.subscription)
+        do throws(ClientError) {
+            if let refusal = try await answers.granted().first(where: \.isError) {
+                ending.end(
+                    .complaint("Error: \(ExitCode.sentence(refusal)): subscription to \(filter)", code: Int32(refusal.rawValue)))
+                await ending.never()
+            }
+            debug(publication)
+            if try await client.publish(publication).reason == .noMatchingSubscribers {
+                ending.end(
+                    .complaint("Error: Nobody subscribes to \(topic).", code: Int32(ReasonCode.noMatchingSubscribers.rawValue)))
+                await ending.never()
+            }
+            for try await answer in answers {
+                debug(answer.received)
+                guard isAnswer(answer.received, to: publication) else {
+                    answer.done()
+                    continue
+                }
+                let code = answer.received.tellsFailure ? ExitCode.failure : ExitCode.success
+                if let failure = show(answer, MessagePrinter(arguments, isForTerminal: console.isShown), thenEnd: .code(code)) {
+                    ending.end(failure)
+                }
+                await ending.never()
+            }
+        } catch {
+            if case .refused(let reason, _, _) = error {
+                ending.end(.complaint("Error: Publish failed: \(ExitCode.sentence(reason)).", code: Int32(reason.rawValue)))
+            } else {
+                ending.end(.failed(error))
+            }
+        }
+        await ending.never()
+    }
+
+    /// Whoever answers without Correlation Data is taken at their word, as mosquitto_rr does.
+    private func isAnswer(_ message: ReceivedMessage, to request: Publication) -> Bool {
+        if arguments.noRetained, message.retain { return false }
+        guard let data = message.properties.correlationData else { return true }
+        return data == request.properties.correlationData
+    }
+
+    /// Nobody else's topic.
+    private static func inventedTopic() -> TopicName {
+        TopicName(Array("martlet/answer/\(String(UInt64.random(in: .min ... .max), radix: 36))".utf8)) ?? "martlet/answer"
+    }
+
+    private static func randomBytes() -> [UInt8] { (0..<16).map { _ in UInt8.random(in: .min ... .max) } }
+}
+
+extension ReceivedMessage {
+    /// Whether a responder of this library's says so.
+    fileprivate var tellsFailure: Bool {
+        hasProperties && properties.userProperties.contains { $0.name == "martlet-answer" }
+    }
+}
+
+extension CommandRun {
+    /// `martlet respond`: answers requests with one payload, or with what a program writes.
+    func respond(_ client: Client, _ payload: [UInt8]?) async {
+        guard arguments.version == .v5 else {
+            ending.end(.complaint("Error: Requests have a response topic only with MQTT 5.0 (-V 5).", code: ExitCode.failure))
+            return
+        }
+        let requests = client.messages(arguments.filters, arguments.subscription)
+        Task { await waitForGrantOfRequests(requests) }
+        await withTaskGroup(of: Void.self) { group in
+            var running = 0
+            var count = 0
+            do throws(ClientError) {
+                for try await request in requests {
+                    debug(request.received)
+                    if running >= arguments.jobs {
+                        await group.next()
+                        running -= 1
+                    }
+                    running += 1
+                    group.addTask { await answer(request, client, payload) }
+                    count += 1
+                    if count == arguments.messageCountMax {
+                        await group.waitForAll()
+                        ending.end(.done)
+                        await ending.never()
+                    }
+                }
+            } catch {
+                ending.end(.failed(error))
+            }
+        }
+        await ending.never()
+    }
+
+    private func waitForGrantOfRequests(_ requests: Messages) async {
+        do throws(ClientError) {
+            let answers = try await requests.granted()
+            console.debug("received SUBACK")
+            if let reason = answers.last, answers.allSatisfy(\.isError) {
+                ending.end(.complaint("All subscription requests were denied.", code: Int32(reason.rawValue)))
+            }
+        } catch {
+            ending.end(.failed(error))
+        }
+    }
+
+    private func answer(_ request: Message, _ client: Client, _ payload: [UInt8]?) async {
+        defer { request.done() }
+        guard let topic = request.properties.responseTopic.flatMap({ TopicName($0.bytes) }) else {
+            console.complain("Warning: A request on \(request.topic) has no response topic.")
+            return
+        }
+        var answer = Publication(topic, Payload(payload ?? []), qos: arguments.qos, properties: arguments.properties.publish)
+        answer.properties.correlationData = request.properties.correlationData
+        if payload == nil {
+            let result = await AnswerProgram(arguments.program).run(
+                request.payload.bytes,
+                environment: [
+                    "MARTLET_TOPIC": "\(request.topic)", "MARTLET_RESPONSE_TOPIC": "\(topic)",
+                    "MARTLET_CONTENT_TYPE": request.properties.contentType.map { "\($0)" } ?? "",
+                ])
+            answer.payload = Payload(result.output)
+            if let failure = result.failure {
+                console.complain("Warning: \(arguments.program.joined(separator: " ")): \(failure).")
+                answer.properties.userProperties.append(UserProperty(name: "martlet-answer", value: "failure"))
+            }
+        }
+        debug(answer)
+        do throws(ClientError) {
+            try await client.publish(answer)
+        } catch {
+            console.complain("Warning: The answer to \(topic) was not sent: \(error).")
+        }
+    }
+}
+
+extension CommandRun {
+    /// The payload of -m, -f, -s or -n; nil for lines and for a program's answers.
+    func messagePayload() async throws(ArgumentError) -> [UInt8]? {
+        switch arguments.source {
+        case .text(let bytes): return bytes
+        case .null: return []
+        case .lines, nil: return nil
+        case .file(let path):
+            let bytes: [UInt8]
+            do throws(WholeFile.Failure) {
+                bytes = try WholeFile.bytes(of: path, bytesMax: Self.payloadBytesMax)
+            } catch {
+                throw ArgumentError("Error: Unable to open file \"\(path)\": \(Self.words(for: error)).")
+            }
+            return bytes
+        case .input:
+            var bytes: [UInt8] = []
+            let input = StandardInput()
+            while let chunk = await input.next() {
+                bytes += chunk
+                guard bytes.count <= Self.payloadBytesMax else {
+                    throw ArgumentError("Error: Standard input is longer than the maximum message, \(Self.payloadBytesMax) bytes.")
+                }
+            }
+            guard !bytes.isEmpty else { throw ArgumentError("Error: Zero length input.") }
+            return bytes
+        }
+    }
+
+    private static func words(for failure: WholeFile.Failure) -> String {
+        switch failure {
+        case .refused(let error): error.reason
+        case .isDirectory: "it is a directory"
+        case .isTooLarge: "it is longer than the maximum message, \(payloadBytesMax) bytes"
+        }
+    }
+
+    /// What a packet holds at most.
+    static let payloadBytesMax = 268_435_455
+}
+
+/// Standard input, read by a thread of its own, so that no other task waits for somebody who types.
+final class StandardInput: Sendable {
+    private struct State {
+        var chunk: [UInt8]?
+        var hasEnded = false
+        var isWanted = false
+        var reader: UnsafeContinuation<[UInt8]?, Never>?
+    }
+
+    private let state = Locked(State())
+    private let monitor = Monitor()
+    private let thread = Locked<NamedThread?>(nil)
+
+    /// The next bytes; nil at the end. One task at a time.
+    func next() async -> [UInt8]? {
+        start()
+        return await withUnsafeContinuation { continuation in
+            state.withLock { $0.reader = continuation }
+            monitor.withLock {
+                state.withLock { $0.isWanted = true }
+                monitor.signal()
+            }
+        }
+    }
+
+    private func start() {
+        thread.withLock { thread in
+            guard thread == nil else { return }
+            thread = try? NamedThread.start(name: "standard input") { [self] in readAll() }
+        }
+    }
+
+    private func readAll() {
+        while true {
+            monitor.withLock { while !state.withLock({ $0.isWanted }) { monitor.wait() } }
+            let chunk = Self.read()
+            let reader = state.withLock { state in
+                state.isWanted = false
+                return state.reader.take()
+            }
+            reader?.resume(returning: chunk)
+            if chunk == nil { return }
+        }
+    }
+
+    private static func read() -> [UInt8]? {
+        [UInt8](unsafeUninitializedCapacity: 64 << 10) { buffer, count in
+            repeat { count = max(-1, Glibc.read(0, buffer.baseAddress, buffer.count)) } while count < 0 && errno == EINTR
+            count = max(0, count)
+        }.nilIfEmpty
+    }
+}
+
+extension [UInt8] {
+    fileprivate var nilIfEmpty: [UInt8]? { isEmpty ? nil : self }
+}
+
+/// Lines out of chunks; their ends are taken off, the last one need not have one.
+struct LineSplitter {
+    private var rest: [UInt8] = []
+
+    /// The lines that are whole with this chunk.
+    mutating func take(_ chunk: [UInt8]) -> [[UInt8]] {
+        var lines: [[UInt8]] = []
+        var start = chunk.startIndex
+        while let end = chunk[start...].firstIndex(of: UInt8(ascii: "\n")) {
+            lines.append(rest + chunk[start..<end])
+            rest = []
+            start = end + 1
+        }
+        rest += chunk[start...]
+        return lines
+    }
+
+    /// What stands behind the last end of a line; nil if nothing does.
+    mutating func last() -> [UInt8]? {
+        defer { rest = [] }
+        return rest.isEmpty ? nil : rest
+    }
+
+    var waitingByteCount: Int { rest.count }
 }

@@ -206,3 +206,244 @@ public struct BusLane {
     /// One less wants it.
     public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
 }
+
+/// Share groups on the bus lane.
+extension BusLane {
+    /// A part of this node has so many members of a share group.
+    ///
+    /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and connected ones, if it has; nil if
+    ///   all do. How many there are nobody has to wait for.
+    public mutating func members(
+        of name: ShareGroupName, part: Int, _ size: GroupSize, now: UInt64, _ sink: some BusSink
+    ) -> UInt64? {
+        let isNew = !groups.knows(name)
+        let before = groups.size(of: name)
+        if groups.set(name, part: part, size) {
+            // Until all know that the last member has gone, messages for it come, which are to go on to others.
+            if isNew, carryOut(interest.insert(name.filter), sink) { interestTicket = fences.need() }
+            if state != .detached || !worksDetached {
+                let ticket = fences.need()
+                let after = groups.size(of: name)
+                if before.isEmpty || before.connected == 0 && after.connected > 0 { groupTickets[name] = ticket }
+            }
+            if state != .detached { settle(now: now, sink) }
+        }
+        guard let ticket = groupTickets[name] else { return nil }
+        if ticket > fences.complete { return ticket }
+        groupTickets[name] = nil
+        return nil
+    }
+
+    /// Behind all that was wanted, and all that was told of share groups. `isInForce` says when every node knows it.
+    public var lastTicket: UInt64 { fences.last }
+
+    public func isInForce(_ ticket: UInt64) -> Bool { ticket <= fences.complete }
+
+    /// The whole node knows what `BusSink.learn` has brought with this receipt.
+    public mutating func learned(_ receipt: GroupReceipt, _ sink: some BusSink) {
+        memories[receipt.node]?.learned(receipt)
+        if state != .detached, !receipt.reply.isEmpty { answer(receipt.node, receipt.reply, sink) }
+    }
+
+    /// With the answer comes what the other node has to know before it opens its lane.
+    mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
+        sendNodeMessage(reply, reply: [], nodeMessage(to: peer).encoded, sink)
+    }
+
+    mutating func nodeMessage(to peer: NodeID) -> GroupUpdate {
+        var nodeMessage = groups.nodeMessage(for: peer)
+        nodeMessage.readsLog = readsLog
+        nodeMessage.known = memories[peer]?.learned ?? GroupWord()
+        return nodeMessage
+    }
+
+    /// Whether a node lacks something of the share groups here, or has not told of its own.
+    func isStrange(_ peer: NodeID) -> Bool { groups.isBehind(peer) || memories[peer] == nil }
+
+    mutating func keepGroups(_ sink: some BusSink) {
+        let peers = peers
+        for name in groups.keep(peers) { carryOut(interest.remove(name.filter), sink) }
+        for node in memories.keys.filter({ !peers.contains($0) }).sorted() {
+            if memories.removeValue(forKey: node)?.hasGroups ?? false { sink.forget(node) }
+        }
+    }
+
+    /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole node knows as much.
+    ///
+    /// - Parameters:
+    ///   - message: nil from a node that knows nothing of share groups.
+    ///   - reply: where to answer; empty for nowhere.
+    mutating func hear(_ nodeMessage: GroupUpdate?, of peer: NodeID, reply: [UInt8], _ sink: some BusSink) {
+        if memories[peer] == nil { lastMemory += 1 }
+        // Taken out, so that nothing is copied.
+        var memory = memories.removeValue(forKey: peer) ?? GroupMemory(number: lastMemory)
+        var news: [GroupNews] = []
+        if let nodeMessage {
+            groups.heard(nodeMessage.known, of: peer)
+            news = memory.take(nodeMessage)
+            for index in news.indices { news[index].readsLog = nodeMessage.readsLog }
+        } else {
+            groups.heardNothing(of: peer)
+        }
+        memories[peer] = memory
+        guard memory.told != memory.learned else {
+            if !reply.isEmpty { answer(peer, reply, sink) }
+            return
+        }
+        sink.learn(news, of: peer, GroupReceipt(node: peer, memory: memory.number, word: memory.told, reply: reply))
+    }
+
+    /// How many filters the engine is asked for.
+    public var askedCount: Int { interest.askedCount }
+    /// Whether more comes than is wanted, because there are too many filters.
+    public var isInterestCut: Bool { interest.isCut }
+    /// The nodes that have not answered the fence under way, sorted.
+    public var waitingFor: [NodeID] { fences.waitingFor }
+}
+
+/// What the engine is asked for, and whether the other nodes have heard of it.
+extension BusLane {
+    @discardableResult
+    mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
+        lastIdentifier += 1
+        sink.subscribe(subject, identifier: lastIdentifier)
+        return lastIdentifier
+    }
+
+    /// Returns whether the engine has been asked for something new.
+    @discardableResult
+    mutating func carryOut(_ changes: [InterestTable.Change], _ sink: some BusSink) -> Bool {
+        guard state != .detached else { return false }
+        var isAsked = false
+        for change in changes {
+            switch change {
+            case .add(let filter):
+                let subjects = space.subjects(of: filter)
+                identifiers[filter] = subjects.map { ask($0, sink) }
+                if !subjects.isEmpty { isAsked = true }
+            case .drop(let filter):
+                for identifier in identifiers.removeValue(forKey: filter) ?? [] { sink.unsubscribe(identifier) }
+            }
+        }
+        return isAsked
+    }
+
+    // MARK: Fences
+
+    var peers: Set<NodeID> { (listed ?? []).union(arrived) }
+
+    /// Begins the fence that opens the lane; nothing happens until the list of nodes is known.
+    mutating func join(now: UInt64, _ sink: some BusSink) {
+        guard listed != nil else { return }
+        begin(now: now, sink)
+        settle(now: now, sink)
+    }
+
+    mutating func begin(now: UInt64, _ sink: some BusSink) {
+        fenceVersion = groups.version
+        fences.begin(peers, now: now)
+        askAll(sink)
+    }
+
+    mutating func askAll(_ sink: some BusSink) {
+        for peer in fences.waitingFor { ask(peer, sink) }
+    }
+
+    mutating func ask(_ peer: NodeID, _ sink: some BusSink) {
+        guard let number = fences.currentNumber else { return }
+        let question = state == .joining ? space.arrival(to: peer) : space.fence(to: peer)
+        sendNodeMessage(question, reply: space.answer(to: node, from: peer, fence: number), nodeMessage(to: peer).encoded, sink)
+    }
+
+    mutating func take(
+        _ nodeMessage: SubjectSpace.NodeMessage, reply: UnsafeRawBufferPointer, isNobodyThere: Bool,
+        _ payload: UnsafeRawBufferPointer,
+        now: UInt64, _ sink: some BusSink
+    ) {
+        let told = isNobodyThere ? nil : GroupUpdate(reading: payload)
+        guard isNobodyThere || payload.isEmpty || told != nil else {
+            counters.illegible += 1
+            return
+        }
+        switch nodeMessage {
+        case .fence, .arrival:
+            guard case (let peer, .answer(let asked, _))? = space.nodeMessage(reply), asked == node else {
+                counters.illegible += 1
+                return
+            }
+            if listed?.contains(peer) != true { arrived.insert(peer) }
+            fences.heard(peer)
+            hear(told, of: peer, reply: Array(reply), sink)
+            // What it was asked on an earlier connection may have been lost with that.
+            if nodeMessage == .arrival, fences.waitingFor.contains(peer) { ask(peer, sink) }
+            if nodeMessage == .arrival, groups.isBehind(peer) {
+                _ = fences.need()
+                settle(now: now, sink)
+            }
+        case .answer(let peer, let number):
+            if isNobodyThere {
+                if fences.absent(peer, number, now: now) { arrived.remove(peer) }
+            } else {
+                let before = groups.known(to: peer)
+                hear(told, of: peer, reply: [], sink)
+                let known = groups.known(to: peer)
+                if groups.knowsAll(peer, through: fenceVersion) {
+                    fences.answered(peer, number)
+                } else if known != before, fences.waitingFor.contains(peer) {
+                    ask(peer, sink)
+                }
+            }
+            settle(now: now, sink)
+        }
+    }
+
+    /// Opens the lane if it has joined, begins the next fence if one is wanted, and tells what is in force.
+    mutating func settle(now: UInt64, _ sink: some BusSink) {
+        guard state != .detached, listed != nil else { return tell(sink) }
+        if state == .joining, fences.currentNumber == nil {
+            state = .open
+            for message in held { leave(message, sink) }
+            (held, heldBytes) = ([], 0)
+            sink.opened()
+        }
+        while fences.currentNumber == nil, fences.last > fences.complete { begin(now: now, sink) }
+        keepGroups(sink)
+        if fences.currentNumber != nil || !peers.contains(where: isStrange) {
+            tellsAgainAt = nil
+        } else if tellsAgainAt == nil {
+            tellsAgainAt = now + Limits.fenceRepeatMilliseconds
+        }
+        tell(sink)
+    }
+
+    mutating func tell(_ sink: some BusSink) {
+        guard fences.complete > told else { return }
+        told = fences.complete
+        let complete = fences.complete
+        groupTickets = groupTickets.filter { $0.value > complete }
+        sink.confirm(through: told)
+    }
+}
+
+/// Knows the second copies of messages, which the engine sends where several of a node's filters match.
+///
+/// A node numbers its messages, and the engine keeps the order of one connection's. So what is not newer than the last one is a copy, or has
+/// been overtaken while its sender changed to another server: order is a promise, arrival on this lane is none.
+struct SecondCopies {
+    /// Few: they are sought one by one for each message.
+    private var last: [(node: NodeID, sequence: UInt64)] = []
+
+    /// Whether a message has not come yet.
+    mutating func isNew(_ sequence: UInt64, from node: NodeID) -> Bool {
+        guard let place = last.firstIndex(where: { $0.node == node }) else {
+            last.append((node, sequence))
+            return sequence > 0
+        }
+        guard sequence > last[place].sequence else { return false }
+        last[place].sequence = sequence
+        return true
+    }
+
+    /// The others will send nothing any more.
+    mutating func keep(_ nodes: Set<NodeID>) { last.removeAll { !nodes.contains($0.node) } }
+}

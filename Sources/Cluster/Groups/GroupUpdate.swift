@@ -64,3 +64,138 @@ struct GroupUpdate: Equatable {
 
     private static let version: UInt8 = 1
 }
+
+/// How many members of a share group a node has, or a part of it.
+public struct GroupSize: Equatable, Sendable {
+    /// How many of them have clients that are connected.
+    public var connected: Int
+    /// How many of them have sessions that last while their clients are away.
+    public var away: Int
+
+    public init(connected: Int = 0, away: Int = 0) { (self.connected, self.away) = (connected, away) }
+
+    var isEmpty: Bool { connected == 0 && away == 0 }
+
+    static func + (left: Self, right: Self) -> Self {
+        Self(connected: left.connected + right.connected, away: left.away + right.away)
+    }
+}
+
+/// What a node tells of its members of one share group; the same again changes nothing.
+public struct GroupNews: Equatable, Sendable {
+    /// By which other nodes name the group to this one.
+    public var number: UInt32
+    public var name: ShareGroupName
+    public var size: GroupSize
+    /// Whether the node reads the log, so that it can be dealt what stands there.
+    public var readsLog = false
+
+    public init(number: UInt32, name: ShareGroupName, size: GroupSize) {
+        (self.number, self.name, self.size) = (number, name, size)
+    }
+
+    /// An upper bound of its bytes in a message.
+    var byteCountMax: Int { 25 + name.shareName.count + name.filter.count }
+}
+
+/// Names a share group on all nodes: the ShareName, and the filter behind it.
+public struct ShareGroupName: Hashable, Sendable {
+    public let shareName: [UInt8]
+    /// Without `$share/NAME/`.
+    public let filter: [UInt8]
+
+    public init(shareName: [UInt8], filter: [UInt8]) { (self.shareName, self.filter) = (shareName, filter) }
+}
+
+/// A node's share group whose turn it is with a message, by the number that the node has given it.
+public struct GroupShare: Equatable, Sendable {
+    public var node: NodeID
+    public var number: UInt32
+
+    public init(node: NodeID, number: UInt32) { (self.node, self.number) = (node, number) }
+}
+
+/// What a node has been told of another one's share groups.
+///
+/// Messages may overtake each other when a node changes its server: what a message says is taken if it says more than
+/// was known, and nothing lies between. In a new conversation everything is told from the beginning: a group that does
+/// not come up in it is no more.
+struct GroupMemory {
+    /// Tells it from earlier ones of the same node, which were given up.
+    let number: UInt64
+    /// What was told.
+    private(set) var told = GroupWord()
+    /// What all parts of this node know of that.
+    private(set) var learned = GroupWord()
+    /// The groups that have members there, by name; those that have not come up in this conversation as yet are old.
+    private var groups: [ShareGroupName: (number: UInt32, size: GroupSize, isOld: Bool)] = [:]
+    private var names: [UInt32: ShareGroupName] = [:]
+    /// Whether some may be old.
+    private var hasOld = false
+
+    init(number: UInt64) { self.number = number }
+
+    var hasGroups: Bool { !groups.isEmpty }
+
+    /// The group that has this number there, if it has members.
+    func name(of number: UInt32) -> ShareGroupName? { names[number] }
+    func number(of name: ShareGroupName) -> UInt32? { groups[name]?.number }
+    func size(of name: ShareGroupName) -> GroupSize? { groups[name]?.size }
+
+    private mutating func set(_ one: GroupNews) {
+        if let before = groups[one.name] { names[before.number] = nil }
+        groups[one.name] = one.size.isEmpty ? nil : (one.number, one.size, false)
+        if !one.size.isEmpty { names[one.number] = one.name }
+    }
+
+    /// Takes a message.
+    ///
+    /// - Returns: what is new.
+    mutating func take(_ nodeMessage: GroupUpdate) -> [GroupNews] {
+        if nodeMessage.conversation > told.conversation, nodeMessage.after == 0 {
+            told = GroupWord(conversation: nodeMessage.conversation)
+            for name in groups.keys { groups[name]?.isOld = true }
+            hasOld = !groups.isEmpty
+        } else {
+            guard nodeMessage.conversation == told.conversation, nodeMessage.after <= told.through,
+                nodeMessage.through > told.through
+            else {
+                return []
+            }
+        }
+        told.through = nodeMessage.through
+        var news = nodeMessage.news
+        for one in news { set(one) }
+        if nodeMessage.isLast, hasOld {
+            hasOld = false
+            let gone = groups.filter(\.value.isOld).sorted { $0.value.number < $1.value.number }
+            for (name, group) in gone {
+                let end = GroupNews(number: group.number, name: name, size: GroupSize())
+                set(end)
+                news.append(end)
+            }
+        }
+        return news
+    }
+
+    /// All parts of this node know so much.
+    mutating func learned(_ receipt: GroupReceipt) {
+        if receipt.memory == number { learned = receipt.word }
+    }
+}
+
+/// Goes with what a node has told of its share groups, and comes back when all parts of the node that was told know it.
+public struct GroupReceipt: Equatable, Sendable {
+    public let node: NodeID
+    /// Which of the memories of that node it belongs to.
+    let memory: UInt64
+    let word: GroupWord
+    /// Where to answer then; empty for nowhere.
+    let reply: [UInt8]
+}
+
+/// What a node says that it knows of another one's share groups: all changes up to one, as it was told them in a conversation.
+struct GroupWord: Equatable {
+    var conversation: UInt64 = 0
+    var through: UInt64 = 0
+}

@@ -331,3 +331,40 @@ extension BusMessage {
         return shares
     }
 }
+
+/// What has become of a packet identifier with which a session's client sends QoS 2, as the log has it.
+public struct LoggedReceipt: Hashable, Sendable {
+    /// By which claim its node kept the session. Of an identifier's receipts the one with the highest epoch counts, and of these the one with the
+    /// highest number.
+    public var epoch: UInt64
+    public var number: UInt64
+    /// 0 for none: then it says that a node takes the session up from the log.
+    public var packetIdentifier: UInt16
+    /// Tells the message that was received with it from others; nil if the identifier was released.
+    public var digest: UInt32?
+
+    public init(epoch: UInt64, number: UInt64, packetIdentifier: UInt16, digest: UInt32?) {
+        (self.epoch, self.number) = (epoch, number)
+        (self.packetIdentifier, self.digest) = (packetIdentifier, digest)
+    }
+}
+
+/// What has become of a packet identifier with which a session's client is sent messages of QoS 2, or what a share group has dealt it, as the log
+/// has it.
+public struct LoggedDelivery: Hashable, Sendable {
+    /// By which claim its node kept the session, and the number of the step: the order of a session's steps.
+    public var epoch: UInt64
+    public var number: UInt64
+    /// 0 for a message that was dealt, and waits for the client.
+    public var packetIdentifier: UInt16
+    /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the client has acknowledged what it
+    /// was sent.
+    public var name: UInt64?
+    /// Identifiers whose flows have ended since the session's step before.
+    public var finished: [UInt16]
+
+    public init(epoch: UInt64, number: UInt64, packetIdentifier: UInt16, name: UInt64?, finished: [UInt16] = []) {
+        (self.epoch, self.number) = (epoch, number)
+        (self.packetIdentifier, self.name, self.finished) = (packetIdentifier, name, finished)
+    }
+}

@@ -61,3 +61,109 @@ public struct ClusterTotals: Equatable, Sendable {
         }
     }
 }
+
+/// Finds nodes that hold a lease and say nothing any more, and those that do so again. Pure.
+public struct SilenceWatch: Sendable {
+    private var silent: Set<NodeID> = []
+
+    public init() {}
+
+    /// Gives each of a `MemberTable`'s once when it falls silent, and once when it is heard of again; to be called every second or so. One that has
+    /// never said anything has just come.
+    public mutating func look(_ members: [ClusterMember]) -> [(node: NodeID, isSilent: Bool)] {
+        var news: [(node: NodeID, isSilent: Bool)] = []
+        var still: Set<NodeID> = []
+        for member in members where !member.isSelf && member.summary != nil {
+            switch member.state {
+            case .silent:
+                still.insert(member.node)
+                if !silent.contains(member.node) { news.append((member.node, true)) }
+            case .up: if silent.contains(member.node) { news.append((member.node, false)) }
+            case .left, .gone: continue
+            }
+        }
+        silent = still
+        return news
+    }
+}
+
+/// How far the clocks of other nodes are from this one's, by what they say with each summary.
+///
+///     theirs, as it was said ── on its way for a while ──► mine, as it is heard:   theirs − mine = difference − delay
+///
+/// A delay makes a clock look late, never early. So of what was heard lately the greatest counts, which was on its way for the shortest time; and
+/// that a clock is late is believed only when nothing that has come for some time was any faster. Pure.
+public struct ClockWatch: Sendable {
+    private struct Clock: Sendable {
+        /// In milliseconds, the newest last.
+        var differences: [Int64] = []
+        var isTold = false
+    }
+
+    private var clocks: [NodeID: Clock] = [:]
+
+    public init() {}
+
+    /// A node has said what its clock shows; both in milliseconds since 1970.
+    public mutating func heard(_ theirs: UInt64, of node: NodeID, at mine: UInt64) {
+        guard theirs > 0, clocks[node] != nil || clocks.count < Limits.membersMax else { return }
+        let most: UInt64 = 1 << 62
+        var clock = clocks[node] ?? Clock()
+        clock.differences.append(Int64(min(theirs, most)) - Int64(min(mine, most)))
+        if clock.differences.count > Limits.clockSamples { clock.differences.removeFirst() }
+        clocks[node] = clock
+    }
+
+    /// By how many milliseconds a node's clock is ahead of this one's, less than 0 for behind; nil while that is not known.
+    public func offset(of node: NodeID) -> Int64? {
+        guard let clock = clocks[node], let greatest = clock.differences.max() else { return nil }
+        return greatest > 0 || clock.differences.count == Limits.clockSamples ? greatest : nil
+    }
+
+    /// Whether that is more than clocks may differ.
+    public static func isFar(_ offset: Int64) -> Bool { offset.magnitude > Limits.clockOffsetMillisecondsMax }
+
+    /// Forgets all nodes but these.
+    public mutating func keep(_ nodes: Set<NodeID>) { clocks = clocks.filter { nodes.contains($0.key) } }
+
+    /// The nodes whose clocks have begun to differ, or do so no more, since this was asked last, with their offsets.
+    public mutating func news() -> [(node: NodeID, offset: Int64, isFar: Bool)] {
+        var news: [(node: NodeID, offset: Int64, isFar: Bool)] = []
+        for node in clocks.keys.sorted() {
+            guard let offset = offset(of: node), let isTold = clocks[node]?.isTold else { continue }
+            // One at the very bound is not told of again and again.
+            let isFar = isTold ? offset.magnitude > Limits.clockOffsetMillisecondsMax / 2 : Self.isFar(offset)
+            guard isFar != isTold else { continue }
+            clocks[node]?.isTold = isFar
+            news.append((node, offset, isFar))
+        }
+        return news
+    }
+}
+
+/// Finds names that several nodes have for good: a node that was started again counts beside its earlier incarnation
+/// for some seconds.
+///
+/// Pure: `now` is milliseconds on any clock that does not go back.
+public struct NamesakeWatch: Sendable {
+    /// Since when names are shared.
+    private var since: [String: UInt64] = [:]
+    private var told: Set<String> = []
+
+    public init() {}
+
+    /// Gives each of a `MemberTable`'s namesakes once; to be called every second or so.
+    public mutating func look(_ namesakes: [(name: String, nodes: [NodeID])], now: UInt64) -> [(name: String, nodes: [NodeID])] {
+        let names = Set(namesakes.map(\.name))
+        since = since.filter { names.contains($0.key) }
+        var found: [(name: String, nodes: [NodeID])] = []
+        for (name, nodes) in namesakes {
+            let first = since[name] ?? now
+            since[name] = first
+            guard now - min(now, first) >= Limits.namesakeMilliseconds, told.count < Limits.membersMax, told.insert(name).inserted
+            else { continue }
+            found.append((name, nodes))
+        }
+        return found
+    }
+}

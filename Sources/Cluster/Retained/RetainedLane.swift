@@ -263,3 +263,233 @@ public struct RetainedLane {
 public struct RetainedTicket {
     let ticket: SafetyLedger.Ticket
 }
+
+/// Takes changes of retained messages to the stream: of each topic one at a time, the newest of those that wait.
+///
+///     append ─► waiting[subject] ─► queue ─► under way ─► stored
+///               a newer one takes its place, and what it stands for is safe with it
+///
+/// What became of a change is unknown until the engine has answered: it is sent again under the same name until there is an answer, and
+/// no other of its topic in between. So a topic's changes stand in the stream in the order in which the node has made them.
+struct RetainedWriter {
+    private struct Waiting {
+        var change: RetainedChangeToStore
+        /// The tickets of what is safe when the change is stored.
+        var tickets: [SafetyLedger.Ticket]
+    }
+
+    private struct UnderWay {
+        let change: RetainedChangeToStore
+        let tickets: [SafetyLedger.Ticket]
+        var sendsAt: UInt64
+    }
+
+    private var waiting: [[UInt8]: Waiting] = [:]
+    /// The subjects in `waiting` of which nothing is under way, in order.
+    private var queue: [[UInt8]] = []
+    private var head = 0
+    private var underWay: [UInt64: UnderWay] = [:]
+    private var busySubjects: Set<[UInt8]> = []
+    private var isAttached = false
+    private(set) var waitingBytes = 0
+    /// How many offers wait or are under way.
+    private(set) var offerCount = 0
+    var ledger = SafetyLedger()
+
+    var isFull: Bool { waitingBytes > Limits.retainedWaitingBytesMax }
+    /// How many changes wait or are under way.
+    var count: Int { waiting.count + underWay.count }
+
+    /// The changes of a subject that wait or are under way.
+    func changes(of subject: [UInt8]) -> [UInt64] {
+        var numbers = waiting[subject].map { [$0.change.number] } ?? []
+        guard busySubjects.contains(subject) else { return numbers }
+        numbers += underWay.values.filter { $0.change.subject == subject }.map(\.change.number)
+        return numbers
+    }
+
+    /// Whether one of these changes of a subject waits or is under way: not if a newer one has taken its place.
+    func isOpen(_ numbers: [UInt64], of subject: [UInt8]) -> Bool {
+        numbers.contains { underWay[$0] != nil || waiting[subject]?.change.number == $0 }
+    }
+
+    // MARK: Input
+
+    mutating func append(_ change: RetainedChangeToStore, _ ticket: SafetyLedger.Ticket?, now: UInt64, _ sink: some RetainedSink) {
+        let subject = change.subject
+        let isBusy = busySubjects.contains(subject)
+        if change.isOffer {
+            // What this node has changed since is newer.
+            guard !isBusy, waiting[subject] == nil else { return }
+            offerCount += 1
+        }
+        var tickets = ticket.map { [$0] } ?? []
+        if let before = waiting[subject] {
+            tickets = before.tickets + tickets
+            waitingBytes -= before.change.record.count
+            if before.change.isOffer { offerCount -= 1 }
+        } else if !isBusy {
+            queue.append(subject)
+        }
+        waitingBytes += change.record.count
+        waiting[subject] = Waiting(change: change, tickets: tickets)
+        send(now: now, sink)
+    }
+
+    mutating func attached(now: UInt64, _ sink: some RetainedSink) {
+        isAttached = true
+        for number in underWay.keys.sorted() { resend(number, now: now, sink) }
+        send(now: now, sink)
+    }
+
+    mutating func detached() { isAttached = false }
+
+    /// The engine has answered. An answer to what is not under way any more is ignored.
+    mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
+        guard let entry = underWay[number] else { return }
+        guard answer != .unavailable else {
+            underWay[number]?.sendsAt = min(entry.sendsAt, now + Limits.logRetryMilliseconds)
+            return
+        }
+        underWay[number] = nil
+        busySubjects.remove(entry.change.subject)
+        waitingBytes -= entry.change.record.count
+        if entry.change.isOffer { offerCount -= 1 }
+        if waiting[entry.change.subject] != nil { queue.append(entry.change.subject) }
+        for ticket in entry.tickets { ledger.complete(ticket, sink) }
+        send(now: now, sink)
+    }
+
+    mutating func tick(now: UInt64, _ sink: some RetainedSink) {
+        guard isAttached else { return }
+        for number in underWay.keys.sorted() where underWay[number]?.sendsAt ?? .max <= now { resend(number, now: now, sink) }
+    }
+
+    /// When `tick` has something to do; nil for never.
+    var wakesAt: UInt64? { isAttached ? underWay.values.map(\.sendsAt).min() : nil }
+
+    // MARK: Sending
+
+    private mutating func send(now: UInt64, _ sink: some RetainedSink) {
+        guard isAttached else { return }
+        while underWay.count < Limits.retainedUnderWayMax, head < queue.count {
+            let subject = queue[head]
+            head += 1
+            guard let entry = waiting.removeValue(forKey: subject) else { continue }
+            busySubjects.insert(subject)
+            underWay[entry.change.number] = UnderWay(
+                change: entry.change, tickets: entry.tickets, sendsAt: now + Limits.logAnswerMilliseconds)
+            sink.store(entry.change)
+        }
+        if head == queue.count {
+            queue.removeAll(keepingCapacity: true)
+            head = 0
+        } else if head > 1024, head > queue.count / 2 {
+            queue.removeFirst(head)
+            head = 0
+        }
+    }
+
+    private mutating func resend(_ number: UInt64, now: UInt64, _ sink: some RetainedSink) {
+        guard let entry = underWay[number] else { return }
+        underWay[number]?.sendsAt = now + Limits.logAnswerMilliseconds
+        sink.store(entry.change)
+    }
+}
+
+/// What shards are to be told when all that they had to tell together is in the stream, in the order in which they told it.
+struct SafetyLedger {
+    struct Ticket: Equatable {
+        fileprivate let shard: Int
+        fileprivate let index: Int
+    }
+
+    private struct Entry {
+        let serial: UInt64
+        var missing: Int
+    }
+
+    private struct Book {
+        var entries: [Entry] = []
+        /// The index of the first of them.
+        var first = 0
+    }
+
+    private var books: [Int: Book] = [:]
+
+    /// So many changes of a shard go under this serial, one at least.
+    mutating func open(_ serial: UInt64, of shard: Int, count: Int) -> Ticket {
+        var book = books[shard] ?? Book()
+        book.entries.append(Entry(serial: serial, missing: count))
+        books[shard] = book
+        return Ticket(shard: shard, index: book.first + book.entries.count - 1)
+    }
+
+    /// One of them is in the stream.
+    mutating func complete(_ ticket: Ticket, _ sink: some RetainedSink) {
+        guard var book = books[ticket.shard], ticket.index >= book.first else { return }
+        books[ticket.shard] = nil
+        book.entries[ticket.index - book.first].missing -= 1
+        let done = book.entries.prefix { $0.missing <= 0 }.count
+        if done > 0 {
+            let serial = book.entries[done - 1].serial
+            book.entries.removeFirst(done)
+            book.first += done
+            books[ticket.shard] = book
+            return sink.isSafe(serial, of: ticket.shard)
+        }
+        books[ticket.shard] = book
+    }
+}
+
+/// What the engine answers to a change that is to be stored.
+public enum RetainedAnswer: Equatable, Sendable {
+    case stored
+    /// Of an offer: the stream has a message of this topic.
+    case known
+    /// There is no leader or no majority just now, or no answer has come: it is tried again.
+    case unavailable
+    /// The engine does not take it, and would not take it again.
+    case refused
+}
+
+/// A change on its way to the stream.
+public struct RetainedChangeToStore: Equatable, Sendable {
+    public let subject: [UInt8]
+    public let record: [UInt8]
+    /// Names it in the answer, and, with the node, as Nats-Msg-Id to the engine.
+    public let number: UInt64
+    /// After how many seconds the stream forgets it; nil for never.
+    public let secondsToLive: UInt64?
+    /// Whether it is to be stored only if the stream has nothing of its topic.
+    public let isOffer: Bool
+
+    public init(subject: [UInt8], record: [UInt8], number: UInt64, secondsToLive: UInt64?, isOffer: Bool = false) {
+        (self.subject, self.record, self.number) = (subject, record, number)
+        (self.secondsToLive, self.isOffer) = (secondsToLive, isOffer)
+    }
+}
+
+/// Carries out what a `RetainedLane` decides. It does not call the lane from its methods.
+public protocol RetainedSink: AnyObject {
+    /// Asks the engine to store a change; its answer goes to `RetainedLane.answered` with the same number.
+    func store(_ change: RetainedChangeToStore)
+
+    /// What a shard had to tell up to this serial is in the stream.
+    func isSafe(_ serial: UInt64, of shard: Int)
+
+    /// Asks for the records of the stream from this number on, in order.
+    func follow(from sequence: UInt64)
+
+    /// A record has come out of the stream: its shard is to settle it.
+    func settle(_ record: RetainedRecord)
+
+    /// All of the stream is about to be read: the shards are to mark what it has from now on.
+    func beginReading()
+
+    /// A shard is to remove what the stream does not have, or to offer it; `RetainedLane.swept` follows.
+    func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64)
+
+    /// The cluster has all retained messages of this node.
+    func becameMember()
+}

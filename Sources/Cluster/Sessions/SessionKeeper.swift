@@ -386,3 +386,102 @@ public struct SessionKeeper {
         return next
     }
 }
+
+/// Sessions that nobody keeps any more, and whose clients have not come.
+extension SessionKeeper {
+    /// The lease of a session's keeper has ended: what it owes, such as a will, is this node's to do, if no other takes it.
+    /// `SessionKeeperSink.takenUp` follows then, as for a client, or `notAdopted`; nothing if it is kept here, or about to be.
+    ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - epoch: the claim by which its client has stayed here while this node had no lease; nil if it has none here. Then it is adopted as well
+    ///     if others have looked after it meanwhile, or ended it, and nobody has kept it for a client.
+    ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    /// - Returns: whether the keeper looks after it.
+    @discardableResult
+    public mutating func adopt(
+        _ session: [UInt8], stayedBy epoch: UInt64? = nil, wallClock: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+    ) -> Bool {
+        guard claims[session] == nil else { return false }
+        claims[session] = Claim(phase: .reading, askedAt: now, terms: nil, wallClock: wallClock, stayedBy: epoch)
+        busy.insert(session)
+        sink.read(session)
+        return true
+    }
+
+    /// Whether nobody acts for a session with this record but whoever adopts it: its keeper is gone, or an earlier
+    /// incarnation of this node, or this one, which has let go of it.
+    public func isLeft(_ session: [UInt8], _ record: SessionRecord) -> Bool {
+        let keeper = record.keepers[0]
+        if keeper.node.store == me.node.store { return keeper != me || !keeps(session) }
+        return isGone(keeper)
+    }
+
+    /// Whether a client that has stayed here by a claim is still the only one: since then others have looked after its session at most.
+    public func isLookedAfter(_ record: SessionRecord, since epoch: UInt64) -> Bool {
+        // Whoever keeps it for a client says that this one is there, or has saved what it is.
+        record.awaySince > 0 && record.saved?.epoch ?? 0 <= epoch && record.keepers.contains { $0.node.store == me.node.store }
+    }
+
+    func mayAdopt(_ session: [UInt8], _ record: SessionRecord?, stayedBy epoch: UInt64?) -> Bool {
+        guard let record else { return epoch != nil }
+        return isLeft(session, record) || epoch.map { isLookedAfter(record, since: $0) } == true
+    }
+}
+
+/// What changes of a session that is kept.
+extension SessionKeeper {
+    /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are confirmed.
+    /// `SessionKeeperSink.saved` follows when it stands in the engine.
+    ///
+    /// - Parameters:
+    ///   - session: which.
+    ///   - hasAll: whether all that the session is has come here: up to then the record names those that may have it. Of a session that
+    ///     nobody has asked for it does so always.
+    ///   - now: milliseconds.
+    ///   - sink: what is to be done goes there.
+    ///   - change: what has changed.
+    /// - Returns: false if the session is not kept, or an earlier change is on its way: to be tried again.
+    public mutating func save(
+        _ session: [UInt8], hasAll: Bool = false, now: UInt64, _ sink: some SessionKeeperSink,
+        _ change: (inout SessionRecord) -> Void
+    ) -> Bool {
+        guard let claim = claims[session], case .kept(let record) = claim.phase, claim.saving == nil else { return false }
+        var next = record
+        change(&next)
+        next.epoch = record.epoch
+        // Who has stopped still has what its client wants, until that is here.
+        if claim.terms != nil, hasAll { next.keepers = [me] + claim.unsettled }
+        claims[session]?.saving = next
+        write(next, of: session, expecting: claim.sequence, now: now, sink)
+        return true
+    }
+
+    mutating func saved(_ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, _ sink: some SessionKeeperSink) {
+        claims[session]?.phase = .kept(record)
+        claims[session]?.sequence = sequence
+        claims[session]?.saving = nil
+        rest(session)
+        sink.saved(session, record)
+    }
+
+    /// What was to be saved met another entry: one of our own without an answer, or the claim of another node.
+    mutating func foundWhileSaving(
+        _ session: [UInt8], _ saving: SessionRecord, _ record: SessionRecord?, at sequence: UInt64, now: UInt64,
+        _ sink: some SessionKeeperSink
+    ) {
+        // An answer to a question from before this was kept.
+        guard sequence >= claims[session]?.sequence ?? 0 else { return }
+        guard let record, record.keepers[0] == me, record.epoch == saving.epoch else {
+            // It waits for us, and asks: what it needs to go on is given then, and not before.
+            claims[session]?.saving = nil
+            rest(session)
+            return
+        }
+        if record == saving { return saved(session, record, at: sequence, sink) }
+        claims[session]?.sequence = sequence
+        write(saving, of: session, expecting: sequence, now: now, sink)
+    }
+}

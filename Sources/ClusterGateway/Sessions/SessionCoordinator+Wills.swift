@@ -263,3 +263,92 @@ extension SessionRecord.LastWill {
         self.init(name: WillName(will.name), delayInterval: will.delayInterval, message: entry, origin: will.origin)
     }
 }
+
+/// A will on its way: first to the retained messages, if it is one, and then into the log. Both know it by its name, so that it counts once
+/// whoever brings it, and how often.
+///
+///     waiting ──► retaining ──► logging ──► over
+struct WillJob {
+    struct Key: Hashable {
+        let session: [UInt8]
+        let name: WillName
+    }
+
+    enum Stage {
+        case retaining
+        case logging
+    }
+
+    let key: Key
+    let will: SessionRecord.LastWill
+    var stage: Stage
+    /// The request under way; nil for none.
+    var token: UInt64?
+    /// What goes to the servers before it; nil before its first turn.
+    var ahead: WillAhead?
+
+    init(_ will: SessionRecord.LastWill, of session: [UInt8]) {
+        (key, self.will) = (Key(session: session, name: will.name), will)
+        stage = will.isRetained ? .retaining : .logging
+    }
+
+    /// What names it to the servers.
+    var messageIdentifier: String {
+        let session = String(decoding: SubjectSpace.digest(key.session), as: UTF8.self)
+        return "will-\(session)-\(key.name.epoch)-\(key.name.number)"
+    }
+
+    /// Stands for the node in the change of what is retained, so that all who publish the will make the same one.
+    var changeNode: NodeID {
+        NodeID(messageIdentifier.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 })
+    }
+}
+
+extension SessionRecord.LastWill {
+    /// Whether it is to be retained.
+    var isRetained: Bool { withMessage { $0.retain } ?? false }
+
+    /// Calls `body` with the message; nil if there is none.
+    func withMessage<Result>(_ body: (BusMessage) -> Result) -> Result? {
+        message.withUnsafeBytes { bytes in BusMessage(entry: bytes).map(body) }
+    }
+}
+
+/// What was on its way to the servers when a will was to be sent: what its client has published before, and changes of the retained message of
+/// its topic. The will waits for that, so that it does not come first.
+struct WillAhead {
+    /// Where the client's messages stand that were given to the log.
+    var log: (partition: Int, place: Cluster.LogWriter.Place)?
+    /// The topic, and the numbers of its changes.
+    var retained: (topic: [UInt8], changes: [UInt64])?
+}
+
+/// Wills that stand in records although they are over: this node has published them without the cluster, or they are not to be published any more
+/// and the record could not be told yet. Nobody publishes them by the record; the next one that is written has them no more.
+///
+/// Belongs to a `SessionCoordinator`.
+struct EndedWills {
+    private var names: [[UInt8]: Set<WillName>] = [:]
+    private(set) var count = 0
+    /// Bytes of the sessions' names.
+    private var byteCount = 0
+
+    func contains(_ key: WillJob.Key) -> Bool { names[key.session]?.contains(key.name) ?? false }
+
+    /// Beyond `Limits.endedWillsMax`, and `Limits.sessionNameBytesMax`, nothing is kept.
+    mutating func insert(_ name: WillName, of session: [UInt8]) {
+        let newBytes = names[session] == nil ? session.count : 0
+        guard count < Limits.endedWillsMax, byteCount + newBytes <= Limits.sessionNameBytesMax else { return }
+        byteCount += newBytes
+        if names[session, default: []].insert(name).inserted { count += 1 }
+    }
+
+    /// The session's record has these.
+    mutating func keep(_ wills: [SessionRecord.LastWill], of session: [UInt8]) {
+        guard let known = names[session] else { return }
+        let left = known.intersection(wills.map(\.name))
+        count -= known.count - left.count
+        names[session] = left.isEmpty ? nil : left
+        if left.isEmpty { byteCount -= session.count }
+    }
+}

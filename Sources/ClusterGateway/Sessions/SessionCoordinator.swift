@@ -1,3 +1,4 @@
+import Administration
 import BrokerCore
 import BrokerModel
 import Cluster
@@ -334,5 +335,158 @@ final class SessionCoordinator {
         let since = missedSince[missing.store] ?? now
         missedSince[missing.store] = since
         return now < since + plan.sessionWaitMilliseconds
+    }
+}
+
+/// What the log tells of nodes that are away, and of the clients that wait for them.
+extension SessionCoordinator {
+    /// What becomes of the clients of a node whose lease has ended, in words.
+    func prospect(of gone: NodeID) -> String {
+        let until = awaitedUntil(gone.store)
+        guard until > now else {
+            return "sessions of its clients that connect here are restored from the cluster's copy"
+        }
+        return
+            "clients that connect here and have their session there are refused until \(clockTime(until)) "
+            + "(martlet_cluster_session_wait); if it is not back by then, their sessions are restored from the cluster's copy"
+    }
+
+    /// When clients wait no more for a node that is missed.
+    private func awaitedUntil(_ store: UInt32) -> UInt64 { (missedSince[store] ?? now) + plan.sessionWaitMilliseconds }
+
+    private func clockTime(_ time: UInt64) -> String { Timestamp.text(wallClock &+ time &- now) }
+
+    /// Tells by their number of clients that have been refused meanwhile.
+    func logAwaited() {
+        for (node, count) in awaited.due(now: now) {
+            let until = awaitedUntil(node.store)
+            let end = until > now ? "; it is waited for until \(clockTime(until))" : ""
+            log(
+                .warning,
+                "\(count) more \(count == 1 ? "client was" : "clients were") refused: the node that has their sessions, \(shownName(node)), was not there\(end)."
+            )
+        }
+    }
+}
+
+/// What the keeper wants done.
+extension SessionCoordinator: SessionKeeperSink {
+    func read(_ session: [UInt8]) { records.read(session) }
+
+    func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
+        records.write(record, of: session, expecting: sequence, number: number)
+    }
+
+    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
+        let cleanStart = visits[session]?.claim.cleanStart ?? (unsettled[session] != nil)
+        send(SessionMessage(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
+    }
+
+    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
+        if isAdopted {
+            leftNews.append(.taken(session, record))
+            ticksAt = now
+            return
+        }
+        guard visits[session] != nil else { return }
+        visits[session]?.record = record
+        visits[session]?.progressAt = now
+        settled(session)
+    }
+
+    func stop(_ session: [UInt8]) -> [UInt8]? {
+        guard !isFencing else { return nil }
+        // A session that is looked after here for its client, who has come, is not another node's.
+        if left.isHandling(session) {
+            left.notTaken(session)
+            (adoptions[session], awaitingShards[session]) = (nil, nil)
+        }
+        if isConnecting { return [] }
+        overtake(session)
+        return []
+    }
+
+    /// The client that waits here came before one that has come to another node.
+    func overtake(_ session: [UInt8]) {
+        replay.forget(session)
+        guard let visit = visits.removeValue(forKey: session) else { return }
+        let words = "another connection uses this Client Identifier on another node of the cluster."
+        post(.failed(session, words, isTold: true), to: visit.shard)
+    }
+
+    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
+        guard let asker else { return }
+        depart(session, to: node, epoch: epoch, asker.reply, cleanStart: asker.cleanStart)
+    }
+}
+
+/// Clients that come for their sessions, and sessions that are over.
+extension SessionCoordinator {
+    func claimed(_ claim: SessionClaim, by shard: Int) {
+        let session = claim.identifier
+        endings[session] = nil
+        endsAfterWills.remove(session)
+        guard visits[session] == nil else {
+            // What is under way serves the newer client; what the shard has by now is a part of what is under way.
+            visits[session]?.claim.cleanStart = claim.cleanStart
+            visits[session]?.isForNobody = false
+            visits[session]?.progressAt = now
+            return
+        }
+        let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
+        let isOver = unsettled[session]?.isOver == true && keeper?.epoch(of: session) == unsettled[session]?.epoch
+        unsettled[session]?.isOver = false
+        // What it publishes from now on comes behind its earlier connection's will.
+        if isKept, !isOver, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
+            return post(.claimed(session, .here, epoch: epoch), to: shard)
+        }
+        ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
+        visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, now: now)
+        // A session that is looked after here has a client again.
+        if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? keeper?.record(of: session) : nil) {
+            recordFound(record, by: session)
+        }
+        if isOver { visits[session]?.beginsAnew() }
+        // The shard gives it anew by the new claim.
+        if isKept { (savesUnderWay[session], savesWaiting[session]) = (nil, nil) }
+        left.notTaken(session)
+        (adoptions[session], awaitingShards[session]) = (nil, nil)
+        connect(session)
+    }
+
+    func connect(_ session: [UInt8]) {
+        guard keeper != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
+        visits[session]?.stage = .claiming
+        // A session that begins once more has higher numbers than what may be left of it somewhere.
+        let terms = SessionKeeper.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
+        isConnecting = true
+        keeper?.connect(session, terms, now: now, self)
+        isConnecting = false
+    }
+
+    /// A session is over: its record goes, if it is this node's.
+    func ended(_ session: [UInt8]) {
+        guard visits[session] == nil else { return }
+        drops.removeAll { $0.session == session }
+        if publishesWill(of: session) {
+            endsAfterWills.insert(session)
+            return
+        }
+        forgetSaves(of: session)
+        if !endsUnsettled(session) { releaseAndEnd(session) }
+    }
+
+    /// This node acts for a session no more, and its record goes.
+    func releaseAndEnd(_ session: [UInt8]) {
+        let epoch = keeper?.epoch(of: session)
+        let number = keeper?.release(session)
+        let found = epoch.flatMap { epoch in number.map { (epoch: epoch, number: $0) } }
+        endings[session] = .some(found)
+        end(session, found)
+    }
+
+    func end(_ session: [UInt8], _ found: (epoch: UInt64, number: UInt64)?) {
+        guard connection.isReady else { return }
+        if let found { records.remove(session, epoch: found.epoch, expecting: found.number) } else { records.read(session) }
     }
 }

@@ -1,3 +1,5 @@
+internal import Platform
+
 /// Plans how mosquitto's configuration becomes Martlet's. Reads, and writes nothing.
 ///
 ///     configuration and included files ─► lines, each as it is or changed ─► copies of the files that they name ─► what is wrong afterwards
@@ -181,5 +183,220 @@ public struct ConfigurationImporter: Sendable {
 
     static func joined(_ directory: String, _ name: String) -> String {
         directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
+    }
+}
+
+/// The files that lines name.
+extension ConfigurationImporter {
+    /// Plans a copy, and returns the path of it.
+    mutating func copy(_ path: String, _ purpose: ConfigurationImport.Purpose, option: String, line: String) -> String {
+        let place = source.place(of: path, besides: directory)
+        guard source.kind(place) == .file else {
+            addMissing(place, option: option, line: line)
+            return path
+        }
+        return copied(place, purpose)
+    }
+
+    /// Copies a certificate or a key, where it cannot stay where it is.
+    mutating func copyIfNeeded(_ path: String, option: String, line: String) -> String {
+        let place = source.place(of: path, besides: directory)
+        guard source.kind(place) == .file else {
+            addMissing(place, option: option, line: line)
+            return path
+        }
+        if !isMosquittos(path), source.isReadable(place) { return place }
+        if !isMosquittos(path) {
+            plan.remarks.append(
+                "\(line): \(place) is not mosquitto's, and the broker's user may not read it, so a copy is taken. "
+                    + "Whoever renews it has to renew the "
+                    + "copy too.")
+        }
+        return copied(place, .certificate)
+    }
+
+    /// Copies a directory of certificates, where it cannot stay where it is.
+    mutating func copyDirectoryIfNeeded(_ path: String, option: String, line: String) -> String {
+        let place = source.place(of: path, besides: directory)
+        guard source.kind(place) == .directory, let names = try? source.files.names(inDirectory: place) else {
+            addMissing(place, option: option, line: line)
+            return path
+        }
+        let files = names.sorted().map { Self.joined(place, $0) }.filter { source.kind($0) == .file }
+        if !isMosquittos(path), files.allSatisfy(source.isReadable) { return place }
+        let destination = freeDestination(for: place, below: "certs")
+        for file in files where destinations[file] == nil {
+            destinations[file] = "\(destination)/\(Self.name(of: file))"
+            plan.copies.append(
+                ConfigurationImport.Copy(
+                    source: file, destination: "\(destination)/\(Self.name(of: file))", purpose: .certificate, text: nil))
+        }
+        destinations[place] = destination
+        return destination
+    }
+
+    /// Plans the copy of what the broker writes itself; where it is not there yet, the broker makes it.
+    mutating func copyState(_ path: String) -> String {
+        let place = source.place(of: path, besides: directory)
+        let destination = destinations[place] ?? Self.joined(target.storeDirectory, Self.name(of: place))
+        if destinations.updateValue(destination, forKey: place) == nil, source.kind(place) == .file {
+            plan.copies.append(ConfigurationImport.Copy(source: place, destination: destination, purpose: .state, text: nil))
+        }
+        return destination
+    }
+
+    func isMissing(_ path: String) -> Bool { source.kind(source.place(of: path, besides: directory)) == .missing }
+
+    mutating func remarkIfUnreadable(_ path: String, option: String, line: String) {
+        let place = source.place(of: path, besides: directory)
+        if isMosquittos(path) || !source.isReadable(place) {
+            plan.remarks.append("\(line): \(option) \(place) stays where it is; see that the broker's user may read all of it.")
+        }
+    }
+
+    /// Whether a path is below mosquitto's own directories: that of its configuration, those of its packages and of its container.
+    func isMosquittos(_ path: String) -> Bool {
+        let place = source.place(of: path, besides: directory)
+        let directories = [directory] + OtherHolder.directories + source.places.map(\.place) + source.places.map(\.name)
+        return directories.contains { $0 != "/" && (path.hasPrefix("\($0)/") || place.hasPrefix("\($0)/")) }
+    }
+
+    /// Whether no include_dir has come before.
+    mutating func isFirstInclude() -> Bool { destinations.updateValue(target.includeDirectory, forKey: "include_dir") == nil }
+
+    private mutating func copied(_ place: String, _ purpose: ConfigurationImport.Purpose) -> String {
+        if let destination = destinations[place] { return destination }
+        let destination = freeDestination(for: place, below: purpose == .certificate ? "certs" : nil)
+        destinations[place] = destination
+        plan.copies.append(ConfigurationImport.Copy(source: place, destination: destination, purpose: purpose, text: nil))
+        return destination
+    }
+
+    /// Where a file goes: to the same place below the target as it has below mosquitto's configuration, else by its name.
+    private func freeDestination(for place: String, below folder: String?) -> String {
+        let base = folder.map { "\(target.directory)/\($0)" } ?? target.directory
+        var wanted = [
+            "\(base)/\(Self.name(of: place))", "\(base)/\(Self.name(of: Self.directory(of: place)))-\(Self.name(of: place))",
+        ]
+        if place.hasPrefix("\(directory)/") { wanted.insert("\(target.directory)/\(place.dropFirst(directory.count + 1))", at: 0) }
+        let taken = Set(destinations.values).union([target.mainFile, target.includeDirectory])
+        if let free = wanted.first(where: { !taken.contains($0) }) { return free }
+        return (2...).lazy.map { "\(wanted[0])-\($0)" }.first { !taken.contains($0) } ?? wanted[0]
+    }
+
+    private mutating func addMissing(_ place: String, option: String, line: String) {
+        let isContainers =
+            place.hasPrefix("/mosquitto/") || place.hasPrefix("/data/") || place.hasPrefix("/share/") || place.hasPrefix("/ssl/")
+        let hint =
+            isContainers
+            ? " mosquitto seems to run in a container: say where its directory is on this machine, such as --map /mosquitto=/srv/mosquitto."
+            : ""
+        plan.obstacles.append("\(line): \(option): \(place) is not there.\(hint)")
+    }
+}
+
+/// Where an imported configuration goes, and what is there already.
+public struct ImportTarget: Sendable, Equatable {
+    /// The directory of the configuration, such as `/etc/martlet`.
+    public var directory: String
+    /// Where the broker keeps what it has to remember.
+    public var storeDirectory: String
+    /// Where its log files may be; nil for nowhere.
+    public var logDirectory: String?
+    /// Where its sockets may be; nil for nowhere.
+    public var runtimeDirectory: String?
+    /// Whom a broker that root starts becomes; nil where the import is not root's.
+    public var userName: String?
+    /// The files of the directory that `include_dir` names, where there is a main file that stays as it is; nil where there is none yet.
+    public internal(set) var existingIncludeDirectory: String?
+
+    /// The file that the broker is started with.
+    public var mainFile: String { "\(directory)/martlet.conf" }
+    /// Where included files go.
+    public var includeDirectory: String { existingIncludeDirectory ?? "\(directory)/conf.d" }
+    /// Whether the main file is there, and stays as it is.
+    public var keepsMainFile: Bool { existingIncludeDirectory != nil }
+
+    /// - Parameters:
+    ///   - directory: of the configuration.
+    ///   - storeDirectory: for a configuration that is not there yet; else its own counts.
+    public init(directory: String, storeDirectory: String) {
+        self.directory = directory
+        self.storeDirectory = storeDirectory
+    }
+}
+
+/// What an import asks the machine about mosquitto's files.
+public struct ImportSource: Sendable {
+    /// What is at a path.
+    public enum Kind: Sendable, Equatable {
+        case missing
+        case file
+        case directory
+    }
+
+    /// Reads the files.
+    public var files: any FileSource
+    /// What is at a path.
+    public var kind: @Sendable (String) -> Kind
+    /// Whether the broker's user may read a file where it is.
+    public var isReadable: @Sendable (String) -> Bool
+    /// What mosquitto calls a directory, such as that of a container's volume, and where it is on this machine.
+    public var places: [(name: String, place: String)] = []
+
+    public init(
+        files: any FileSource, kind: @escaping @Sendable (String) -> Kind, isReadable: @escaping @Sendable (String) -> Bool
+    ) {
+        self.files = files
+        self.kind = kind
+        self.isReadable = isReadable
+    }
+
+    /// Where a file is that mosquitto calls by a path. mosquitto's service works in `/`, and people mean the directory of the configuration.
+    func place(of path: String, besides directory: String) -> String {
+        for (name, place) in places where path == name || path.hasPrefix("\(name)/") { return place + path.dropFirst(name.count) }
+        guard !path.hasPrefix("/") else { return path }
+        return kind("/\(path)") == .missing ? "\(directory)/\(path)" : "/\(path)"
+    }
+}
+
+/// mosquitto's files by the names that it knows them by.
+struct PlacedFiles: FileSource {
+    let source: ImportSource
+    let directory: String
+
+    func contents(ofFile path: String, bytesMax: Int) throws(FileFailure) -> [UInt8] {
+        try source.files.contents(ofFile: source.place(of: path, besides: directory), bytesMax: bytesMax)
+    }
+
+    func names(inDirectory path: String) throws(FileFailure) -> [String] {
+        try source.files.names(inDirectory: source.place(of: path, besides: directory))
+    }
+}
+
+/// The files of the machine as they will be when an import is done.
+struct PlannedFiles: FileSource {
+    let files: any FileSource
+    /// The texts that are written, by their paths.
+    let planned: [String: [UInt8]]
+    /// A directory that will be there, even if nothing is in it.
+    let directory: String
+
+    func contents(ofFile path: String, bytesMax: Int) throws(FileFailure) -> [UInt8] {
+        if let text = planned[path] { return text }
+        return try files.contents(ofFile: path, bytesMax: bytesMax)
+    }
+
+    func names(inDirectory path: String) throws(FileFailure) -> [String] {
+        let directory = path.hasSuffix("/") ? path : "\(path)/"
+        let made = planned.keys.filter { $0.hasPrefix(directory) }.map { String($0.dropFirst(directory.count)) }
+            .filter { !$0.contains("/") }
+        do throws(FileFailure) {
+            let there = try files.names(inDirectory: path)
+            return there.filter { !made.contains($0) } + made
+        } catch {
+            if !made.isEmpty || path == self.directory { return made }
+            throw error
+        }
     }
 }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// One place where clients connect, and what holds for those that do.
 public struct ListenerConfiguration: Sendable, Equatable {
     /// `listener`: where it listens.
@@ -125,4 +127,241 @@ public enum CertificateUserName: Sendable, Equatable {
     /// The common name, or the identity of the pre-shared key.
     case identity
     case subject
+}
+
+/// Addresses that begin alike, or one of them: `192.0.2.0/24`, `2001:db8::/32`, `192.0.2.1`.
+public struct NetworkRange: Sendable, Hashable {
+    /// An IPv4 or IPv6 address in numbers.
+    public let host: String
+    /// How many of its bits count: 0 to 32, or to 128.
+    public let bits: Int
+
+    /// From the text; nil when it is no address, or has more bits than one.
+    public init?(_ text: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        guard let host = parts.first, parts.count <= 2 else { return nil }
+        var room = in6_addr()
+        let isIPv4 = inet_pton(AF_INET, host, &room) == 1
+        guard isIPv4 || inet_pton(AF_INET6, host, &room) == 1 else { return nil }
+        let longest = isIPv4 ? 32 : 128
+        let bits = parts.count == 1 ? longest : Int(parts[1])
+        guard let bits, (0...longest).contains(bits) else { return nil }
+        self.host = host
+        self.bits = bits
+    }
+}
+
+extension NetworkRange: CustomStringConvertible {
+    public var description: String { "\(host)/\(bits)" }
+}
+
+/// Whether and how the broker keeps its state across a restart.
+public struct PersistenceConfiguration: Sendable, Equatable {
+    /// `persistence`.
+    public var isEnabled = false
+    /// Whether mosquitto's plug-in for SQLite has switched it on, whose file is imported then when there is no store yet.
+    public var isOfPlugin = false
+    /// `persistence_location`: the directory; nil is the directory that the broker was started in.
+    public var location: String?
+    /// `persistence_file`: mosquitto's file, which is imported when there is no store yet, and what the store is named after.
+    public var file = defaultFile
+    /// mosquitto's name for its file.
+    public static let defaultFile = "mosquitto.db"
+    /// `martlet_durability` outside of every listener's section: what an acknowledgement promises while persistence is on.
+    public var durability = Durability.commit
+    /// `martlet_store_bytes_max`: how many bytes of the store may be in use before it is full; nil is as many as the disk has.
+    public var bytesMax: Int?
+    /// `autosave_interval`: the number after which the store is compacted, in seconds or, if `autosavesOnChanges`, in changes; nil never.
+    public var autosaveInterval: Int? = 1800
+    /// `autosave_on_changes`.
+    public var autosavesOnChanges = false
+
+    public init() {}
+
+    /// What the store's database is called: martlet.db, or with another `persistence_file` a name that holds that of the file, so that
+    /// brokers may share a directory.
+    public var storeName: String { file == Self.defaultFile ? "martlet.db" : "martlet-\(file)" }
+}
+
+/// What an acknowledgement promises.
+public enum Durability: Sendable, Equatable {
+    /// What was acknowledged survives `kill -9` and a power cut.
+    case commit
+    /// What was acknowledged begins to be written at most that many seconds later; a crash costs what was not.
+    case interval(seconds: Int)
+    /// Nothing before an orderly stop.
+    case none
+}
+
+/// The TLS side of a listener.
+///
+/// `isEnabled` is `certificateFile != nil && keyFile != nil || preSharedKeyHint != nil`; without it nothing else counts.
+public struct ListenerTLSConfiguration: Sendable, Equatable {
+    /// `certfile`: the chain that the listener shows.
+    public var certificateFile: String?
+    /// `keyfile`.
+    public var keyFile: String?
+    /// `cafile`: the authorities of the clients' certificates.
+    public var authoritiesFile: String?
+    /// `capath`.
+    public var authoritiesDirectory: String?
+    /// `crlfile`: the certificates that were revoked.
+    public var revocationListFile: String?
+    /// `dhparamfile`.
+    public var diffieHellmanParametersFile: String?
+    /// `ciphers`: for TLS 1.2, in OpenSSL's notation.
+    public var ciphers: String?
+    /// `ciphers_tls1.3`.
+    public var cipherSuites: String?
+    /// `tls_version`: the lowest version.
+    public var versionMin = TLSVersion.tls1_2
+    /// `require_certificate`.
+    public var requiresCertificate = false
+    /// `use_identity_as_username`, `use_subject_as_username`.
+    public var userNameSource = CertificateUserName.none
+    /// `disable_client_cert_date_checks`.
+    public var ignoresCertificateDates = false
+    /// `psk_hint`: pre-shared keys are used, and this is the hint for the clients.
+    public var preSharedKeyHint: String?
+
+    public init() {}
+
+    public var isEnabled: Bool {
+        (certificateFile != nil && keyFile != nil) || preSharedKeyHint != nil
+    }
+}
+
+/// A version of TLS that may be the lowest of a listener.
+public enum TLSVersion: String, Sendable, Equatable, CaseIterable {
+    case tls1_2 = "tlsv1.2"
+    case tls1_3 = "tlsv1.3"
+}
+
+/// The settings that say who may connect to a listener and what they may do there.
+public struct SecurityConfiguration: Sendable, Equatable {
+    /// `allow_anonymous`: a CONNECT without user name is let in.
+    public var allowsAnonymous = false
+    /// `allow_zero_length_clientid`: the broker assigns an identifier to a client without one.
+    public var allowsZeroLengthClientIdentifier = true
+    /// `auto_id_prefix`: what assigned identifiers begin with.
+    public var assignedIdentifierPrefix = "auto-"
+    /// `clientid_prefixes`: what identifiers of clients have to begin with.
+    public var clientIdentifierPrefix: String?
+    /// `password_file`.
+    public var passwordFile: String?
+    /// `martlet_scram_file`: the users that log in with SCRAM-SHA-256, and what the broker keeps of their passwords.
+    public var scramFile: String?
+    /// `acl_file`.
+    public var accessControlFile: String?
+    /// `psk_file`: identities and their keys for TLS without certificates.
+    public var preSharedKeyFile: String?
+    /// `plugin` with its `plugin_opt_*`, in the order of the file. The password and access files of mosquitto's plugins for them are
+    /// already in `passwordFile` and `accessControlFile`.
+    public var plugins: [PluginConfiguration] = []
+    /// `auth_plugin_deny_special_chars`: `+` and `#` in a user name or client identifier deny every access that a plugin decides.
+    public var deniesSpecialCharacters = true
+    /// `martlet_acl_check_subscribe`: a SUBSCRIBE to what the client may never read is refused, not only the deliveries.
+    public var checksAccessOnSubscribe = false
+
+    /// `MARTLET_USER` of the environment, who logs in besides those of `passwordFile`.
+    public var firstUser: FirstUser?
+
+    public init() {}
+}
+
+/// What becomes of a session when somebody connects with its client identifier who is not its owner.
+public enum ForeignSessionPolicy: String, Sendable, Equatable, CaseIterable {
+    /// It ends, and the newcomer gets one of its own.
+    case discard
+    /// The newcomer is refused with "client identifier not valid".
+    case refuse
+}
+
+/// One `plugin` line and the `plugin_opt_*` lines after it.
+public struct PluginConfiguration: Sendable, Equatable {
+    public var plugin: BuiltInPlugin
+    /// NAME to value of `plugin_opt_NAME`.
+    public var options: [String: String] = [:]
+
+    public init(plugin: BuiltInPlugin) {
+        self.plugin = plugin
+    }
+}
+
+/// A plug-in of mosquitto that Martlet has built in. Its library is never loaded; the file's name tells which one is meant.
+public enum BuiltInPlugin: String, Sendable, Equatable, CaseIterable {
+    case dynamicSecurity = "mosquitto_dynamic_security"
+    case passwordFile = "mosquitto_password_file"
+    case accessControlFile = "mosquitto_acl_file"
+    case persistSQLite = "mosquitto_persist_sqlite"
+    case sparkplugAware = "mosquitto_sparkplug_aware"
+
+    /// Whether this version of Martlet has it. A configuration that uses one it has not is refused.
+    public var isAvailable: Bool {
+        switch self {
+        case .dynamicSecurity, .passwordFile, .accessControlFile, .persistSQLite: true
+        case .sparkplugAware: false
+        }
+    }
+
+    /// The plug-in that the library at `path` holds, or nil if it is none of mosquitto's own.
+    public init?(path: String) {
+        let fileName = path.split(separator: "/").last.map(String.init) ?? path
+        self.init(rawValue: fileName.hasSuffix(".so") ? String(fileName.dropLast(3)) : fileName)
+    }
+}
+
+/// What the broker offers its clients and how it treats their messages.
+public struct MessagingConfiguration: Sendable, Equatable {
+    /// `retain_available`: without it a retained PUBLISH is refused.
+    public var isRetainAvailable = true
+    /// `martlet_shared_subscriptions`: `$share/GROUP/FILTER` is offered.
+    public var areSharedSubscriptionsAvailable = true
+    /// `martlet_wildcard_subscriptions`: filters with `+` and `#` are offered.
+    public var areWildcardSubscriptionsAvailable = true
+    /// `martlet_subscription_identifiers`: subscription identifiers are offered.
+    public var areSubscriptionIdentifiersAvailable = true
+    /// `martlet_reason_strings`: refusals carry the reason in words.
+    public var sendsReasonStrings = true
+    /// `martlet_validate_payload_format`: a payload that says it is UTF-8 is checked.
+    public var validatesPayloadFormat = false
+    /// `allow_duplicate_messages`: a client whose subscriptions overlap gets a message once for each of them.
+    public var allowsDuplicateMessages = true
+    /// `upgrade_outgoing_qos`: a message leaves with the subscription's QoS even when it was published with a lower one.
+    public var upgradesOutgoingQoS = false
+    /// `queue_qos0_messages`: QoS 0 messages wait for absent clients too.
+    public var queuesQoS0Messages = false
+    /// `check_retain_source`: a retained message is delivered only while its publisher may still write to its topic.
+    public var checksRetainSource = true
+    /// `retain_expiry_interval`: the period in which expired retained messages are removed; nil leaves it to the broker.
+    public var retainExpirySweepMinutes: Int?
+    /// `martlet_queue_drop`: what happens to a message when its receiver's queue is full.
+    public var queueDropPolicy = QueueDropPolicy.newest
+    /// `martlet_wills_at_stop`: wills are published of MQTT 5.0 clients that are told that the broker goes.
+    public var publishesWillsAtStop = true
+    /// `martlet_session_owner`: what becomes of a session when another user connects with its client identifier.
+    public var foreignSessionPolicy = ForeignSessionPolicy.discard
+    /// `martlet_presence_events`: what is published of clients below `$SYS/brokers/`.
+    public var presenceEvents = PresenceEvents.none
+
+    public init() {}
+}
+
+/// The events of clients that are published below `$SYS/brokers/`.
+public enum PresenceEvents: String, Sendable, Equatable, CaseIterable {
+    case none
+    /// Events of clients that come and go.
+    case connections
+    /// Subscriptions and refused clients too.
+    case all
+}
+
+/// What gives way when a client's queue is full.
+public enum QueueDropPolicy: String, Sendable, Equatable, CaseIterable {
+    /// The message that arrives, as mosquitto does.
+    case newest
+    /// The message that has waited longest.
+    case oldest
+    /// Nothing: the publisher's QoS 1 or 2 message is refused with "quota exceeded".
+    case refuse
 }

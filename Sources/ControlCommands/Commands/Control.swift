@@ -1,6 +1,8 @@
+internal import Glibc
 internal import HTTP
 internal import JSON
 internal import JSONReader
+internal import Platform
 
 /// What `martlet ctl` does, one function a command: it asks the broker, and writes a table, or the API's JSON. Each throws when
 /// the broker does not do it.
@@ -91,5 +93,256 @@ public struct Control {
         let answer = try ask(request, about: name)
         if output.isJSON { return answer.body.isEmpty ? () : output.put(answer.body) }
         output.sayForeign(words(answer.body.isEmpty ? .null : try value(answer)))
+    }
+}
+
+extension Control {
+    /// `ctl may`: whether somebody may do something, and which line or role decides it.
+    ///
+    /// - Parameter query: `action`, `topic`, `username`, `clientid`, `address`, `listener` of the API.
+    /// - Returns: whether they may.
+    public func may(_ query: [(String, String?)]) throws(ControlError) -> Bool {
+        let answer = try ask(ControlRequest(.get, ["may"], query: query))
+        let value = try value(answer)
+        if output.isJSON { output.put(answer.body) } else { output.sayForeign(value["reason"].cell) }
+        return value["allowed"].boolean == true
+    }
+}
+
+/// What ends a trace that is followed: Ctrl-C, or its time. A thread waits for it, since the one that reads waits for the broker.
+public enum TraceEnd {
+    /// From here on SIGINT and SIGTERM wait for `await`, so that no trace is left behind.
+    public static func holdSignals() {
+        var signals = signals
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+
+    /// Ends the trace and the process on a signal, and when the time is over.
+    public static func await(_ id: String, of service: BrokerService, seconds: Int) {
+        // Without the thread the broker ends the trace when its time is over.
+        _ = try? NamedThread.start(name: "trace") {
+            var signals = signals
+            var time = timespec(tv_sec: seconds + 1, tv_nsec: 0)
+            while sigtimedwait(&signals, nil, &time) == -1, errno == EINTR {}
+            try? Control(service, ControlOutput(width: nil, isJSON: true) { _ in }).endTrace(id)
+            exit(EXIT_SUCCESS)
+        }
+    }
+
+    private static var signals: sigset_t {
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        sigaddset(&signals, SIGINT)
+        sigaddset(&signals, SIGTERM)
+        return signals
+    }
+}
+
+extension Control {
+    /// `ctl alarms`: what is wrong with the broker, or has been.
+    ///
+    /// - `state`: `active`, `cleared` or `all`.
+    /// - `count`: rows at most, nil for all.
+    public func alarms(_ state: String, count: Int?) throws(ControlError) {
+        try list(
+            ["alarms"], query: [("state", state)], count: count,
+            [
+                .number("NUMBER"), .text("SEVERITY"), .text("ALARM"), .text("OF"), .text("RAISED (UTC)"), .text("CLEARED (UTC)"),
+                .text("ACKNOWLEDGED BY"), .text("MESSAGE"),
+            ],
+            orSay: state == "active" ? "No alarms are active." : "There were no alarms."
+        ) { alarm in
+            [
+                alarm["number"].cell, alarm["severity"].cell, alarm["name"].cell, alarm["of"].string ?? "–",
+                alarm["raised_at"].time,
+                alarm["cleared_at"].string.map(Figures.time) ?? "–", alarm["acknowledged_by"].string ?? "–", alarm["message"].cell,
+            ]
+        }
+    }
+
+    /// `ctl alarms ack NUMBER`.
+    public func acknowledgeAlarm(_ number: Int) throws(ControlError) {
+        try order(ControlRequest(.post, ["alarms", "\(number)", "acknowledge"])) { alarm in
+            "Alarm \(alarm["number"].cell) (\(alarm["name"].cell)) is acknowledged by \(alarm["acknowledged_by"].cell)."
+        }
+    }
+}
+
+extension Control {
+    /// `ctl token`: the tokens of programs, without their secrets.
+    public func tokens() throws(ControlError) {
+        let answer = try ask(ControlRequest(["tokens"]))
+        if output.isJSON { return output.put(answer.body) }
+        var table = TextTable([.text("NAME"), .text("ROLE"), .text("EXPIRES (UTC)")])
+        for token in try value(answer).rows {
+            table.rows.append([token["name"].cell, token["role"].cell, token["expires_at"].string.map(Figures.time) ?? "never"])
+        }
+        output.show(table, orSay: "There are none.")
+    }
+
+    /// `ctl token create NAME`: writes the token, which is shown this once.
+    ///
+    /// - `seconds`: nil for one that does not expire.
+    public func createToken(_ name: String, role: String, seconds: Int?) throws(ControlError) {
+        var body = JSONObject()
+        body.set("name", name)
+        body.set("role", role)
+        if let seconds { body.set("expires_at", Figures.timeAfter(seconds: seconds)) }
+        try order(ControlRequest(.post, ["tokens"], body: body.text)) { $0["token"].cell }
+        guard !output.isJSON, let seconds else { return }
+        output.note("It ends on \(Figures.time(Figures.timeAfter(seconds: seconds))) UTC; --for says otherwise.")
+    }
+
+    /// `ctl token revoke NAME`.
+    public func revokeToken(_ name: String) throws(ControlError) {
+        try order(ControlRequest(.delete, ["tokens", name]), about: name) { _ in "The token \(name) is revoked." }
+    }
+}
+
+extension Control {
+    /// `ctl topic-metrics`: what is counted of chosen topics.
+    public func topicMetrics() throws(ControlError) {
+        let answer = try ask(ControlRequest(["topic-metrics"]))
+        if output.isJSON { return output.put(answer.body) }
+        var table = TextTable([
+            .text("FILTER"), .number("IN"), .number("IN/s"), .number("OUT"), .number("OUT/s"), .number("DROPPED"),
+            .number("IN SIZE"),
+            .number("OUT SIZE"), .text("SINCE (UTC)"),
+        ])
+        for metric in try value(answer).rows {
+            table.rows.append([
+                metric["filter"].cell, metric["in_messages"].cell, metric["in_rate"].cell, metric["out_messages"].cell,
+                metric["out_rate"].cell, metric["dropped"].cell, metric["in_bytes"].integer.map { Figures.bytes($0) } ?? "-",
+                metric["out_bytes"].integer.map { Figures.bytes($0) } ?? "-", metric["since"].time,
+            ])
+        }
+        output.show(table, orSay: "No topic is counted.")
+    }
+
+    /// `ctl topic-metrics add FILTER`.
+    public func addTopicMetric(_ filter: String) throws(ControlError) {
+        var body = JSONObject()
+        body.set("filter", filter)
+        try order(ControlRequest(.post, ["topic-metrics"], body: body.text)) { _ in "\(filter) is counted." }
+    }
+
+    /// `ctl topic-metrics remove FILTER`.
+    public func removeTopicMetric(_ filter: String) throws(ControlError) {
+        try order(ControlRequest(.delete, ["topic-metrics"], query: [("filter", filter)])) { _ in
+            "\(filter) is not counted any more."
+        }
+    }
+}
+
+extension Control {
+    /// `ctl ban`: who is banned.
+    public func bans(count: Int?) throws(ControlError) {
+        try list(
+            ["bans"], count: count,
+            [.text("KIND"), .text("WHO"), .text("SINCE (UTC)"), .text("UNTIL (UTC)"), .text("BY"), .text("REASON")],
+            orSay: "Nobody is banned."
+        ) { ban in
+            [
+                Self.word(ban["as"].cell), Self.who(ban), ban["at"].time, ban["until"].string.map(Figures.time) ?? "for ever",
+                ban["by"].cell, ban["reason"].cell,
+            ]
+        }
+    }
+
+    /// Of a client that is banned for one user and address alone, both too.
+    private static func who(_ ban: JSONValue) -> String {
+        guard let address = ban["address"].string else { return ban["who"].cell }
+        return ban["who"].cell + (ban["user"].string.map { " of \($0)" } ?? "") + " from \(address)"
+    }
+
+    /// What one types for a kind of ban; the API has EMQX's words.
+    private static func word(_ kind: String) -> String {
+        switch kind {
+        case "clientid": "client"
+        case "username": "user"
+        case "peerhost": "address"
+        case "peerhost_net": "network"
+        default: kind
+        }
+    }
+
+    /// `ctl ban add WHO`: whoever is connected is disconnected.
+    ///
+    /// - `kind`: `clientid`, `username`, `peerhost` or `peerhost_net`.
+    /// - `seconds`: nil for ever.
+    public func ban(_ kind: String, _ who: String, seconds: Int?, reason: String?) throws(ControlError) {
+        var body = JSONObject()
+        body.set("as", kind)
+        body.set("who", who)
+        if let reason { body.set("reason", reason) }
+        if let seconds { body.set("until", Figures.timeAfter(seconds: seconds)) }
+        try order(ControlRequest(.post, ["bans"], body: body.text)) { ban in
+            "The \(Self.word(ban["as"].cell)) \(ban["who"].cell) is banned "
+                + (ban["until"].string.map { "until \(Figures.time($0)) UTC." } ?? "for ever.")
+        }
+    }
+
+    /// `ctl ban remove WHO`.
+    public func liftBan(_ kind: String, _ who: String) throws(ControlError) {
+        try order(ControlRequest(.delete, ["bans", kind, who]), about: who) { _ in
+            "The \(Self.word(kind)) \(who) is not banned any more."
+        }
+    }
+}
+
+extension Control {
+    /// How clients are sent away.
+    public struct Drain: Sendable {
+        /// Where 5.0 clients are told to go; nil for nowhere in particular.
+        public var serverReference: String?
+        /// How many a second; nil for as many as the broker finds right.
+        public var perSecond: Int?
+        /// Whether the broker ends when all have gone.
+        public var stops: Bool
+
+        public init(serverReference: String?, perSecond: Int?, stops: Bool) {
+            (self.serverReference, self.perSecond, self.stops) = (serverReference, perSecond, stops)
+        }
+    }
+
+    /// `ctl drain`: has clients sent away, and waits until all have gone.
+    ///
+    /// - `pause`: lets some time pass before the broker is asked once more; nil to wait for nothing.
+    public func drain(_ drain: Drain, pause: (() -> Void)?) throws(ControlError) {
+        var body = JSONObject()
+        if let reference = drain.serverReference { body.set("server_reference", reference) }
+        if let rate = drain.perSecond { body.set("per_second", rate) }
+        body.set("stop", drain.stops)
+        var answer = try ask(ControlRequest(.post, ["drain"], body: body.text))
+        var status = try value(answer)
+        guard let pause else { return output.isJSON ? output.put(answer.body) : say(status) }
+        var told: Int64?
+        while status["state"].string == "draining" {
+            if !output.isJSON, status["connections_left"].integer != told { say(status) }
+            told = status["connections_left"].integer
+            pause()
+            do throws(ControlError) {
+                answer = try ask(ControlRequest(["broker"]))
+            } catch {
+                // A broker that ends when it is drained answers no more.
+                guard drain.stops, error.code == .unreachable else { throw error }
+                return output.isJSON ? () : output.say("The broker has ended.")
+            }
+            status = try value(answer)["drain"]
+        }
+        guard status["state"].string == "drained" else { throw ControlError(.refused, "Draining was undone by somebody else.") }
+        if output.isJSON { output.put(answer.body) } else { say(status) }
+    }
+
+    private func say(_ status: JSONValue) {
+        let left = status["connections_left"].cell
+        output.say(
+            status["state"].string == "drained"
+                ? "Drained: no client is left, and new connections are refused." : "Draining: \(left) connections are left.")
+    }
+
+    /// `ctl drain --undo`.
+    public func endDrain() throws(ControlError) {
+        try order(ControlRequest(.delete, ["drain"])) { _ in "Connections are accepted again." }
     }
 }

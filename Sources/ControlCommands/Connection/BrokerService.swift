@@ -1,4 +1,6 @@
 public import HTTP
+internal import JSON
+internal import JSONReader
 internal import Platform
 public import Transports
 
@@ -164,4 +166,162 @@ public struct BrokerService: ControlService, Sendable {
     }
 
     private static let silenceMilliseconds: UInt64 = 60_000
+}
+
+/// Where a broker's HTTP API is.
+public enum ControlPlace: Equatable, Sendable {
+    case unixSocket(path: String)
+    case tcp(host: String, port: UInt16, usesTLS: Bool)
+
+    /// Where it is on a machine with Martlet installed, and nobody has said otherwise.
+    public static let packagedSocket = "/run/martlet/http.sock"
+
+    /// This machine's, where a broker without a configuration has it.
+    public static let standard = ControlPlace.tcp(host: "127.0.0.1", port: 9883, usesTLS: false)
+
+    /// Reads `http://host:port`, `https://host`, `unix:/path`; nil for anything else, and for a URL with a user, a path or a query.
+    public init?(url: String) {
+        if url.hasPrefix("unix:/") {
+            self = .unixSocket(path: String(url.dropFirst(5)))
+            return
+        }
+        let usesTLS = url.lowercased().hasPrefix("https://")
+        guard usesTLS || url.lowercased().hasPrefix("http://") else { return nil }
+        var rest = url.dropFirst(usesTLS ? 8 : 7)
+        if rest.last == "/" { rest = rest.dropLast() }
+        let isNumericIPv6 = rest.first == "["
+        guard let end = isNumericIPv6 ? rest.firstIndex(of: "]") : rest.firstIndex(of: ":") ?? rest.endIndex else { return nil }
+        let host = isNumericIPv6 ? rest[..<end].dropFirst() : rest[..<end]
+        let behind = isNumericIPv6 ? rest[end...].dropFirst() : rest[end...]
+        let isName: (UInt8) -> Bool = { byte in
+            byte > 0x20 && byte < 0x7F && !"/?#@[]\\\"".utf8.contains(byte) && (isNumericIPv6 || byte != UInt8(ascii: ":"))
+        }
+        guard !host.isEmpty, host.utf8.allSatisfy(isName) else { return nil }
+        guard !behind.isEmpty else {
+            self = .tcp(host: String(host), port: usesTLS ? 443 : 80, usesTLS: usesTLS)
+            return
+        }
+        guard behind.first == ":", behind.dropFirst().utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            let port = UInt16(behind.dropFirst()), port > 0
+        else { return nil }
+        self = .tcp(host: String(host), port: port, usesTLS: usesTLS)
+    }
+
+    /// What the field Host says: a Unix socket is this machine.
+    var host: String {
+        switch self {
+        case .unixSocket: "localhost"
+        case .tcp(let host, let port, let usesTLS):
+            (host.contains(":") ? "[\(host)]" : host) + (port == (usesTLS ? 443 : 80) ? "" : ":\(port)")
+        }
+    }
+}
+
+extension ControlPlace: CustomStringConvertible {
+    /// As a person gives it.
+    public var description: String {
+        switch self {
+        case .unixSocket(let path): path
+        case .tcp(_, _, let usesTLS): (usesTLS ? "https://" : "http://") + host
+        }
+    }
+}
+
+/// One question or order to the API.
+public struct ControlRequest: Sendable, Equatable {
+    public var method: HTTPMethod
+    /// Percent-encoded, with the query.
+    public var target: String
+    /// JSON; nil for none.
+    public var body: String?
+
+    /// - `segments`: of the path below `/api/martlet/v1`, as they are.
+    /// - `query`: names and values as they are; those without a value are left out.
+    public init(_ method: HTTPMethod, _ segments: [String], query: [(String, String?)] = [], body: String? = nil) {
+        self.method = method
+        target = Self.target("/api/martlet/v1", segments, query)
+        self.body = body
+    }
+
+    /// A question.
+    public init(_ segments: [String]) { self.init(.get, segments) }
+
+    /// Outside the API: `/readyz`.
+    init(plain path: String, query: [(String, String?)] = []) {
+        method = .get
+        target = Self.target(path, [], query)
+    }
+
+    private static func target(_ path: String, _ segments: [String], _ query: [(String, String?)]) -> String {
+        let pairs = query.compactMap { name, value in value.map { "\(name)=\(PercentCoding.encode($0))" } }
+        let path = segments.reduce(path) { $0 + "/" + PercentCoding.encode($1) }
+        return path + (pairs.isEmpty ? "" : "?" + pairs.joined(separator: "&"))
+    }
+}
+
+/// What came back.
+public struct ControlAnswer: Sendable, Equatable {
+    public var status: Int
+    public var body: [UInt8]
+
+    public init(status: Int, body: [UInt8]) { (self.status, self.body) = (status, body) }
+
+    var isSuccess: Bool { (200..<300).contains(status) }
+}
+
+/// What answers requests: a broker, or a test.
+public protocol ControlService {
+    /// The whole answer, whatever its status.
+    func answer(to request: ControlRequest) throws(ControlError) -> ControlAnswer
+
+    /// A stream of events: each is given to `take` until that returns false or the stream ends. Answers other than 200 are thrown.
+    func follow(_ request: ControlRequest, _ take: (ServerSentEvent) -> Bool) throws(ControlError)
+}
+
+/// Why a command did not do what it was to do: the end of the process.
+public struct ControlError: Error, Equatable, CustomStringConvertible {
+    /// With what the process ends.
+    public enum Code: Int32, Sendable {
+        /// The broker does not do it, or finds something wrong.
+        case refused = 1
+        /// There is no answer.
+        case unreachable = 2
+        /// Log in, or as somebody else.
+        case notAllowed = 3
+        /// There is no such client, bridge, token, topic or trace.
+        case notFound = 4
+    }
+
+    public let code: Code
+    /// A sentence. Nothing in it moves a terminal's cursor.
+    public let description: String
+
+    init(_ code: Code, _ words: String) { (self.code, description) = (code, TerminalText.line(words)) }
+
+    /// What an answer says that is no success.
+    init(_ answer: ControlAnswer) {
+        let code: Code =
+            switch answer.status {
+            case 401, 403: .notAllowed
+            case 404: .notFound
+            default: .refused
+            }
+        let envelope = try? JSONValue(reading: answer.body)
+        var words = envelope?.object?["message"]?.string ?? "the broker answers with status \(answer.status)."
+        if answer.status == 401 {
+            words += " Give a token with --token-file or MARTLET_TOKEN, or ask over the broker's Unix socket."
+        }
+        if answer.status == 403, words.hasPrefix("That needs the role") {
+            words += " Ask over the broker's Unix socket, as root or as the broker's user, or give a token with that role."
+        }
+        self.init(code, words)
+    }
+
+    /// The same with the name of what is not there.
+    func about(_ name: String) -> ControlError {
+        let beginning = "There is no such "
+        guard code == .notFound, description.hasPrefix(beginning) else { return self }
+        let kind = description.dropFirst(beginning.count).prefix { $0 != "." }
+        return ControlError(.notFound, "There is no \(kind) \(name).")
+    }
 }

@@ -1,5 +1,7 @@
 internal import Glibc
-internal import Platform
+internal import HTTP
+internal import JSON
+public import Platform
 
 /// The terminal of `martlet ctl top`: asks, draws and reads keys, until a key or a signal ends it. What it changes of the terminal
 /// is put back, also after Ctrl-Z and a crash.
@@ -97,4 +99,144 @@ public struct TopScreen {
 
     /// An escape that nothing follows for so long is the key.
     private static let keyPauseMilliseconds: UInt64 = 250
+}
+
+/// What `martlet ctl top` shows: figures of the broker, and the clients in an order that keys change. A value: lines come out.
+public struct TopModel {
+    /// What a key asks for.
+    public enum Wish: Equatable, Sendable {
+        case nothing
+        /// Ask the broker again now.
+        case ask
+        case end
+    }
+
+    /// Names of the API's orders, with the titles of their columns.
+    static let orders = [
+        ("dropped", "DROPPED"), ("queue_messages", "QUEUED"), ("lag_ms", "LAG"), ("received_rate", "IN"), ("sent_rate", "OUT"),
+        ("subscriptions", "SUBS"), ("output_bytes", "UNWRITTEN"), ("connected_at", "CONNECTED"), ("clientid", "CLIENT"),
+    ]
+
+    private let place: String
+    private var order: Int
+    private var isDescending = true
+    public private(set) var isPaused = false
+    private var head: [String] = []
+    private var rows: [[String]] = []
+    private var complaint: String?
+    /// Messages in and out of each client when it was seen last, and when: their difference is the rate.
+    private var seen: [String: (received: Int64, sent: Int64, at: UInt64)] = [:]
+
+    /// - `order`: one that the API knows; the first for one that it does not.
+    public init(place: String, order: String) {
+        self.place = place
+        self.order = Self.orders.firstIndex { $0.0 == order } ?? 0
+        isDescending = Self.orders[self.order].0 != "clientid"
+    }
+
+    public static var orderNames: [String] { orders.map(\.0) }
+
+    /// As the API's query wants it.
+    var sort: String { (isDescending ? "-" : "") + Self.orders[order].0 }
+
+    public mutating func press(_ key: TerminalKey) -> Wish {
+        switch key {
+        case .escape, .interrupt, .character("q"), .character("Q"): return .end
+        case .right, .character("s"), .character("\t"): order = (order + 1) % Self.orders.count
+        case .left: order = (order + Self.orders.count - 1) % Self.orders.count
+        case .character("r"): isDescending.toggle()
+        case .character("p"), .character(" "):
+            isPaused.toggle()
+            return .nothing
+        case .character("\n"): return .ask
+        default: return .nothing
+        }
+        return .ask
+    }
+
+    /// Why there are no new figures; the last ones stay.
+    public mutating func take(_ error: ControlError) { complaint = error.description }
+
+    mutating func take(broker: JSONValue, stats: JSONValue, clients: JSONValue, at now: UInt64) {
+        complaint = nil
+        let figures = stats["now"]
+        head = [
+            "Martlet \(broker["version"].cell) on \(broker["node"].cell)"
+                + (broker["cluster"]["name"].string.map { ", this node of the cluster \($0) only" } ?? "")
+                + (broker["uptime_s"].integer.map { ", up \(Figures.duration(seconds: $0))" } ?? "")
+                + (broker["ready"].boolean == true ? "" : ", NOT READY"),
+            "Clients   \(figures["clients_connected"].cell) connected, \(Figures.counted(figures["sessions"].cell, "session")), "
+                + Figures.counted(figures["subscriptions"].cell, "subscription"),
+            "Messages  \(figures["received_messages_rate"].cell)/s in, \(figures["sent_messages_rate"].cell)/s out, "
+                + "\(figures["dropped_rate"].cell)/s dropped, \(figures["stored_messages"].cell) kept",
+            "Memory    \(bytes(figures["memory_bytes"])), store \(bytes(figures["store_bytes"])), acknowledged "
+                + (figures["acknowledge_p99_ms"].number.map { "within \(Figures.decimal($0)) ms (99 of 100)" } ?? "-"),
+        ]
+        var next: [String: (received: Int64, sent: Int64, at: UInt64)] = [:]
+        rows = clients.rows.map { client in
+            let name = client["clientid"].cell
+            let counts = (client["received_messages"].integer ?? 0, client["sent_messages"].integer ?? 0)
+            next[name] = (counts.0, counts.1, now)
+            let before = seen[name]
+            func rate(_ path: (Int64, Int64?)) -> String {
+                guard let then = path.1, let at = before?.at, now > at, path.0 >= then else { return "-" }
+                return Figures.decimal(Double(path.0 - then) * 1000 / Double(now - at))
+            }
+            return [
+                name, client["username"].cell, client["connected"].boolean == true ? "on" : "away",
+                rate((counts.0, before?.received)), rate((counts.1, before?.sent)), client["subscriptions"].cell,
+                client["queue_messages"].cell, bytes(client["output_bytes"]), client["dropped"]["total"].cell,
+                client["lag_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
+            ]
+        }
+        seen = next
+    }
+
+    private func bytes(_ value: JSONValue) -> String { value.number.map { Figures.bytes(Int64($0)) } ?? "-" }
+
+    /// At most `rows` lines, none longer than `columns`.
+    public func lines(columns: Int?, rows count: Int?) -> [[StyledText]] {
+        var lines = head.isEmpty ? [[StyledText(place, .strong)]] : [[StyledText(TerminalText.line(head[0]), .strong)]]
+        lines += head.dropFirst().map { [StyledText(TerminalText.line($0))] }
+        lines.append([StyledText("")])
+        var table = TextTable([
+            .text("CLIENT"), .text("USER"), .text("STATE"), .number("IN/s"), .number("OUT/s"), .number("SUBS"),
+            .number("QUEUED"), .number("UNWRITTEN"), .number("DROPPED"), .number("LAG"),
+        ])
+        table.rows = count.map { Array(rows.prefix(max(0, $0 - lines.count - 2))) } ?? rows
+        let text = table.lines(width: columns)
+        lines += text.prefix(1).map { [StyledText($0, .strong)] } + text.dropFirst().map { [StyledText($0)] }
+        guard let columns, let count else { return lines }
+        while lines.count < count - 1 { lines.append([]) }
+        lines = Array(lines.prefix(count - 1)) + [foot]
+        return lines.map { StyledText.cut($0, to: columns) }
+    }
+
+    private var foot: [StyledText] {
+        if let complaint { return [StyledText(complaint, .mark)] }
+        let direction = isDescending ? "most first" : "least first"
+        let state = isPaused ? "  paused" : ""
+        return [
+            StyledText("by \(Self.orders[order].1) \(direction)\(state)", .strong),
+            StyledText("  s/← → order  r reverse  p pause  q quit", .faint),
+        ]
+    }
+}
+
+extension Control {
+    /// Asks for what the picture shows.
+    ///
+    /// - `now`: milliseconds of the monotonic clock.
+    public func refresh(_ model: inout TopModel, rows: Int, at now: UInt64) throws(ControlError) {
+        let broker = try value(try ask(ControlRequest(["broker"])))
+        let stats = try value(try ask(ControlRequest(["stats"])))
+        let query: [(String, String?)] = [("sort", model.sort), ("limit", String(min(max(rows, 1), Limits.pageRowsMax)))]
+        let clients = try value(try ask(ControlRequest(.get, ["clients"], query: query)))
+        model.take(broker: broker, stats: stats, clients: clients, at: now)
+    }
+
+    /// `ctl top` where nobody watches: one picture, rates and all, as text.
+    public func printTop(_ model: TopModel) {
+        for line in model.lines(columns: output.width, rows: nil) { output.say(line.map(\.text).joined()) }
+    }
 }

@@ -1,8 +1,8 @@
 import BrokerModel
 import JSON
 import JSONReader
-import MQTTCodec
-import Security
+public import MQTTCodec
+public import Security
 
 /// mosquitto's file of clients, groups and roles, 2.1's and 2.0's. What it holds and nobody here knows stays in it.
 public enum SecurityFile {
@@ -213,5 +213,180 @@ extension JSONWriter {
             }
         }
         set(unknown: group.unknown)
+    }
+}
+
+/// What a broker begins with that has no file yet, the same as mosquitto's.
+extension SecurityModel {
+    /// The clients of a new file and their passwords, as they are typed.
+    public struct FirstClients: Sendable {
+        public var admin: String
+        /// A client for trying things out; nil for none.
+        public var demonstration: String?
+
+        public init(admin: String, demonstration: String?) { (self.admin, self.demonstration) = (admin, demonstration) }
+    }
+
+    /// Roles for administrators, observers and clients; an administrator `admin`; and the group of those who do not log in.
+    public static func first(_ clients: FirstClients, hash: (String) -> StoredPassword?) -> SecurityModel {
+        var model = SecurityModel()
+        model.addFirstRoles()
+        model.addClient(
+            "admin", "Admin user", roles: ["super-admin", "sys-observe", "topic-observe"], hash(clients.admin))
+        if let password = clients.demonstration {
+            let text = "Demonstration client with full read/write access to the '#' topic hierarchy."
+            model.addClient("democlient", text, roles: ["client"], hash(password))
+        }
+        var group = Group()
+        group.texts = Texts(
+            name: "Unauthenticated group",
+            description:
+                "If unauthenticated access is allowed, this group can be used to define roles for clients that connect without a "
+                + "password.")
+        model.groups["unauthenticated"] = group
+        model.anonymousGroup = "unauthenticated"
+        return model
+    }
+
+    /// What `dynsec init` makes: one administrator of dynamic security, as mosquitto_ctrl does.
+    public static func administered(by user: EncodedString, _ password: StoredPassword) -> SecurityModel {
+        var model = SecurityModel()
+        var role = Role()
+        for topic in ["$CONTROL/dynamic-security/#", "$SYS/#", "#"] as [EncodedString] {
+            if topic == "$CONTROL/dynamic-security/#" { role.allow(topic, .publishClientSend) }
+            role.allow(topic, .publishClientReceive)
+            role.allow(topic, .subscribePattern)
+        }
+        role.allow("#", .unsubscribePattern)
+        model.roles["admin"] = role
+        model.addClient(user, "Dynsec admin user", roles: ["admin"], password)
+        return model
+    }
+
+    private mutating func addFirstRoles() {
+        func full(_ topic: EncodedString, _ description: String) -> Role {
+            var role = Role()
+            role.texts.description = description
+            for kind in [.publishClientSend, .publishClientReceive, .subscribePattern, .unsubscribePattern] as [RuleKind] {
+                role.allow(topic, kind)
+            }
+            return role
+        }
+        roles["client"] = full("#", "Read/write access to the full application topic hierarchy.")
+        roles["broker-admin"] = full("$CONTROL/broker/#", "Grants access to administer general broker configuration.")
+        roles["dynsec-admin"] = full("$CONTROL/dynamic-security/#", "Grants access to administer clients/groups/roles.")
+        roles["super-admin"] = full("$CONTROL/#", "Grants access to administer all kind of broker controls")
+        var role = Role()
+        role.texts.description = "Allow bridges to publish connection state messages."
+        role.allow("$SYS/broker/connection/%c/state", .publishClientSend)
+        roles["sys-notify"] = role
+        role = Role()
+        role.texts.description = "Observe the $SYS topic hierarchy."
+        role.allow("$SYS/#", .publishClientReceive)
+        role.allow("$SYS/#", .subscribePattern)
+        roles["sys-observe"] = role
+        role = Role()
+        role.texts.description = "Read only access to the full application topic hierarchy."
+        role.allow("#", .publishClientReceive)
+        role.allow("#", .subscribePattern)
+        role.allow("#", .unsubscribePattern)
+        roles["topic-observe"] = role
+    }
+
+    private mutating func addClient(
+        _ user: EncodedString, _ text: String, roles: [EncodedString], _ password: StoredPassword?
+    ) {
+        var client = Client()
+        client.texts.name = text
+        for role in roles { _ = client.roles.add(role, priority: -1) }
+        client.password = password
+        clients[user] = client
+    }
+}
+
+extension SecurityModel.Role {
+    fileprivate mutating func allow(_ topic: EncodedString, _ kind: SecurityModel.RuleKind) {
+        _ = add(SecurityModel.Rule(topic: topic, priority: 0, allows: true), to: kind)
+    }
+}
+
+/// Clients, groups and roles as answers and files have them.
+extension JSONWriter {
+    mutating func set(_ name: String, _ value: EncodedString) { set(name, utf8: value.bytes) }
+
+    /// A member whose value is what `body` adds.
+    mutating func member(_ name: String, _ body: (inout JSONWriter) -> Void) {
+        member(name.utf8, body)
+    }
+
+    mutating func set(_ texts: SecurityModel.Texts) {
+        if let name = texts.name { set("textname", name) }
+        if let description = texts.description { set("textdescription", description) }
+    }
+
+    /// - Parameter kind: what the names are called: `rolename`.
+    mutating func array(_ name: String, of kind: String, _ names: RankedNames) {
+        array(name) { list in
+            for entry in names.entries {
+                list.object { object in
+                    object.set(kind, entry.name)
+                    if entry.priority != -1 { object.set("priority", entry.priority) }
+                }
+            }
+        }
+    }
+
+    mutating func setClient(_ user: EncodedString, _ client: SecurityModel.Client) {
+        set("username", user)
+        if let identifier = client.clientIdentifier { set("clientid", identifier) }
+        set(client.texts)
+        if client.isDisabled { set("disabled", true) }
+        array("roles", of: "rolename", client.roles)
+    }
+
+    mutating func setRole(_ name: EncodedString, _ role: SecurityModel.Role) {
+        set("rolename", name)
+        set(role.texts)
+        set("allowwildcardsubs", role.allowsWildcards)
+        array("acls") { list in
+            for kind in SecurityModel.RuleKind.allCases {
+                for rule in role.rules[kind] ?? [] {
+                    list.object { object in
+                        object.set("acltype", kind.rawValue)
+                        object.set("topic", rule.topic)
+                        object.set("priority", rule.priority)
+                        object.set("allow", rule.allows)
+                    }
+                }
+            }
+        }
+    }
+
+    // MARK: In answers
+
+    mutating func add(client user: EncodedString, of model: SecurityModel, _ context: SecurityContext) {
+        guard let client = model.clients[user] else { return }
+        object { object in
+            object.setClient(user, client)
+            object.array("groups", of: "groupname", client.groups)
+            object.array("connections") { list in
+                for address in context.addresses(user) { list.object { $0.set("address", address) } }
+            }
+        }
+    }
+
+    mutating func add(group name: EncodedString, of model: SecurityModel) {
+        guard let group = model.groups[name] else { return }
+        object { object in
+            object.set("groupname", name)
+            object.set(group.texts)
+            object.array("clients") { list in for user in group.clients.names { list.object { $0.set("username", user) } } }
+            object.array("roles", of: "rolename", group.roles)
+        }
+    }
+
+    mutating func add(role name: EncodedString, of model: SecurityModel) {
+        guard let role = model.roles[name] else { return }
+        object { $0.setRole(name, role) }
     }
 }

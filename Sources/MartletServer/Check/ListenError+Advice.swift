@@ -1,3 +1,4 @@
+import Configuration
 import Glibc
 import Platform
 import Transports
@@ -127,5 +128,107 @@ extension SocketHolder {
         guard let whole = realpath(path, nil) else { return path }
         defer { free(whole) }
         return String(cString: whole)
+    }
+}
+
+extension FileObstacle {
+    /// Says what is in the way and what to type against it, as sentences without the last full stop. `user` is who may
+    /// not, and who should.
+    func advice(for user: uid_t = geteuid()) -> String {
+        let who = UserName.inWords(user)
+        let name = UserName.of(user) ?? "\(user)"
+        switch self {
+        case .missing(let path): return MissingFile(path).words
+        case .missingDirectory(let path):
+            let make = geteuid() == 0 && user != 0 ? "install -d -o \(name) -m 750 \(path)" : "mkdir -p \(path)"
+            return "the directory \(path) does not exist. Make it: \(make)"
+        case .notDirectory(let path): return "\(path) is a file, not a directory. Name a directory"
+        case .isDirectory(let path): return "\(path) is a directory. Name a file"
+        case .closedDirectory(let path):
+            let remedy = Self.leaving(path, besides: name, "name a copy in another place") ?? "Open it: chmod o+x \(path)"
+            return "the directory \(path) is closed to \(who). \(remedy)"
+        case .unwritableDirectory(let path):
+            return "\(who) may not make files in the directory \(path)\(Self.ownership(path)). \(Self.giving(path, to: name))"
+        case .unreadable(let path):
+            let remedy = ReadRight(userNamed: name)?.remedy(for: path) ?? Self.giving(path, to: name)
+            return "\(who) may not read \(path)\(Self.ownership(path)). \(remedy)"
+        case .unwritable(let path):
+            return "\(who) may not write to \(path)\(Self.ownership(path)). \(Self.giving(path, to: name))"
+        case .readOnlyFileSystem(let path): return "\(path) lies on a file system that is mounted read-only. Name another place"
+        case .distrustedLink(let path):
+            return
+                "\(path) is a symbolic link in a directory that is not root's alone, which root does not follow. Name the file itself"
+        }
+    }
+
+    /// How the user gets a file or a directory; what somebody else needs as it is stays so.
+    private static func giving(_ path: String, to name: String) -> String {
+        leaving(path, besides: name, "name another place") ?? "Give it away: chown \(name) \(path)"
+    }
+
+    private static func leaving(_ path: String, besides name: String, _ remedy: String) -> String? {
+        OtherHolder.name(of: path, besides: name).map { "It is there for \($0), so leave it as it is and \(remedy)" }
+    }
+
+    private static func ownership(_ path: String) -> String {
+        UserName.owner(of: path).map { ", which belongs to \($0)" } ?? ""
+    }
+}
+
+/// What commands say of a file that they cannot use: what is in the way, and what to type against it.
+public enum FileAdvice {
+    /// Of a file that is to be read, as sentences without the last full stop; nil when it can be.
+    public static func reading(_ path: String) -> String? { obstacle(toReading: path)?.advice() }
+
+    /// What keeps this process from reading a file: one that is to be read is not made, and neither is its directory.
+    static func obstacle(toReading path: String) -> FileObstacle? {
+        let obstacle = FileAccess.obstacle(toReading: path)
+        if case .missingDirectory = obstacle { return .missing(FullPath.of(path)) }
+        return obstacle
+    }
+
+    /// Of a file that is to be written; nil when it can be.
+    public static func writing(_ path: String) -> String? { FileAccess.obstacle(toWriting: path)?.advice() }
+
+    /// The whole path of a file.
+    public static func fullPath(of path: String) -> String { FullPath.of(path) }
+}
+
+/// A file that is to be read and is not there: which part of its path is missing, and which one was probably meant.
+struct MissingFile {
+    let path: String
+    /// The first directory on the way that is not there; nil if only the file is missing.
+    private(set) var directory: String?
+    /// A file that is there and has nearly the same path; nil if there is none.
+    private(set) var neighbour: String?
+
+    /// - Parameter path: a whole path.
+    init(_ path: String) {
+        self.path = path
+        let parts = path.split(separator: "/").map(String.init)
+        var place = ""
+        for (index, part) in parts.enumerated() {
+            if FileAccess.obstacle(toReading: "\(place)/\(part)").map({ if case .missing = $0 { true } else { false } }) ?? false {
+                if index < parts.count - 1 { directory = "\(place)/\(part)" }
+                neighbour = Self.neighbour(in: place, parts[index...])
+                return
+            }
+            place += "/\(part)"
+        }
+    }
+
+    /// Says what is missing, as a sentence without the full stop.
+    var words: String {
+        let reason = directory.map { ", for there is no directory \($0)" } ?? ""
+        return "\(path) does not exist\(reason)\(neighbour.map { "; there is \($0)" } ?? "")"
+    }
+
+    /// The nearest path below a directory that is there.
+    private static func neighbour(in directory: String, _ parts: ArraySlice<String>) -> String? {
+        guard let part = parts.first else { return directory }
+        let names = (try? DiskFiles().names(inDirectory: directory.isEmpty ? "/" : directory)) ?? []
+        guard names.count <= Limits.neighboursMax else { return nil }
+        let name = names.contains(part) ? part : NearestName.nearest(to: part, among: names.sorted())
+        return name.flatMap { neighbour(in: "\(directory)/\($0)", parts.dropFirst()) }
     }
 }

@@ -1,11 +1,13 @@
 import Administration
 import BrokerCore
 import BrokerModel
+import CDashboard
 import Configuration
 import EpollLoop
 import Glibc
 import HTTP
 import HTTPServer
+import JSON
 import MQTTCodec
 import Platform
 import Security
@@ -233,4 +235,205 @@ extension HTTPFrontend {
     private static func name(of peer: HTTPPeer) -> String {
         peer.address.port == 0 ? peer.host : "\(peer.host):\(peer.address.port)"
     }
+}
+
+/// The dashboard's files, which the binary brings along. They say nothing about the broker, so that everybody gets them: what the page shows it
+/// asks for as whoever has logged in there.
+struct DashboardFiles {
+    /// By path below `/dashboard/`.
+    private let files: [String: StaticFile]
+
+    init() {
+        var files: [String: StaticFile] = [:]
+        for index in 0..<martlet_dashboard_file_count {
+            guard let file = martlet_dashboard_file_at(index)?.pointee, let path = file.path else { continue }
+            let name = String(cString: path)
+            let bytes = Array(UnsafeBufferPointer(start: file.bytes, count: file.byte_count))
+            files[name] = StaticFile(bytes, name: name, tag: Self.tag(of: bytes))
+        }
+        self.files = files
+    }
+
+    /// Whether a request is for one of them.
+    static func serve(_ request: HTTPRequest) -> Bool { request.segments.first == "dashboard" }
+
+    /// Whether somebody has typed the host's name alone: what asks for it takes pages, as browsers do and mosquitto's clients do not.
+    static func isFrontDoor(_ request: HTTPRequest) -> Bool {
+        request.path == "/" && request.fields["Accept"]?.holds("text/html") ?? false
+    }
+
+    /// The answer to a GET or HEAD.
+    ///
+    /// - Parameter host: what the page's server is called: over WebSocket it is another origin to some browsers, also behind a proxy that speaks
+    ///   TLS for it.
+    func answer(to request: HTTPRequest, host: String) -> HTTPResponse {
+        let below = request.segments.dropFirst()
+        guard !below.isEmpty else {
+            return HTTPResponse(.permanentRedirect, fields: ["Location": request.target.encodedPath + "/"])
+        }
+        let name = below == [""] ? "index.html" : below.joined(separator: "/")
+        guard let file = files[name] else { return FileDirectory.notFound }
+        var response = file.answer(to: request)
+        let reached = host.isEmpty ? "'self'" : "'self' ws://\(host) wss://\(host)"
+        response.fields["Content-Security-Policy"] =
+            "default-src 'self'; connect-src \(reached); base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        response.fields["Referrer-Policy"] = "no-referrer"
+        return response
+    }
+
+    /// FNV-1a, 64 bits: a name for what is in the file, not a secret.
+    private static func tag(of bytes: [UInt8]) -> String {
+        String(bytes.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }, radix: 36)
+    }
+}
+
+/// The three answers of mosquitto's `http_api`, byte by byte as it writes them.
+enum MosquittoRoutes {
+    /// `/api/v1/version`
+    static var version: HTTPResponse { open(.text(ProductVersion.text)) }
+
+    /// `/api/v1/listeners`
+    static func listeners(_ configuration: BrokerConfiguration) -> HTTPResponse {
+        var writer = JSONWriter(.cJSONLines)
+        writer.object { root in
+            root.array("listeners") { list in
+                for listener in configuration.openListeners where !listener.isBrokersOwn {
+                    list.object { Self.write(listener, to: &$0) }
+                }
+            }
+        }
+        return open(.json(writer.bytes))
+    }
+
+    private static func write(_ listener: ListenerConfiguration, to object: inout JSONWriter) {
+        switch listener.endpoint {
+        case .tcp(let port, _), .loopback(let port): object.set("port", port)
+        case .unixSocket(let path): object.set("path", path)
+        }
+        switch listener.application {
+        case .mqtt: object.set("protocol", "mqtt")
+        case .webSockets: object.set("protocol", "websockets")
+        case .httpAPI: object.set("protocol", "httpapi")
+        }
+        object.set("tls", listener.tls.certificateFile != nil && listener.tls.keyFile != nil)
+        object.set("mtls", listener.tls.requiresCertificate)
+        object.set("allow_anonymous", listener.security.allowsAnonymous)
+    }
+
+    /// `/api/v1/systree`
+    ///
+    /// - Parameters:
+    ///   - sum: of all shards.
+    ///   - clientsMaximum: the most clients that there were.
+    ///   - heapMaximum: the most bytes of heap.
+    ///   - uptime: in seconds.
+    static func systemTree(_ sum: ShardStatistics, clientsMaximum: Int, heapMaximum: Int, uptime: UInt64) -> HTTPResponse {
+        let values: [(String, UInt64)] = [
+            ("clients/total", UInt64(sum.clientsTotal)), ("clients/maximum", UInt64(clientsMaximum)),
+            ("clients/disconnected", UInt64(max(0, sum.clientsTotal - sum.clientsConnected))),
+            ("clients/connected", UInt64(sum.clientsConnected)), ("clients/expired", sum.clientsExpired),
+            ("messages/stored", UInt64(sum.storedMessages)), ("store/messages/bytes", UInt64(sum.storedBytes)),
+            ("subscriptions/count", UInt64(sum.subscriptions)),
+            ("shared_subscriptions/count", UInt64(sum.sharedSubscriptions)),
+            ("retained messages/count", UInt64(sum.retainedMessages)), ("heap/current", UInt64(sum.heapBytes)),
+            ("heap/maximum", UInt64(heapMaximum)), ("messages/received", sum.messagesReceived), ("messages/sent", sum.messagesSent),
+            ("bytes/received", sum.bytesReceived), ("bytes/sent", sum.bytesSent),
+            ("publish/bytes/received", sum.publishBytesReceived), ("publish/bytes/sent", sum.publishBytesSent),
+            ("packet/out/count", sum.packetsWaiting), ("packet/out/bytes", UInt64(sum.outputBytes)),
+            ("connections/socket/count", UInt64(sum.connections)), ("publish/messages/dropped", sum.publishDropped),
+            ("publish/messages/received", sum.publishReceived), ("publish/messages/sent", sum.publishSent), ("uptime", uptime),
+        ]
+        var writer = JSONWriter(.cJSONLines)
+        writer.object { root in for (name, value) in values { root.set("$SYS/broker/\(name)", value) } }
+        return open(.json(writer.bytes))
+    }
+
+    /// Pages of any origin may read it, without the credentials that browsers keep.
+    private static func open(_ response: HTTPResponse) -> HTTPResponse {
+        var response = response
+        response.fields.append("Access-Control-Allow-Origin", "*")
+        return response
+    }
+}
+
+/// The files below a directory that an operator offers: `http_dir`. Belongs to the control thread.
+///
+/// Nothing outside the directory is reached: not by dots, not by links, and files whose names begin with a dot are not there.
+final class FileDirectory {
+    private struct State: Equatable {
+        let inode: UInt64
+        let size: Int
+        let seconds: Int
+        let nanoseconds: Int
+    }
+
+    /// The directory without links, with a slash at its end.
+    private let root: String
+    /// Small files that were asked for, by their path.
+    private var kept: [String: (state: State, file: StaticFile)] = [:]
+    private(set) var keptBytes = 0
+
+    init(path: String) {
+        let whole = Self.resolved(path) ?? FullPath.of(path)
+        root = whole.hasSuffix("/") ? whole : whole + "/"
+    }
+
+    /// The answer to a GET or HEAD.
+    func answer(to request: HTTPRequest) -> HTTPResponse {
+        var names = request.segments
+        let isDirectory = names.isEmpty || names.last == ""
+        if isDirectory { names = names.dropLast() + ["index.html"] }
+        guard names.allSatisfy({ !$0.isEmpty && !$0.hasPrefix(".") && !$0.utf8.contains(UInt8(ascii: "/")) }),
+            let path = Self.resolved(root + names.joined(separator: "/")), path.hasPrefix(root)
+        else { return Self.notFound }
+        let name = names.last ?? ""
+        var status = stat()
+        guard stat(path, &status) == 0 else { return Self.notFound }
+        if status.st_mode & S_IFMT == S_IFDIR {
+            return HTTPResponse(.permanentRedirect, fields: ["Location": request.target.encodedPath + "/"])
+        }
+        guard status.st_mode & S_IFMT == S_IFREG else { return Self.notFound }
+        let state = State(
+            inode: UInt64(status.st_ino), size: Int(status.st_size), seconds: status.st_mtim.tv_sec,
+            nanoseconds: status.st_mtim.tv_nsec)
+        return file(path, name, state)?.answer(to: request) ?? Self.notFound
+    }
+
+    /// The file as it is now; nil when it cannot be read, or is too large.
+    private func file(_ path: String, _ name: String, _ state: State) -> StaticFile? {
+        if let known = kept[path], known.state == state { return known.file }
+        let tag =
+            String(state.inode, radix: 36) + "-" + String(state.size, radix: 36) + "-" + String(state.seconds, radix: 36)
+            + "-" + String(state.nanoseconds, radix: 36)
+        guard state.size <= Limits.keptFileBytesEachMax else {
+            guard state.size <= Limits.fileBytesMax, let open = try? ReadFile(path), open.byteCount == state.size else {
+                return nil
+            }
+            return StaticFile(OpenFile(open), name: name, tag: tag, modified: Int64(state.seconds))
+        }
+        guard let bytes = try? WholeFile.bytes(of: path, bytesMax: Limits.keptFileBytesEachMax) else { return nil }
+        let file = StaticFile(bytes, name: name, tag: tag, modified: Int64(state.seconds))
+        if let known = kept[path] { forget([path: known]) }
+        if keptBytes + file.byteCount > Limits.keptFileBytesMax { forget(kept) }
+        kept[path] = (state, file)
+        keptBytes += file.byteCount
+        return file
+    }
+
+    private func forget(_ files: [String: (state: State, file: StaticFile)]) {
+        for (path, known) in files {
+            kept[path] = nil
+            known.file.isKept = false
+            keptBytes -= known.file.byteCount
+        }
+    }
+
+    /// The path without links and dots; nil when nothing is there.
+    private static func resolved(_ path: String) -> String? {
+        guard let text = realpath(path, nil) else { return nil }
+        defer { free(text) }
+        return String(cString: text)
+    }
+
+    static var notFound: HTTPResponse { .text("Not found.\n", status: .notFound) }
 }

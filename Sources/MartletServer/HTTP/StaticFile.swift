@@ -1,4 +1,6 @@
+import CZlib
 import HTTP
+import Platform
 
 /// Bytes that are served as they are: a file's, or what the binary brings along. What is kept in memory is compressed once.
 final class StaticFile {
@@ -70,4 +72,64 @@ private final class KeptContent: HTTPContent {
     var heldByteCount: Int { file.isKept ? 0 : file.byteCount }
 
     func bytes(from offset: Int, count: Int) -> [UInt8] { Array(whole.dropFirst(offset).prefix(count)) }
+}
+
+/// What a file is, by the end of its name.
+enum MediaType {
+    /// The value of Content-Type, and whether compression makes it smaller.
+    static func of(_ name: String) -> (type: String, isText: Bool) {
+        let end = name.lastIndex(of: ".").map { name[name.index(after: $0)...].lowercased() } ?? ""
+        if let type = texts[end] { return ("\(type); charset=utf-8", true) }
+        if let type = others[end] { return (type, compressible.contains(end)) }
+        return ("application/octet-stream", false)
+    }
+
+    private static let texts = [
+        "html": "text/html", "htm": "text/html", "css": "text/css", "js": "text/javascript", "mjs": "text/javascript",
+        "txt": "text/plain", "md": "text/markdown", "csv": "text/csv", "xml": "text/xml",
+    ]
+    private static let others = [
+        "json": "application/json", "map": "application/json", "webmanifest": "application/manifest+json", "svg": "image/svg+xml",
+        "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "gif": "image/gif", "webp": "image/webp",
+        "avif": "image/avif",
+        "ico": "image/x-icon", "woff2": "font/woff2", "woff": "font/woff", "ttf": "font/ttf", "wasm": "application/wasm",
+        "pdf": "application/pdf",
+    ]
+    private static let compressible: Set = ["json", "map", "webmanifest", "svg", "wasm", "ttf", "ico"]
+}
+
+/// Compression for what is served often and does not change.
+enum Gzip {
+    /// The bytes as RFC 1952 has them, with the best compression; nil when there is no memory for it.
+    static func compress(_ bytes: [UInt8]) -> [UInt8]? {
+        var stream = z_stream()
+        guard zlib_begin_gzip(&stream, 9) == Z_OK else { return nil }
+        defer { deflateEnd(&stream) }
+        let room = Int(deflateBound(&stream, UInt(bytes.count)))
+        var source = bytes
+        var result = Z_OK
+        let compressed = [UInt8](unsafeUninitializedCapacity: room) { target, count in
+            source.withUnsafeMutableBufferPointer { source in
+                stream.next_in = source.baseAddress
+                stream.avail_in = UInt32(source.count)
+                stream.next_out = target.baseAddress
+                stream.avail_out = UInt32(room)
+                result = deflate(&stream, Z_FINISH)
+            }
+            count = room - Int(stream.avail_out)
+        }
+        return result == Z_STREAM_END ? compressed : nil
+    }
+}
+
+/// A file on the disk that is sent piece by piece: none of it stays in memory.
+final class OpenFile: HTTPContent {
+    private let file: ReadFile
+
+    init(_ file: ReadFile) { self.file = file }
+
+    var byteCount: Int { file.byteCount }
+    var heldByteCount: Int { 0 }
+
+    func bytes(from offset: Int, count: Int) -> [UInt8] { (try? file.bytes(from: offset, count: count)) ?? [] }
 }

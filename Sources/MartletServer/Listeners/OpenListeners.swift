@@ -1,6 +1,6 @@
 import BrokerCore
 import BrokerModel
-import Configuration
+public import Configuration
 import Glibc
 import Platform
 import ServerLoops
@@ -183,5 +183,202 @@ extension OpenListeners {
             let names = Self.ownNames(of: places[index], configuration, broker)
             places[index].layers.webSocket?.ownNames = names
         }
+    }
+}
+
+/// What a listener's configuration means to the transports: where to listen, and the layers of its connections.
+struct ListenerPlan {
+    let address: ListenAddress
+    let layers: TransportLayers
+    /// What the log calls the socket: its family, or the protocol on top of it.
+    private let application: ListenerProtocol
+
+    /// Reads certificates and keys. Throws what is wrong with them.
+    init(
+        _ configuration: ListenerConfiguration, general: GeneralConfiguration, keyLogFile: String?,
+        preSharedKey: (@Sendable (String) -> [UInt8]?)?
+    ) throws(TLSFailure) {
+        application = configuration.application
+        address = Self.address(of: configuration)
+        var layers = Self.layers(configuration, general: general)
+        if let settings = TLSSettings(configuration, keyLogFile: keyLogFile, preSharedKey: preSharedKey) {
+            layers.tls = try TLSServer(settings)
+        }
+        self.layers = layers
+    }
+
+    /// The layers but for TLS, which has files.
+    static func layers(_ configuration: ListenerConfiguration, general: GeneralConfiguration) -> TransportLayers {
+        var layers = TransportLayers()
+        let trusted = configuration.trustedProxies.compactMap { TrustedNetwork(host: $0.host, bits: $0.bits) }
+        if let version = configuration.proxyProtocolVersion {
+            layers.proxyProtocol = ProxyProtocolSettings(
+                version: version == 1 ? .v1 : .v2, requiresTLS: configuration.proxyProtocolRequiresTLS,
+                requiresCertificate: configuration.tls.requiresCertificate && !configuration.tls.isEnabled,
+                trusted: trusted)
+        } else if configuration.application != .mqtt {
+            // The PROXY header says it all where there is one; a field of its client's would be believed in its stead.
+            layers.forwarders = trusted
+        }
+        if configuration.application == .webSockets {
+            layers.webSocket = WebSocketSettings(
+                origins: configuration.webSocketOrigins, headerBytesMax: general.webSocketHeaderBytesMax)
+        }
+        return layers
+    }
+
+    /// The line that says that a socket listens, in mosquitto's words.
+    func announcement(of listener: Listener) -> String {
+        if let path = listener.boundAddress.path { return "Opening unix listen socket on path \(path)." }
+        let family = listener.boundAddress.endpoint.family == .ipv6 ? "ipv6" : "ipv4"
+        let kind =
+            switch application {
+            case .mqtt: family
+            case .webSockets: "websockets"
+            case .httpAPI: "http api"
+            }
+        return "Opening \(kind) listen socket on port \(listener.boundPort)."
+    }
+
+    /// Where a listener listens.
+    static func address(of configuration: ListenerConfiguration) -> ListenAddress {
+        let family: ListenAddress.Family =
+            switch configuration.addressFamily {
+            case .ipv4: .ipv4
+            case .ipv6: .ipv6
+            case nil: .both
+            }
+        let interface = configuration.interface
+        return switch configuration.endpoint {
+        case .tcp(let port, let host?): ListenAddress(host: .named(host), port: port, family: family, interface: interface)
+        case .tcp(let port, nil): ListenAddress(host: .all, port: port, family: family, interface: interface)
+        case .loopback(let port): ListenAddress(host: .loopback, port: port, family: family, interface: interface)
+        case .unixSocket(let path): ListenAddress(host: .path(path), port: 0)
+        }
+    }
+}
+
+/// What messages call a listener: the line that opens it.
+enum ListenerName {
+    static func of(_ endpoint: ListenerEndpoint) -> String {
+        switch endpoint {
+        case .tcp(let port, let host): "listener \(port)\(host.map { " \($0)" } ?? "")"
+        case .loopback(let port): "listener \(port)"
+        case .unixSocket(let path): "listener 0 \(path)"
+        }
+    }
+
+    /// What the store calls a listener: the place where it listens. Two that a reload takes for the same have the same.
+    static func identity(of listener: ListenerConfiguration) -> String {
+        var words = [of(listener.endpoint)]
+        if case .loopback = listener.endpoint { words.append("on loopback") }
+        if let family = listener.addressFamily { words.append("socket_domain \(family)") }
+        if let interface = listener.interface { words.append("bind_interface \(interface)") }
+        return words.joined(separator: ", ")
+    }
+}
+
+/// Where a broker is administered from on its machine whose configuration names no Unix socket for that: a socket of its own, in a directory
+/// that nobody else can write to.
+///
+///     $XDG_RUNTIME_DIR/martlet/1883.sock      of a user who has logged in
+///     /run/martlet/1883.sock                  of root, if the directory is root's
+///     /tmp/martlet-1000/1883.sock             of any other
+public enum LocalSocket {
+    /// Where it is; nil without a directory that is safe.
+    ///
+    /// - Parameters:
+    ///   - configuration: whose ports tell brokers of one user apart.
+    ///   - variable: gives the value of an environment variable.
+    ///   - makesDirectory: whether the directory is made where it is not there.
+    public static func path(
+        for configuration: BrokerConfiguration, variable: (String) -> String?, makesDirectory: Bool
+    ) -> String? {
+        directory(variable, makes: makesDirectory).map { "\($0)/\(name(of: configuration))" }
+    }
+
+    /// Adds it to a configuration that has no other one.
+    public static func add(to configuration: inout BrokerConfiguration, at path: String?) {
+        guard let path, !configuration.listeners.contains(where: \.isAdministrationSocket) else { return }
+        var listener = ListenerConfiguration(endpoint: .unixSocket(path: path))
+        listener.application = .httpAPI
+        listener.isDispensable = true
+        listener.isBrokersOwn = true
+        // The store has one pace for all listeners, which this one, of which no file speaks, must not quicken.
+        listener.durability = configuration.strictestDurability
+        configuration.listeners.append(listener)
+    }
+
+    /// The sockets of brokers of this user that are there, whether somebody listens or not; that of a broker on the usual port first.
+    public static func all(_ variable: (String) -> String?) -> [String] {
+        guard let directory = directory(variable, makes: false), let stream = opendir(directory) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if name.hasSuffix(".sock") { names.append(name) }
+        }
+        let usual = "\(BrokerConfiguration.defaultPort).sock"
+        return names.sorted { ($0 == usual ? 0 : 1, $0) < ($1 == usual ? 0 : 1, $1) }.map { "\(directory)/\($0)" }
+    }
+
+    /// Brokers of one user differ in their ports.
+    private static func name(of configuration: BrokerConfiguration) -> String {
+        for listener in configuration.listeners where listener.application != .httpAPI {
+            switch listener.endpoint {
+            case .tcp(let port, _), .loopback(let port): return "\(port).sock"
+            case .unixSocket: continue
+            }
+        }
+        return "unix.sock"
+    }
+
+    /// The user's directory; nil if it is not there, or others can write to it.
+    private static func directory(_ variable: (String) -> String?, makes: Bool) -> String? {
+        let user = geteuid()
+        let path =
+            if let own = variable("XDG_RUNTIME_DIR"), own.hasPrefix("/"), isSafe(own, user) {
+                "\(own)/martlet"
+            } else {
+                user == 0 ? "/run/martlet" : "/tmp/martlet-\(user)"
+            }
+        if makes { mkdir(path, user == 0 ? 0o755 : 0o700) }
+        return isSafe(path, user) ? path : nil
+    }
+
+    /// Whether a path is a directory of the user's, into which nobody else writes.
+    private static func isSafe(_ path: String, _ user: uid_t) -> Bool {
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return false }
+        return status.st_uid == user && status.st_mode & 0o022 == 0
+    }
+}
+
+extension TLSSettings {
+    /// The TLS of a listener, nil when it has none.
+    init?(
+        _ configuration: ListenerConfiguration, keyLogFile: String?, preSharedKey: (@Sendable (String) -> [UInt8]?)?
+    ) {
+        let tls = configuration.tls
+        guard tls.isEnabled else { return nil }
+        self.init()
+        certificateFile = tls.certificateFile
+        keyFile = tls.keyFile
+        authoritiesFile = tls.authoritiesFile
+        authoritiesDirectory = tls.authoritiesDirectory
+        revocationListFile = tls.revocationListFile
+        diffieHellmanParametersFile = tls.diffieHellmanParametersFile
+        ciphers = tls.ciphers
+        cipherSuites = tls.cipherSuites
+        versionMin = tls.versionMin == .tls1_3 ? .tls1_3 : .tls1_2
+        requiresCertificate = tls.requiresCertificate
+        ignoresCertificateDates = tls.ignoresCertificateDates
+        preSharedKeyHint = tls.preSharedKeyHint
+        self.preSharedKey = preSharedKey
+        // A WebSocket begins as HTTP, and that is what its clients offer.
+        applicationProtocol = configuration.application == .mqtt ? "mqtt" : "http/1.1"
+        self.keyLogFile = keyLogFile
     }
 }

@@ -1,3 +1,7 @@
+public import EpollLoop
+package import Platform
+public import Transports
+
 /// A stream that is followed on a connection. Belongs to the loop's thread.
 ///
 /// Whoever owns the connection tells of its state and brings its messages:
@@ -106,6 +110,261 @@ public final class FollowedStream {
         case .found(let first, let last): tell(.found(first: first, last: last))
         case .caughtUp: tell(.caughtUp)
         case .failed(let reason): tell(.failed(reason))
+        }
+    }
+}
+
+/// The party that wants to hear of a connection. Called on the loop's thread.
+public protocol NATSListener: AnyObject {
+    /// A message has come; its views are valid during the call.
+    func received(_ message: MessageView)
+    /// Messages flow from now on.
+    func becameReady(_ info: ServerInfo)
+    /// They do not any more, or a server was tried in vain; the next is tried by itself.
+    func wentAway(_ reason: String)
+    /// The server has refused something in these words, and goes on.
+    func complained(_ words: String)
+    /// What has become of a request.
+    func answered(_ token: UInt64, _ answer: NATSAnswer)
+    /// A stream that is followed has another number of replicas than is wanted; that keeps nobody from following it.
+    func found(_ stream: String, replicas: Int, wanted: Int)
+    /// Whether what was said may still leave. If not, it waits.
+    var maySend: Bool { get }
+}
+
+extension NATSListener {
+    public func found(_ stream: String, replicas: Int, wanted: Int) {}
+    public var maySend: Bool { true }
+}
+
+/// What reaches a connection from another thread: addresses that were asked for.
+public struct NATSConnectionMessage: Sendable {
+    let serial: Int
+    let addresses: Result<[SocketAddress], ResolutionError>
+}
+
+/// Does what a session wants: connects, puts TLS on, and carries bytes. Belongs to the loop's thread.
+///
+/// Whoever owns it calls `advance` at `nextDeadline`, brings messages from the mailbox to `received`, and calls `flush`
+/// at the end of a turn in which it has published.
+public final class NATSConnection: StreamOwner {
+    public let session: NATSSession
+    private let events: EventLoop
+    private let workspace: FilterWorkspace
+    private var tls: TLSClientSettings
+    private var contexts: [String: TLSClientContext] = [:]
+    private let resolver: NameResolver
+    private let post: @Sendable (NATSConnectionMessage) -> Void
+    private unowned let listener: any NATSListener
+    private var stream: DialledStream?
+    private var dialer: Dialer?
+    /// Which answer of the resolver is waited for.
+    private var serial = 0
+    private var isPerforming = false
+    /// The memory that is read into.
+    package private(set) lazy var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
+
+    /// - Parameters:
+    ///   - settings: which servers, and who asks.
+    ///   - tls: what TLS is made of where it is used; the server's name in it is replaced.
+    ///   - events: the loop.
+    ///   - workspace: the loop's.
+    ///   - resolver: asked for the addresses of names.
+    ///   - listener: hears of everything; has to live as long.
+    ///   - post: brings a message to the loop's thread, from any.
+    public init(
+        _ settings: NATSSettings, tls: TLSClientSettings, on events: EventLoop, workspace: FilterWorkspace, resolver: NameResolver,
+        listener: any NATSListener, post: @escaping @Sendable (NATSConnectionMessage) -> Void
+    ) {
+        session = NATSSession(settings, random: KernelRandomNumbers())
+        (self.tls, self.events, self.workspace, self.resolver) = (tls, events, workspace, resolver)
+        (self.listener, self.post) = (listener, post)
+    }
+
+    deinit { room.deallocate() }
+
+    public var isReady: Bool { session.isReady }
+
+    public var nextDeadline: UInt64? { [session.nextDeadline, dialer?.nextDeadline].compactMap { $0 }.min() }
+
+    /// Bytes that the server has not taken.
+    public var waitingBytes: Int { stream?.waitingBytes ?? 0 }
+
+    private var now: UInt64 { events.nowMilliseconds }
+
+    // MARK: Orders
+
+    public func start() {
+        session.start(now: now)
+        perform()
+    }
+
+    public func stop() {
+        flush()
+        session.stop()
+        perform()
+    }
+
+    /// Stops at once. What the server has not been sent yet it is not sent any more, not even by the kernel. `start` begins anew.
+    public func abandon() {
+        stream?.abandon()
+        stream = nil
+        session.stop()
+        perform()
+    }
+
+    /// Connects anew, with another login, and what TLS is made of now.
+    public func renew(login: NATSLogin?, requiresTLS: Bool, tls: TLSClientSettings) {
+        flush()
+        (self.tls, contexts) = (tls, [:])
+        session.renew(login: login, requiresTLS: requiresTLS, now: now)
+        perform()
+    }
+
+    public func advance(now: UInt64) {
+        if let dialer, let deadline = dialer.nextDeadline, deadline <= now { dialer.advance(now: now) }
+        session.advance(now: now)
+        perform()
+    }
+
+    public func received(_ message: NATSConnectionMessage) {
+        guard message.serial == serial, dialer == nil else { return }
+        switch message.addresses {
+        case .success(let addresses): race(addresses)
+        case .failure(let error): dialFailed("\(error)")
+        }
+    }
+
+    /// Subscribes, now and on every connection to come; returns the number that the messages come with.
+    public func subscribe(_ pattern: SubjectPattern) -> UInt64 { session.subscribe(pattern) }
+
+    public func unsubscribe(_ subscription: UInt64) { session.unsubscribe(subscription) }
+
+    /// Publishes; it leaves with the next `flush`. Throws, and sends nothing, if it cannot.
+    public func publish(
+        _ subject: Subject, reply: Subject? = nil, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>
+    ) throws(NATSRefusal) {
+        try session.publish(subject, reply: reply, headers: headers, payload: payload)
+    }
+
+    /// Asks; the listener is told what has become of it, in any case.
+    public func request(
+        _ subject: Subject, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>, token: UInt64,
+        within milliseconds: UInt64
+    ) throws(NATSRefusal) {
+        try session.request(subject, headers: headers, payload: payload, token: token, within: milliseconds, now: now)
+    }
+
+    /// Sends what was said.
+    public func flush() {
+        guard session.hasOutput else { return }
+        perform()
+    }
+
+    // MARK: The server
+
+    private func dial(_ server: ServerAddress) {
+        serial += 1
+        let (serial, post) = (serial, post)
+        resolver.resolve(server.host, port: server.port) { post(NATSConnectionMessage(serial: serial, addresses: $0)) }
+    }
+
+    private func race(_ addresses: [SocketAddress]) {
+        let dialer = Dialer(addresses, from: [], loop: events) { [unowned self] channel in
+            if let channel { return open(channel) }
+            dialFailed(self.dialer?.lastFailure.map { "\($0.error.reason)" } ?? "it has no address")
+        }
+        self.dialer = dialer
+        dialer.advance(now: now)
+    }
+
+    private func dialFailed(_ reason: String) {
+        dialer = nil
+        session.dialFailed(reason, now: now)
+        perform()
+    }
+
+    private func open(_ socket: SocketChannel) {
+        dialer = nil
+        do throws(SystemError) {
+            stream = try DialledStream(socket, on: events, for: self)
+        } catch {
+            socket.close()
+            return dialFailed("\(error)")
+        }
+        session.connected(now: now)
+        perform()
+    }
+
+    private func secure(_ server: ServerAddress) {
+        do {
+            let context = try contexts[server.certificateName] ?? makeContext(server.certificateName)
+            try stream?.put(ClientLayers(tls: context), workspace: workspace)
+        } catch {
+            ended("\(error)")
+        }
+    }
+
+    private func makeContext(_ name: String) throws(TLSFailure) -> TLSClientContext {
+        var settings = tls
+        settings.serverName = name
+        let context = try TLSClientContext(settings)
+        contexts[name] = context
+        return context
+    }
+
+    package func received(_ bytes: UnsafeRawBufferPointer) {
+        session.received(bytes, now: now) { listener.received($0) }
+        perform()
+    }
+
+    package var isPaused: Bool { false }
+
+    /// There is room again for what was refused.
+    package func wrote() { session.outputWaits(waitingBytes) }
+
+    /// What the server has said last is there to be read.
+    package func failedToWrite(_ error: SystemError, hasLayers: Bool) {}
+
+    package func ended(_ reason: String?) {
+        hangUp()
+        session.ended(reason ?? "the server closed the connection", now: now)
+        perform()
+    }
+
+    private func hangUp() {
+        stream?.close()
+        stream = nil
+        dialer?.cancel()
+        dialer = nil
+        serial += 1
+    }
+
+    func found(_ stream: String, replicas: Int, wanted: Int) { listener.found(stream, replicas: replicas, wanted: wanted) }
+
+    /// Does what the session wants, until it wants nothing more.
+    private func perform() {
+        guard !isPerforming else { return }
+        isPerforming = true
+        defer { isPerforming = false }
+        while true {
+            let effects = session.takeEffects()
+            for effect in effects { perform(effect) }
+            if session.hasOutput, listener.maySend { stream?.send(session.takeOutput()) }
+            session.outputWaits(waitingBytes)
+            if effects.isEmpty { return }
+        }
+    }
+
+    private func perform(_ effect: NATSEffect) {
+        switch effect {
+        case .dial(let server): dial(server)
+        case .secure(let server): secure(server)
+        case .hangUp: hangUp()
+        case .ready(let info): listener.becameReady(info)
+        case .away(let reason): listener.wentAway(reason)
+        case .complaint(let words): listener.complained(words)
+        case .answered(let token, let answer): listener.answered(token, answer)
         }
     }
 }

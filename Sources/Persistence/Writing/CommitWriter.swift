@@ -1,6 +1,7 @@
 internal import BrokerModel
 internal import Platform
 internal import SQLite
+internal import Synchronization
 
 /// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
 /// disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and there is no timer.
@@ -271,4 +272,23 @@ extension StoreFigures {
             bytes: transaction.usedBytes, rows: transaction.state.tallies.reduce(0) { $0 &+ $1.count },
             commits: transaction.state.commitNumber)
     }
+}
+
+/// How long small commits take of late, for who has to decide whether to wait for one. Noted by whoever commits, asked by any thread.
+struct CommitPace: ~Copyable, Sendable {
+    /// An average in which a sixteenth is new.
+    private let microseconds = Atomic<UInt64>(quickMicroseconds)
+
+    /// Whether a commit is likely to be short.
+    var isQuick: Bool { microseconds.load(ordering: .relaxed) <= Self.quickMicroseconds }
+
+    /// One that took for ever counts as 10 ms, so that a few good ones make up for it.
+    func note(microseconds latest: UInt64) {
+        let average = microseconds.load(ordering: .relaxed)
+        microseconds.store((average * 15 + min(latest, Self.slowMicroseconds)) / 16, ordering: .relaxed)
+    }
+
+    /// Above it, a loop had better go on meanwhile.
+    private static let quickMicroseconds: UInt64 = 500
+    private static let slowMicroseconds: UInt64 = 10_000
 }

@@ -1,4 +1,5 @@
 internal import CArgon2
+internal import Platform
 
 /// Argon2id, version 1.3, by the reference library.
 enum Argon2 {
@@ -37,5 +38,15 @@ enum Argon2 {
             initialized = result == ARGON2_OK.rawValue ? count : 0
         }
         return result == ARGON2_OK.rawValue ? hash : nil
+    }
+}
+
+/// Random bytes of the kernel, for salts and nonces.
+enum Salt {
+    static func make(count: Int) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
+            RandomBytes.fill(UnsafeMutableRawBufferPointer(buffer))
+            initialized = count
+        }
     }
 }

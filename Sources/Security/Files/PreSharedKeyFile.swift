@@ -1,3 +1,7 @@
+public import BrokerModel
+internal import MQTTCodec
+internal import Platform
+
 /// mosquitto's `psk_file`: `identity:HEXKEY` on each line, for TLS without certificates.
 public struct PreSharedKeyFile: Sendable {
     /// Warnings of what is probably not meant as it stands.
@@ -57,5 +61,266 @@ public struct PreSharedKeyFile: Sendable {
         // An odd number of digits lacks the first one's zero, as OpenSSL reads numbers.
         if !values.count.isMultiple(of: 2) { values.insert(0, at: 0) }
         return stride(from: 0, to: values.count, by: 2).map { values[$0] << 4 | values[$0 + 1] }
+    }
+}
+
+/// One thing that is wrong with a file of users, rules or keys.
+public struct SecurityFileProblem: Sendable, Equatable, CustomStringConvertible {
+    public enum Severity: Sendable {
+        /// The file is not usable.
+        case error
+        /// The file is usable; a line is probably not what was meant.
+        case warning
+    }
+
+    public var severity: Severity
+    /// The option that names the file, where it is known.
+    public var option: String?
+    /// As the configuration names it.
+    public var file: String
+    /// Counted from 1; nil when the whole file is meant.
+    public var line: Int?
+    /// A sentence with its full stop. Never holds a password or a key.
+    public var message: String
+
+    public init(severity: Severity = .error, file: String, line: Int? = nil, message: String) {
+        self.severity = severity
+        self.file = file
+        self.line = line
+        self.message = message
+    }
+
+    /// One line for the log, without its severity: `users:3: the user anna stands in line 1 already.`
+    public var description: String {
+        "\(option.map { "\($0) " } ?? "")\(file)\(line.map { ":\($0)" } ?? ""): \(message)"
+    }
+}
+
+/// Why a file of users, rules or keys cannot be used: everything that is wrong with it, in the order of its lines.
+public struct SecurityFileError: Error, Sendable, Equatable, CustomStringConvertible {
+    public let problems: [SecurityFileProblem]
+
+    public init(_ problems: [SecurityFileProblem]) { self.problems = problems }
+
+    public init(file: String, message: String) { self.init([SecurityFileProblem(file: file, message: message)]) }
+
+    public var description: String { problems.map(\.description).joined(separator: "\n") }
+}
+
+/// Reads a file of users, rules or keys from the disk.
+enum SecurityFileReader {
+    static func contents(of path: String) throws(SecurityFileError) -> [UInt8] {
+        do throws(WholeFile.Failure) {
+            return try WholeFile.bytes(of: path, bytesMax: Limits.fileBytesMax)
+        } catch {
+            switch error {
+            case .isDirectory: throw SecurityFileError(file: path, message: "is a directory.")
+            case .isTooLarge: throw SecurityFileError(file: path, message: "is larger than \(Limits.fileBytesMax >> 20) MiB.")
+            case .refused(let error):
+                let what = error.operation.description == "open" ? "cannot be opened" : "cannot be read"
+                throw SecurityFileError(file: path, message: "\(what): \(error.reason).")
+            }
+        }
+    }
+}
+
+/// The lines of a file of users, rules or keys that say something: no comment, nothing empty.
+struct SecurityFileLines {
+    struct Line {
+        /// Counted from 1.
+        let number: Int
+        /// Without blanks at its end.
+        let text: [UInt8]
+    }
+
+    let file: String
+    private(set) var lines: [Line] = []
+    private(set) var problems: [SecurityFileProblem] = []
+
+    init(_ bytes: [UInt8], file: String) {
+        self.file = file
+        var bytes = bytes
+        if ByteOrderMark.drop(from: &bytes) {
+            report(
+                "the file begins with a byte order mark; mosquitto would not read its first line.", line: 1, severity: .warning)
+        }
+        let parts = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        for (index, part) in parts.enumerated() {
+            let text = part.trimmedEnd
+            guard let first = text.first, first != UInt8(ascii: "#") else { continue }
+            if text.count > Limits.lineBytesMax {
+                report("the line is longer than \(Limits.lineBytesMax) bytes.", line: index + 1)
+            } else if text.contains(0) {
+                report("the line holds a zero byte.", line: index + 1)
+            } else {
+                lines.append(Line(number: index + 1, text: Array(text)))
+            }
+        }
+    }
+
+    mutating func report(_ message: String, line: Int, severity: SecurityFileProblem.Severity = .error) {
+        guard problems.count < Limits.problemsMax else { return }
+        problems.append(SecurityFileProblem(severity: severity, file: file, line: line, message: message))
+    }
+
+    /// Throws when anything reported is an error.
+    func check() throws(SecurityFileError) {
+        if problems.contains(where: { $0.severity == .error }) {
+            throw SecurityFileError(problems.filter { $0.severity == .error })
+        }
+    }
+}
+
+extension Collection<UInt8> where Self: BidirectionalCollection, SubSequence: BidirectionalCollection {
+    /// Without the blanks at its end.
+    var trimmedEnd: SubSequence {
+        var end = endIndex
+        while end > startIndex, self[index(before: end)].isBlank { end = index(before: end) }
+        return self[startIndex..<end]
+    }
+
+    /// Without the blanks at both ends.
+    var trimmedBlanks: SubSequence {
+        let start = firstIndex { !$0.isBlank } ?? endIndex
+        return self[start...].trimmedEnd[...]
+    }
+}
+
+extension UInt8 {
+    /// What C's `isspace` takes for a blank.
+    var isBlank: Bool { self == UInt8(ascii: " ") || (9...13).contains(self) }
+}
+
+/// mosquitto's `acl_file`.
+///
+///     topic read public/#            # before any user: for clients without a user name
+///     user anna
+///     topic readwrite home/anna/#
+///     topic deny home/anna/safe
+///     pattern write devices/%c/#     # for everybody, wherever it stands
+///
+/// Words are parted by spaces; without a word for the access it is readwrite, and a filter with spaces needs the word. There are no comments
+/// at the end of a line: what looks like one above belongs to the filter.
+public struct AccessControlFile: Sendable {
+    public let control: AccessControl
+    /// Warnings of what is probably not meant as it stands.
+    public let warnings: [SecurityFileProblem]
+
+    /// Reads the file at `path`; the rest as for its bytes.
+    public init(path: String, spansLevels: Bool = false) throws(SecurityFileError) {
+        try self.init(SecurityFileReader.contents(of: path), file: path, spansLevels: spansLevels)
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// - Parameters:
+    ///   - bytes: all of the file.
+    ///   - file: what messages call it.
+    ///   - spansLevels: whether `%c` and `%u` stand for several levels when the name holds a `/`, see `AccessControl`.
+    public init(_ bytes: [UInt8], file: String, spansLevels: Bool = false) throws(SecurityFileError) {
+        var reading = Reading(lines: SecurityFileLines(bytes, file: file))
+        reading.run()
+        try reading.lines.check()
+        control = AccessControl(
+            anonymous: reading.anonymous, users: reading.users, patterns: reading.patterns, spansLevels: spansLevels,
+            file: FullPath.of(file))
+        warnings = reading.lines.problems
+    }
+
+    private struct Reading {
+        var lines: SecurityFileLines
+        var user: EncodedString?
+        var anonymous: [AccessRule] = []
+        var users: [EncodedString: [AccessRule]] = [:]
+        var patterns: [AccessRule] = []
+
+        mutating func run() {
+            for line in lines.lines {
+                let (word, rest) = Self.firstWord(of: line.text[...])
+                switch String(decoding: word, as: UTF8.self) {
+                case "user": takeUser(rest, at: line.number)
+                case "topic": takeRule(rest, isPattern: false, at: line.number)
+                case "pattern": takeRule(rest, isPattern: true, at: line.number)
+                case "": continue
+                case let other: lines.report(Self.complaint(about: other), line: line.number)
+                }
+            }
+        }
+
+        private mutating func takeUser(_ text: ArraySlice<UInt8>, at line: Int) {
+            let name = text.trimmedBlanks
+            guard !name.isEmpty else {
+                lines.report("\"user\" lacks the user's name.", line: line)
+                return
+            }
+            guard let name = EncodedString(name) else {
+                lines.report("the user's name is not valid UTF-8, or longer than 65535 bytes.", line: line)
+                return
+            }
+            user = name
+        }
+
+        private mutating func takeRule(_ text: ArraySlice<UInt8>, isPattern: Bool, at line: Int) {
+            let keyword = isPattern ? "pattern" : "topic"
+            var (word, rest) = Self.firstWord(of: text)
+            guard !word.isEmpty else {
+                lines.report("\"\(keyword)\" lacks its topic filter.", line: line)
+                return
+            }
+            var permission: AccessPermission = [.read, .write]
+            rest = rest.trimmedBlanks
+            if !rest.isEmpty {
+                let access = String(decoding: word, as: UTF8.self)
+                guard let named = Self.permissions[access] else {
+                    lines.report(
+                        "\"\(access)\" is not an access type; expected read, write, readwrite or deny before a filter that holds a space.",
+                        line: line)
+                    return
+                }
+                permission = named
+                word = rest
+            }
+            guard word.count <= 65_535, EncodedString(word) != nil, let filter = AccessFilter(word, isPattern: isPattern) else {
+                lines.report(
+                    "\"\(String(decoding: word, as: UTF8.self))\" is not a topic filter: + and # must be a whole level, and # the last one.",
+                    line: line)
+                return
+            }
+            take(AccessRule(permission, filter, line: line), isPattern: isPattern, at: line)
+        }
+
+        private mutating func take(_ rule: AccessRule, isPattern: Bool, at line: Int) {
+            if isPattern {
+                if rule.filter.hasPartialSubstitution {
+                    lines.report(
+                        "%c and %u are replaced only where they are a whole level; here they are taken literally.", line: line,
+                        severity: .warning)
+                } else if !rule.filter.isPersonal {
+                    lines.report("the pattern holds neither %c nor %u.", line: line, severity: .warning)
+                }
+                patterns.append(rule)
+            } else if let user {
+                users[user, default: []].append(rule)
+            } else {
+                anonymous.append(rule)
+            }
+        }
+
+        /// The word up to a space, after spaces, and what follows it.
+        private static func firstWord(of text: ArraySlice<UInt8>) -> (word: ArraySlice<UInt8>, rest: ArraySlice<UInt8>) {
+            let start = text.drop { $0 == UInt8(ascii: " ") }
+            let word = start.prefix { $0 != UInt8(ascii: " ") }
+            return (word, start[word.endIndex...])
+        }
+
+        private static func complaint(about word: String) -> String {
+            if word.first == "#" { return "a comment has to begin at the first character of its line." }
+            if word.contains("\t") { return "words are separated by spaces here, not by tabs." }
+            return "\"\(word)\" is not known here; expected user, topic or pattern."
+        }
+
+        private static let permissions: [String: AccessPermission] = [
+            "read": .read, "write": .write, "readwrite": [.read, .write], "deny": .deny,
+        ]
     }
 }

@@ -168,3 +168,132 @@ private enum Kind: Int {
     case userName
     case acquaintance
 }
+
+/// The one who tries to log in, by the keys under which `LoginThrottle` remembers them.
+public struct LoginSubject: Sendable {
+    /// What one host cannot choose freely of its address.
+    let network: UInt64
+    /// The larger network around it, which may well be one attacker's.
+    let site: UInt64
+    let clientIdentifier: UInt64
+    /// nil where it is not known yet.
+    let userName: UInt64?
+    /// All of them together, without the site: a client that comes again.
+    let acquaintance: UInt64?
+}
+
+/// How a login stands beside others that wait with it.
+struct LoginStanding {
+    /// Who has failed less goes first; 0 for a client that has logged in well before. Failures of its network, its site and its user name.
+    let rank: UInt32
+    /// When its network may have its next password checked, in milliseconds; 0 for at once.
+    let mayBeginAt: UInt64
+}
+
+/// An entry that is remembered for one key of a `ThrottleTable`.
+protocol ThrottleEntry {
+    /// Of a key that nothing is known of.
+    init()
+    /// The entry with the lowest is the first to be forgotten.
+    var lastUsedAt: UInt64 { get }
+}
+
+/// A table of addresses and clients that come too often.
+///
+/// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it forget but not
+/// grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.
+struct ThrottleTable<Entry: ThrottleEntry> {
+    /// None before the first one is kept, as most brokers throttle nobody.
+    private var keys: [UInt64] = []
+    private var entries: [Entry] = []
+    private let seed: UInt64
+
+    init() { seed = RandomBytes.seed() }
+
+    /// - Parameter position: of `find` or `place`.
+    subscript(position: Int) -> Entry {
+        get { entries[position] }
+        set { entries[position] = newValue }
+    }
+
+    /// The key of a subject; two kinds of subjects do not meet.
+    func key(of subject: some Hashable, kind: Int = 0) -> UInt64 {
+        var hasher = Hasher()
+        hasher.combine(seed)
+        hasher.combine(kind)
+        hasher.combine(subject)
+        // 0 is a free place.
+        return UInt64(bitPattern: Int64(hasher.finalize())) | 1
+    }
+
+    /// Where a key stands, nil for nowhere.
+    func find(_ key: UInt64) -> Int? { keys.isEmpty ? nil : set(of: key).first { keys[$0] == key } }
+
+    /// Where a key stands, after having made a place for it if there was none.
+    mutating func place(of key: UInt64) -> Int {
+        if let known = find(key) { return known }
+        if keys.isEmpty { makePlaces() }
+        let set = set(of: key)
+        let free = set.first { keys[$0] == 0 }
+        let place = free ?? set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
+        keys[place] = key
+        entries[place] = Entry()
+        return place
+    }
+
+    private mutating func makePlaces() {
+        keys = Array(repeating: 0, count: Limits.throttledSets * Limits.throttledNetworksPerSet)
+        entries = Array(repeating: Entry(), count: Limits.throttledSets * Limits.throttledNetworksPerSet)
+    }
+
+    private func set(of key: UInt64) -> Range<Int> {
+        let first = Int((key >> 1) % UInt64(Limits.throttledSets)) * Limits.throttledNetworksPerSet
+        return first..<(first + Limits.throttledNetworksPerSet)
+    }
+}
+
+/// Bounds how many connections one network opens in a second: `martlet_max_connections_per_second_per_address`.
+///
+/// A network may open a second's worth at once; after that one more whenever its part of a second has passed. What counts is only what was
+/// let in, so that a client that hammers gets its share and no less. Shared by all loops; a connection costs a lock and one short search.
+/// Bounded, see `ThrottleTable`.
+public final class ConnectionThrottle: Sendable {
+    public enum Verdict: Sendable, Equatable {
+        case admitted
+        /// - isNews: whether this network was not refused since it was last admitted, so that there is something to be said.
+        case refused(isNews: Bool)
+    }
+
+    private struct Place: ThrottleEntry {
+        /// When all that was let in would have come at an even pace, in microseconds; in the past for who has its whole second free.
+        var lastUsedAt: UInt64 = 0
+        var isReported = false
+    }
+
+    private let table = Locked(ThrottleTable<Place>())
+
+    public init() {}
+
+    /// A connection has come.
+    ///
+    /// - Parameters:
+    ///   - network: what is bounded.
+    ///   - perSecondMax: how many a second, 1 or more.
+    ///   - now: milliseconds of any monotonic clock.
+    public func connected(from network: some Hashable, perSecondMax: Int, now: UInt64) -> Verdict {
+        let nowMicroseconds = now * 1000
+        let spacing = Self.secondMicroseconds / UInt64(max(1, perSecondMax))
+        return table.withLock { places in
+            let place = places.place(of: places.key(of: network))
+            let next = max(places[place].lastUsedAt, nowMicroseconds) + spacing
+            guard next <= nowMicroseconds + Self.secondMicroseconds else {
+                defer { places[place].isReported = true }
+                return .refused(isNews: !places[place].isReported)
+            }
+            places[place] = Place(lastUsedAt: next)
+            return .admitted
+        }
+    }
+
+    private static let secondMicroseconds: UInt64 = 1_000_000
+}

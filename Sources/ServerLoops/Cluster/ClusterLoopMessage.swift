@@ -1,7 +1,9 @@
 package import BrokerCore
 package import BrokerModel
 package import Cluster
+import MQTTCodec
 package import NATSClient
+package import Transports
 
 /// What reaches a loop on account of the cluster.
 package enum ClusterLoopMessage: Sendable {
@@ -103,4 +105,259 @@ package enum PastOrder: Sendable {
 package enum GroupsChange: Sendable {
     case told([ClusterGroup])
     case isGone(NodeID)
+}
+
+/// By what a node is let in by its cluster's servers, and by what it knows them: what may be another while the broker runs.
+package struct ClusterCredentials: Sendable {
+    package let login: NATSLogin?
+    package let requiresTLS: Bool
+    package let tls: TLSClientSettings
+    /// What stood in the files of certificates and their key, which may be renewed under the same name.
+    private let contents: [[UInt8]]
+
+    package init(login: NATSLogin?, requiresTLS: Bool, tls: TLSClientSettings, contents: [[UInt8]]) {
+        (self.login, self.requiresTLS, self.tls, self.contents) = (login, requiresTLS, tls, contents)
+    }
+
+    package func isSame(as other: ClusterCredentials) -> Bool {
+        login == other.login && requiresTLS == other.requiresTLS && tls.authoritiesFile == other.tls.authoritiesFile
+            && tls.certificateFile == other.tls.certificateFile && tls.keyFile == other.tls.keyFile && contents == other.contents
+    }
+}
+
+/// What the loop that speaks to the servers wants of the shard of a session, which is named by its Client Identifier.
+package enum SessionOrder: Sendable {
+    case claimed([UInt8], SessionOrigin, epoch: UInt64)
+    /// Its client is refused, and whether the log tells of it by itself.
+    case failed([UInt8], String, isTold: Bool)
+    case arrives([UInt8], SessionPiece)
+    case leaves([UInt8], cleanStart: Bool)
+    case pieceTaken([UInt8], number: Int)
+    case gone([UInt8])
+    case stays([UInt8])
+    /// Say with `ClusterLoopMessage.spans` which records it lacks.
+    case findSpans([UInt8])
+    case replay(LogRecord, [[UInt8]])
+    case replayed([UInt8])
+    /// The cluster has stored what was given it of a session.
+    case saved([UInt8], number: UInt64)
+    /// Give what has changed of how far sessions have got in the log.
+    case savePlaces
+    /// This node looks after a session: say whether it is here.
+    case adopted([UInt8], epoch: UInt64, from: UInt64)
+    /// The session is another node's, or has ended; or the cluster has lost what it knew of it.
+    case isElsewhere([UInt8])
+    case isUnknown([UInt8])
+    /// Another node looks after it, and sees to its will; the rest of it may be here alone.
+    case willIsElsewhere([UInt8])
+    /// This node has a lease again: say whose clients have stayed.
+    case leaseBegins
+    /// The will of a client, while the cluster cannot be reached.
+    case publishAlone(SavedWill)
+    /// Nobody keeps anything here any more: all clients are to go.
+    case fence(String)
+}
+
+extension ShardLoop {
+    package func received(_ order: SessionOrder) {
+        switch order {
+        case .claimed(let session, let origin, let epoch): shard.sessionClaimed(session, origin, epoch: epoch)
+        case .failed(let session, let words, let isTold): shard.claimFailed(session, words, isTold: isTold)
+        case .arrives(let session, let piece): shard.sessionArrives(session, piece)
+        case .leaves(let session, let cleanStart): shard.sessionLeaves(session, cleanStart: cleanStart)
+        case .pieceTaken(let session, let number): shard.pieceTaken(session, number: number)
+        case .gone(let session): shard.sessionGone(session)
+        case .stays(let session): shard.sessionStays(session)
+        case .findSpans(let session): loops[0].post(.spans(from: index, session, shard.replayNeeded(session)), from: self)
+        case .replay(let record, let sessions):
+            record.giveAgain(to: shard, for: sessions)
+            recordsReplayed += record.cost
+        case .replayed(let session): shard.replayed(session)
+        case .saved(let session, let number): shard.sessionSaved(session, number: number)
+        case .savePlaces: shard.savePlaces()
+        case .adopted(let session, let epoch, let oldest): shard.sessionAdopted(session, epoch: epoch, from: oldest)
+        case .isElsewhere(let session): shard.sessionIsElsewhere(session)
+        case .isUnknown(let session): shard.sessionIsUnknown(session)
+        case .willIsElsewhere(let session): shard.sessionWillIsElsewhere(session)
+        case .leaseBegins: shard.leaseBegins()
+        case .publishAlone(let will): shard.publishAlone(will)
+        case .fence(let words): shard.fenceClients(words)
+        }
+    }
+}
+
+/// A record of the cluster's log on its way to the shards.
+package struct LogRecord: Sendable {
+    package let partition: Int
+    package let sequence: UInt64
+    /// When the log took it, in milliseconds since 1970.
+    package let storedAt: UInt64
+    /// Whether it is this node's own.
+    package let isOwn: Bool
+    /// As it stands in the log; empty if it does not count.
+    package let bytes: [UInt8]
+
+    /// Bytes that it takes on its way.
+    package var cost: Int { bytes.count + 100 }
+
+    /// Gives a shard what stands in it.
+    ///
+    /// - Returns: how many messages could not be read.
+    package func give(to shard: BrokerShard) -> Int {
+        let illegible = forEach(of: shard) { shard.received($0, partition: partition, sequence: sequence, isOwn: isOwn) }
+        if shard.hearsSteps(isOwn: isOwn) {
+            forEachStep { shard.received($0, of: $1, partition: partition, sequence: sequence, isOwn: isOwn) }
+        }
+        shard.read(partition: partition, sequence: sequence)
+        return illegible
+    }
+
+    /// Gives it once more, for sessions that lack it.
+    func giveAgain(to shard: BrokerShard, for sessions: [[UInt8]]) {
+        _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
+        // What clients have sent to this incarnation of the node, it knows.
+        forEachStep { step, session in
+            guard !isOwn || step.isOfDelivery else { return }
+            shard.replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
+        }
+    }
+
+    /// Has a shard deal again what it has for a node that is gone.
+    package func dealAgain(to shard: BrokerShard, for node: NodeID) {
+        _ = forEach(of: shard) { shard.dealAgain($0, partition: partition, sequence: sequence, for: node.rawValue) }
+    }
+
+    /// Has a shard know what became of messages that were dealt to a node that is gone.
+    package func learnDealt(in shard: BrokerShard, by node: NodeID) {
+        forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
+        forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
+    }
+
+    /// Has a shard learn what earlier incarnations of this node have said of sessions in it; then what others have;
+    /// then deal what it has for these incarnations.
+    func learnPast(in shard: BrokerShard) {
+        guard let writer else { return }
+        forEachStep { shard.learnPast($0, of: $1, by: writer) }
+        forEachPassedOn { shard.learnPast(passedOn: $0) }
+    }
+
+    func followPast(in shard: BrokerShard) {
+        guard let writer else { return }
+        forEachStep { shard.followPast($0, of: $1, by: writer) }
+    }
+
+    private var writer: UInt64? { bytes.withUnsafeBytes { Bundle($0)?.origin.node.rawValue } }
+
+    func dealPast(to shard: BrokerShard) { _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) } }
+
+    /// Calls `take` with each step of a QoS 2 flow, and its client's identifier.
+    private func forEachStep(_ take: (FlowStep, UnsafeRawBufferPointer) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            _ = Bundle(bytes)?.forEach { entry in
+                switch entry {
+                case .receipt(let session, let receipt): take(FlowStep(receipt), session)
+                case .delivery(let session, let delivery): take(FlowStep(delivery), session)
+                case .message, .will, .dealt, .heir, .gone: return
+                }
+            }
+        }
+    }
+
+    /// Calls `take` with the earlier name of each message that its node had passed on.
+    private func forEachPassedOn(_ take: (MessageName) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            _ = Bundle(bytes)?.forEach { entry in
+                if case .message(let message) = entry, message.nameBefore != 0 { take(MessageName(rawValue: message.nameBefore)) }
+            }
+        }
+    }
+
+    /// Calls `take` with each message that has not expired; it returns whether that was one.
+    ///
+    /// - Returns: how many messages could not be read.
+    private func forEach(of shard: BrokerShard, _ take: (ClusterMessage) -> Bool) -> Int {
+        var (illegible, count) = (0, 0)
+        bytes.withUnsafeBytes { bytes in
+            guard let bundle = Bundle(bytes) else { return }
+            let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
+            let age = wallClock > storedAt ? wallClock - storedAt : 0
+            let isWhole = bundle.forEach { entry in
+                let (message, isWill): (BusMessage, Bool)
+                switch entry {
+                case .message(let some): (message, isWill) = (some, false)
+                case .will(_, _, let some): (message, isWill) = (some, true)
+                case .dealt, .heir, .gone, .receipt, .delivery: return
+                }
+                count += 1
+                if let left = message.millisecondsLeft, left <= age { return }
+                var given = ClusterMessage(
+                    topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+                    retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
+                    publisher: message.publisher, isLogged: true)
+                (given.isWill, given.index) = (isWill, count - 1)
+                if !message.logShares.isEmpty {
+                    let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
+                    var dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)
+                    dealing.before = MessageName(rawValue: message.nameBefore)
+                    given.dealing = dealing
+                }
+                if !take(given) { illegible += 1 }
+            }
+            if !isWhole { illegible += 1 }
+        }
+        return illegible
+    }
+
+    package init(
+        partition: Int, sequence: UInt64, storedAt: UInt64, isOwn: Bool, bytes: [UInt8]
+    ) {
+        self.partition = partition
+        self.sequence = sequence
+        self.storedAt = storedAt
+        self.isOwn = isOwn
+        self.bytes = bytes
+    }
+}
+
+/// The steps of sessions, as the log has them.
+extension FlowStep {
+    init(_ receipt: LoggedReceipt) {
+        self.init(
+            receipt.digest.map { .received(digest: $0) } ?? (receipt.packetIdentifier == 0 ? .mark : .released),
+            receipt.packetIdentifier,
+            at: Place(epoch: receipt.epoch, number: receipt.number))
+    }
+
+    init(_ delivery: LoggedDelivery) {
+        let name = delivery.name.map { MessageName(rawValue: $0) }
+        self.init(
+            name.map { delivery.packetIdentifier == 0 ? .dealt($0) : .sent($0) } ?? .acknowledged, delivery.packetIdentifier,
+            at: Place(epoch: delivery.epoch, number: delivery.number))
+        finished = delivery.finished
+    }
+}
+
+extension SessionStep {
+    /// Calls `body` with the entry of the log, which is valid during the call.
+    package func withEntry(_ body: (Bundle.Entry) -> Void) {
+        clientIdentifier.bytes.withUnsafeBytes { session in
+            switch step.kind {
+            case .received(let digest): body(.receipt(session: session, receipt(digest)))
+            case .released, .mark: body(.receipt(session: session, receipt(nil)))
+            case .sent(let name), .dealt(let name): body(.delivery(session: session, delivery(name.rawValue)))
+            case .acknowledged: body(.delivery(session: session, delivery(nil)))
+            }
+        }
+    }
+
+    private func receipt(_ digest: UInt32?) -> LoggedReceipt {
+        LoggedReceipt(
+            epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, digest: digest)
+    }
+
+    private func delivery(_ name: UInt64?) -> LoggedDelivery {
+        LoggedDelivery(
+            epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, name: name,
+            finished: step.finished)
+    }
 }

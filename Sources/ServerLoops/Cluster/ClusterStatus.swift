@@ -1,3 +1,4 @@
+package import BrokerCore
 package import Cluster
 
 /// How the cluster is, as one node sees it.
@@ -100,4 +101,22 @@ package enum SyncConduct: Sendable, Equatable {
     case every(seconds: Int64)
     /// Nobody knows, for this reason.
     case unknown(String)
+}
+
+/// A node's part in its cluster, as the loop that it belongs to knows it: it speaks to the servers for all loops of the node.
+package protocol ClusterParticipant: AnyObject {
+    /// Connects. Once, before the loop's first turn.
+    func start()
+    /// Says goodbye to the other nodes, and sends what is to be sent.
+    func stop()
+    /// What a shard has to tell.
+    func received(_ note: ClusterNote, from shard: Int)
+    /// What is meant for the loop that speaks to the servers.
+    func received(_ message: ClusterLoopMessage)
+    /// When it is to be called next by `advance`, in the loop's milliseconds; nil for not before something comes.
+    var nextDeadline: UInt64? { get }
+    /// Does what is due.
+    func advance(now: UInt64)
+    /// Sends what the turn has brought.
+    func endTurn()
 }

@@ -1,5 +1,8 @@
+import BrokerCore
 package import BrokerModel
+import MQTTCodec
 import Security
+import Synchronization
 package import Transports
 
 /// Turns connections away before a byte of theirs is read: when there are too many, or too many a second from one network.
@@ -66,4 +69,113 @@ package final class ConnectionAdmission: Sendable {
     package func acceptedCount(ofListener listener: Int) -> UInt64 { counts.acceptedCount(ofListener: listener) }
 
     package func leave(listener: Int) { counts.leave(listener: listener) }
+}
+
+/// How many connections there are, on each listener and in all: what `max_connections` and `global_max_connections` bound.
+///
+/// Shared by all loops; a connection counts from accept to close, on whichever loop it is.
+package final class ConnectionCounts: Sendable {
+    private final class Counter: Sendable {
+        package let value = Atomic<Int>(0)
+    }
+
+    private let total: Counter
+    private let perListener: [Counter]
+    private let accepted: [Counter]
+
+    /// How many there are on a listener.
+    package func count(ofListener listener: Int) -> Int { perListener[listener].value.load(ordering: .relaxed) }
+
+    /// How many there have been on a listener.
+    package func acceptedCount(ofListener listener: Int) -> UInt64 { UInt64(accepted[listener].value.load(ordering: .relaxed)) }
+
+    /// Makes counts that share those of others, with places for more listeners behind those that there are.
+    init(extending counts: ConnectionCounts, listeners: Int) {
+        total = counts.total
+        let more = max(0, listeners - counts.perListener.count)
+        perListener = counts.perListener + (0..<more).map { _ in Counter() }
+        accepted = counts.accepted + (0..<more).map { _ in Counter() }
+    }
+
+    init(listeners: Int) {
+        total = Counter()
+        perListener = (0..<listeners).map { _ in Counter() }
+        accepted = (0..<listeners).map { _ in Counter() }
+    }
+
+    /// How many there are in all.
+    package var count: Int { total.value.load(ordering: .relaxed) }
+
+    /// Counts a connection in, unless a limit is reached.
+    ///
+    /// - Parameters:
+    ///   - listenerMax: the most on this listener; nil for no limit.
+    ///   - totalMax: the most in all; nil for no limit.
+    func enter(listener: Int, listenerMax: Int?, totalMax: Int?) -> Bool {
+        let onListener = perListener[listener].value.add(1, ordering: .relaxed).newValue
+        let inAll = total.value.add(1, ordering: .relaxed).newValue
+        guard onListener > listenerMax ?? .max || inAll > totalMax ?? .max else {
+            accepted[listener].value.add(1, ordering: .relaxed)
+            return true
+        }
+        leave(listener: listener)
+        return false
+    }
+
+    package func leave(listener: Int) {
+        perListener[listener].value.subtract(1, ordering: .relaxed)
+        total.value.subtract(1, ordering: .relaxed)
+    }
+}
+
+/// Why a connection is closed as soon as it is there.
+package enum AdmissionRefusal: Equatable {
+    /// `max_connections` or `global_max_connections`.
+    case tooMany
+    /// `martlet_max_connections_per_second_per_address`. What is no news has been said since the network was last let in.
+    case tooFast(perSecondMax: Int, isNews: Bool)
+
+    /// `martlet_proxy_trusted`.
+    case untrustedProxy
+    /// Its address is.
+    case banned
+
+    /// What the log says, nil for nothing: who is refused a thousand times a second is told of once.
+    package func line(for peer: some CustomStringConvertible) -> String? {
+        switch self {
+        case .tooMany: "Client connection from \(peer) denied: max_connections exceeded."
+        case .tooFast(let perSecondMax, isNews: true):
+            "Client connection from \(peer) denied: more than \(perSecondMax) connections per second from its address "
+                + "(martlet_max_connections_per_second_per_address)."
+        case .tooFast(_, isNews: false): nil
+        case .banned: "Client connection from \(peer) denied: banned."
+        case .untrustedProxy:
+            "Connection from \(peer) denied: it is not a trusted proxy. If it is your proxy, add its address to "
+                + "martlet_proxy_trusted."
+        }
+    }
+}
+
+extension AdmissionRefusal {
+    /// As it is counted.
+    package var tally: RefusedConnection {
+        switch self {
+        case .tooMany: .tooMany
+        case .tooFast: .tooFast
+        case .banned: .connect(.banned)
+        case .untrustedProxy: .untrustedProxy
+        }
+    }
+}
+
+extension FilterRefusal.Layer {
+    /// As it is counted.
+    package var tally: RefusedConnection {
+        switch self {
+        case .proxyProtocol: .proxyProtocol
+        case .tls: .tls
+        // A listener's connections have no proxy that we go through.
+        case .webSocket, .proxy: .webSocket
+        }
+    }
 }

@@ -1,6 +1,7 @@
 package import BrokerCore
 package import BrokerModel
 import EpollLoop
+import Synchronization
 package import Transports
 
 /// What reaches a shard's loop from other threads.
@@ -60,4 +61,38 @@ package enum LoopMessage: Sendable {
     case heartbeat(UInt64)
     /// End gracefully: accept nothing more, say goodbye, drain.
     case stop(ShutdownBarrier)
+}
+
+/// Does something once every loop has done its part.
+package final class Countdown: Sendable {
+    private let missing: Atomic<Int>
+    private let finish: @Sendable () -> Void
+
+    package init(loops: Int, finish: @escaping @Sendable () -> Void) {
+        missing = Atomic(loops)
+        self.finish = finish
+    }
+
+    /// One more loop has. For any thread, on the last of which the rest is done.
+    package func count() {
+        if missing.subtract(1, ordering: .acquiringAndReleasing).newValue == 0 { finish() }
+    }
+}
+
+/// How the loops of a stopping broker end together: none returns before each has parted from its connections.
+///
+/// A loop that returned sooner would leave in its mailbox what another one has just sent it: a connection, whose client would hear nothing,
+/// or the message of a will, which would be lost.
+package final class ShutdownBarrier: Sendable {
+    private let missing: Atomic<Int>
+
+    package init(loops: Int) { missing = Atomic(loops) }
+
+    /// One more loop has no connection left and nothing for the store. Once from each; for any thread.
+    ///
+    /// - Returns: whether it was the last one; the others have to be woken then.
+    package func part() -> Bool { missing.subtract(1, ordering: .acquiringAndReleasing).newValue == 0 }
+
+    /// Whether all have parted. What a loop has sent before it parted has been sent when this is true.
+    package var isComplete: Bool { missing.load(ordering: .acquiring) == 0 }
 }

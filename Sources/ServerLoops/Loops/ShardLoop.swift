@@ -405,3 +405,81 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     private static let heldUpMicroseconds: UInt32 = 200
     private static let packetsOfBusyRound: UInt64 = 64
 }
+
+/// What a loop measures besides its shard, with the turn's clock. Belongs to the loop.
+struct LoopLatencies {
+    private var turns = Histogram()
+    private var commits = Histogram()
+    private var handshakes = Histogram()
+    /// By who decides.
+    private var logins: [String: Histogram] = [:]
+    /// The batches that the store has and has not committed, oldest first: their last change, and when it got them.
+    private var batches: [(lastSequence: UInt64, givenAt: UInt64)] = []
+
+    mutating func turnEnded(microseconds: UInt64) { turns.record(microseconds) }
+
+    mutating func handshakeEnded(microseconds: UInt64) { handshakes.record(microseconds) }
+
+    mutating func loginDecided(by backend: String, microseconds: UInt64) {
+        logins[backend, default: Histogram()].record(microseconds)
+    }
+
+    /// The store gets a batch.
+    mutating func gave(_ batch: JournalBatch, at now: UInt64) { batches.append((batch.lastSequence, now)) }
+
+    /// The store has committed all changes up to this one.
+    mutating func committed(through sequence: UInt64, at now: UInt64) {
+        let count = batches.prefix { $0.lastSequence <= sequence }.count
+        for batch in batches[..<count] { commits.record(now &- min(now, batch.givenAt)) }
+        batches.removeFirst(count)
+    }
+
+    /// Adds what was measured so far.
+    func add(to report: inout LatencyReport) {
+        report.add(turns, as: .loopTurn)
+        report.add(commits, as: .storeCommit)
+        report.add(handshakes, as: .tlsHandshake)
+        for (backend, histogram) in logins { report.add(histogram, as: .login(backend: backend)) }
+    }
+}
+
+/// What has been read and not worked off yet: the bytes of many connections, side by side in the loop's scratch memory.
+///
+/// A round reads from all who have something to say before it looks at any of it. The kernel's way of a read and the broker's own code
+/// would else drive each other out of the processor's nearest caches, connection by connection.
+///
+/// Nobody stands here twice, or a piece might follow one that has made its connection leave.
+package struct Arrivals<Source: AnyObject> {
+    private struct Piece {
+        /// Not retained: the loop keeps a link until the turn ends.
+        package let source: Unmanaged<Source>
+        package let range: Range<Int>
+    }
+
+    private let memory: UnsafeMutableRawBufferPointer
+    private var pieces: [Piece] = []
+    private var end = 0
+
+    /// - Parameter memory: where the bytes stand; it must outlive this.
+    init(in memory: UnsafeMutableRawBufferPointer) {
+        self.memory = memory
+    }
+
+    /// Where the next read goes.
+    package var room: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(rebasing: memory[end...]) }
+
+    /// The first `count` bytes of `room` were read from `source`.
+    package mutating func add(_ count: Int, from source: Source) {
+        pieces.append(Piece(source: .passUnretained(source), range: end..<end + count))
+        end += count
+    }
+
+    /// Gives what has been read, in that order, and makes all the room free. `body` must neither read nor add.
+    mutating func takeAll(_ body: (UnsafeRawBufferPointer, Source) -> Void) {
+        for piece in pieces {
+            piece.source._withUnsafeGuaranteedRef { body(UnsafeRawBufferPointer(rebasing: memory[piece.range]), $0) }
+        }
+        pieces.removeAll(keepingCapacity: true)
+        end = 0
+    }
+}

@@ -1,3 +1,6 @@
+import BrokerCore
+import Synchronization
+
 /// How many bytes of shard messages are on their way between the loops: to each, and from each to each. The senders add
 /// to it, the receivers take from it.
 ///
@@ -89,5 +92,84 @@ package final class ShardMessageBacklog: Sendable {
             wanted = isSo()
             if wanted { words.setBits(index, 1 << UInt64(bit)) } else { words.clearBits(index, 1 << UInt64(bit)) }
         } while isSo() != wanted
+    }
+}
+
+/// Numbers that different threads write to, each alone on a cache line: who writes to one does not slow down who reads another.
+///
+/// All operations are sequentially consistent.
+struct SpreadAtomics: ~Copyable, Sendable {
+    nonisolated(unsafe) private let memory: UnsafeMutableRawPointer
+    private let count: Int
+
+    /// As many numbers, all of them 0.
+    init(count: Int) {
+        self.count = count
+        memory = .allocate(byteCount: count * Self.lineBytes, alignment: Self.lineBytes)
+        for index in 0..<count { place(index).initialize(to: Atomic(0)) }
+    }
+
+    deinit {
+        for index in 0..<count { place(index).deinitialize(count: 1) }
+        memory.deallocate()
+    }
+
+    func load(_ index: Int) -> UInt64 { place(index).pointee.load(ordering: .sequentiallyConsistent) }
+
+    /// Puts a value in place of the one that was there, which is returned.
+    func exchange(_ index: Int, _ value: UInt64) -> UInt64 {
+        place(index).pointee.exchange(value, ordering: .sequentiallyConsistent)
+    }
+
+    /// Returns the sum.
+    func add(_ index: Int, _ summand: UInt64) -> UInt64 {
+        place(index).pointee.wrappingAdd(summand, ordering: .sequentiallyConsistent).newValue
+    }
+
+    /// Returns the difference.
+    func subtract(_ index: Int, _ subtrahend: UInt64) -> UInt64 {
+        place(index).pointee.wrappingSubtract(subtrahend, ordering: .sequentiallyConsistent).newValue
+    }
+
+    func setBits(_ index: Int, _ bits: UInt64) { place(index).pointee.bitwiseOr(bits, ordering: .sequentiallyConsistent) }
+
+    func clearBits(_ index: Int, _ bits: UInt64) { place(index).pointee.bitwiseAnd(~bits, ordering: .sequentiallyConsistent) }
+
+    private func place(_ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+        assert((0..<count).contains(index))
+        return (memory + index * Self.lineBytes).assumingMemoryBound(to: Atomic<UInt64>.self)
+    }
+
+    /// Two lines of 64 bytes: processors fetch them in pairs.
+    private static let lineBytes = 128
+}
+
+/// What all loops hold for their clients together, in bytes, as each has told at the end of its last turn. For any thread.
+package final class HeldMemory: Sendable {
+    private let sum = SpreadAtomics(count: 1)
+
+    /// A loop holds so many bytes more, or less, than it has told before.
+    fileprivate func add(_ difference: Int) { _ = sum.add(0, UInt64(bitPattern: Int64(difference))) }
+
+    fileprivate var inAll: Int { Int(Int64(bitPattern: sum.load(0))) }
+}
+
+/// One loop's part in it: before a turn its shard hears what the others hold, and after it they can hear what it holds.
+struct HeldMemoryPart {
+    private let memory: HeldMemory
+    private var told = 0
+
+    init(of memory: HeldMemory) { self.memory = memory }
+
+    func beginTurn(of shard: BrokerShard) {
+        if shard.boundsMemory { shard.recordHeld(elsewhere: max(0, memory.inAll - told)) }
+    }
+
+    mutating func endTurn(of shard: BrokerShard) {
+        guard shard.boundsMemory else { return }
+        let held = shard.limitedBytes
+        guard held != told else { return }
+        memory.add(held - told)
+        told = held
     }
 }

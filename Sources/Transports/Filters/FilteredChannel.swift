@@ -247,3 +247,140 @@ extension FilteredChannel {
         return (count, Limits.filteredWriteBytesMax - left)
     }
 }
+
+/// Encoded bytes that the socket has not taken yet.
+struct HeldBytes {
+    private var bytes: [UInt8] = []
+    private var offset = 0
+
+    var isEmpty: Bool { offset == bytes.count }
+    var count: Int { bytes.count - offset }
+
+    mutating func append(_ more: UnsafeRawBufferPointer) {
+        if offset > 0 { bytes.removeFirst(offset) }
+        offset = 0
+        bytes.append(contentsOf: more)
+    }
+
+    /// Calls `send` with all that is held until it takes nothing more, and forgets what it took.
+    mutating func drain(_ send: (UnsafeBufferPointer<ByteSlice>) -> WriteResult) -> WriteResult {
+        while !isEmpty {
+            let result = bytes.withUnsafeBytes { raw in
+                raw.baseAddress.map { base in
+                    withUnsafePointer(to: ByteSlice(base: base + offset, count: raw.count - offset)) {
+                        send(UnsafeBufferPointer(start: $0, count: 1))
+                    }
+                } ?? .wouldBlock
+            }
+            guard case .wrote(let taken) = result else { return result }
+            offset += taken
+        }
+        bytes = []
+        offset = 0
+        return .wrote(0)
+    }
+}
+
+/// A layer between a socket and the broker's core: it decodes what comes in and encodes what goes out. Never blocks, owns no socket.
+///
+/// ```
+///   socket ─► PROXY ─► TLS ─► WebSocket ─► core          decode, upwards
+///   socket ◄─ PROXY ◄─ TLS ◄─ WebSocket ◄─ core          encode, downwards
+/// ```
+/// Called once per read and once per write of a connection, so an existential costs nothing that counts. A connection without
+/// layers has none: its channel is the socket itself.
+protocol StreamFilter: AnyObject {
+    /// Puts onto the end of `target` what this side says before it has heard anything: a client's handshake. Called once, when the
+    /// layers below are open.
+    func begin(into target: ByteBlock)
+
+    /// Decodes everything in `source`, whatever its alignment, into the front of `target`.
+    ///
+    /// - Parameters:
+    ///   - target: holds at least as much as `source` and `Limits.filteredSlackBytes`.
+    ///   - reply: gets what this layer itself has to say to its peer, encoded by this layer.
+    func decode(_ source: UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, reply: ByteBlock) -> Decoding
+
+    /// Encodes all of the slices onto the end of `target`. Only to be called when `isOpen`.
+    func encode(_ slices: UnsafeBufferPointer<ByteSlice>, into target: ByteBlock) throws(FilterRefusal)
+
+    /// Puts this layer's farewell onto the end of `target`; nothing when it has none to give now.
+    func finish(into target: ByteBlock)
+
+    /// Whether the peer has done what this layer demands first: bytes may be sent, and its part of the identity is known.
+    var isOpen: Bool { get }
+
+    /// Whether this layer has done its work and may be left out.
+    var isSpent: Bool { get }
+
+    /// Writes down what this layer knows of the peer. Called when it is open.
+    func describe(_ identity: inout PeerIdentity)
+}
+
+extension StreamFilter {
+    func begin(into target: ByteBlock) {}
+
+    var isSpent: Bool { false }
+}
+
+/// What the layers of a connection know of its other end.
+public struct PeerIdentity: Sendable, Equatable {
+    /// The common name in its certificate, which was verified.
+    public var certificateCommonName: String?
+    /// The whole subject of its certificate, as RFC 2253 writes it.
+    public var certificateSubject: String?
+    /// The identity of the pre-shared key that it knows.
+    public var preSharedKeyIdentity: String?
+    /// Version and cipher of its TLS, such as `TLSv1.3 cipher TLS_AES_256_GCM_SHA384`.
+    public var encryption: String?
+    /// Its address, if a proxy in front has told it.
+    public var forwardedAddress: PeerAddress?
+    /// The path of its Unix socket, if a proxy in front has told one.
+    public var forwardedPath: String?
+
+    public init() {}
+}
+
+/// The peer broke the protocol of a layer below MQTT, or that layer did not let it in.
+public struct FilterRefusal: Error, Sendable, Equatable {
+    public enum Layer: String, Sendable {
+        case proxyProtocol = "PROXY protocol"
+        /// A proxy that we connect through; the reason is the end of a sentence about it.
+        case proxy
+        case tls = "TLS"
+        case webSocket = "WebSocket"
+    }
+
+    public let layer: Layer
+    /// What was wrong, as a part of a sentence.
+    public let reason: String
+    /// Whether it is about who the peer is, such as its certificate.
+    public let isOfLogin: Bool
+
+    init(_ layer: Layer, _ reason: String, isOfLogin: Bool = false) {
+        self.layer = layer
+        self.reason = reason
+        self.isOfLogin = isOfLogin
+    }
+}
+
+extension FilterRefusal: CustomStringConvertible {
+    /// `TLS: certificate verify failed`.
+    public var description: String { layer == .proxy ? "the proxy \(reason)" : "\(layer.rawValue): \(reason)" }
+}
+
+/// What a layer made of the bytes that it was given.
+struct Decoding {
+    /// How many bytes it put into the target.
+    var count = 0
+    /// The end of the stream, after those bytes.
+    var end: StreamEnd?
+}
+
+/// Why nothing more comes out of a layer.
+enum StreamEnd {
+    /// The peer said goodbye.
+    case orderly
+    /// The peer broke the layer's protocol, or was not let in.
+    case refused(FilterRefusal)
+}

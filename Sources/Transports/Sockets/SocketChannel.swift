@@ -125,3 +125,159 @@ extension SocketChannel {
         return (SocketChannel(socket: first, peerAddress: .local), SocketChannel(socket: second, peerAddress: .local))
     }
 }
+
+/// A connection as a stream of bytes in each direction, whatever carries it. Never blocks, never interprets.
+///
+/// Owned by one loop's thread at a time. It may be handed to another, complete: deregister it on the one loop, send it through a
+/// mailbox, register it on the other.
+public protocol ByteChannel: AnyObject, Sendable {
+    /// What to register on a loop. Not valid after `close()`.
+    var fileDescriptor: Int32 { get }
+
+    /// The other end, as it was when the connection was made.
+    var peerAddress: PeerAddress { get }
+
+    /// Reads once, at most as much as the buffer holds. The buffer must not be empty.
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> ReadResult
+
+    /// Writes once, from the front of the slices; of more than 1024 slices only the first 1024.
+    func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult
+
+    /// Ends the sending direction after what has been written. The peer reads all of it, then the end of the stream.
+    func shutdownSending()
+
+    /// Lets the connection go. To be deregistered first; a second call does nothing.
+    ///
+    /// When bytes from the peer lie unread the kernel resets the connection, and the peer may lose what it was sent last. A farewell
+    /// that must arrive is followed by `shutdownSending()`, reads until the end of the stream or a deadline, and only then by this.
+    func close()
+}
+
+/// What a write to a channel came to.
+public enum WriteResult {
+    /// That many bytes were taken, from the front: perhaps fewer than were given.
+    case wrote(Int)
+    /// None was taken; the channel will become writable.
+    case wouldBlock
+    /// The connection is broken: reset, timed out, or out of the kernel's memory.
+    case failed(SystemError)
+}
+
+/// What a read from a channel came to.
+public enum ReadResult {
+    /// That many bytes, at least 1, were put at the beginning of the buffer.
+    case bytes(Int)
+    /// Nothing is there now; the channel will become readable.
+    case wouldBlock
+    /// The peer has ended its sending direction. It may still be reading.
+    case endOfStream
+    /// A layer below MQTT does not go on with this peer. An explanation for the peer is on its way: end the connection gracefully.
+    case refused(FilterRefusal)
+    /// The connection is broken: reset, timed out, or out of the kernel's memory.
+    case failed(SystemError)
+}
+
+extension UnsafeBufferPointer<ByteSlice> {
+    /// The slices' memory as the kernel reads it; nil when there is none. The checks are constants that the compiler
+    /// folds.
+    var inputOutputVectors: UnsafePointer<iovec>? {
+        precondition(
+            MemoryLayout<ByteSlice>.stride == MemoryLayout<iovec>.stride
+                && MemoryLayout<ByteSlice>.alignment == MemoryLayout<iovec>.alignment
+                && MemoryLayout<ByteSlice>.offset(of: \.base) == MemoryLayout<iovec>.offset(of: \.iov_base)
+                && MemoryLayout<ByteSlice>.offset(of: \.count) == MemoryLayout<iovec>.offset(of: \.iov_len))
+        guard let baseAddress else { return nil }
+        return UnsafeRawPointer(baseAddress).assumingMemoryBound(to: iovec.self)
+    }
+}
+
+/// A connection whose caller waits for it: for a command that asks a question and ends.
+public struct BlockingChannel {
+    /// Why it does not go on, as the end of a sentence about the peer.
+    public struct Failure: Error {
+        public let reason: String
+        /// The deadline has passed.
+        public let isLate: Bool
+
+        public init(_ reason: String, isLate: Bool = false) { (self.reason, self.isLate) = (reason, isLate) }
+    }
+
+    private let channel: any ByteChannel
+    /// The channel, if it has layers.
+    private let filtered: FilteredChannel?
+    private var hasBegun = false
+
+    /// Begins to connect.
+    public init(to address: SocketAddress, _ layers: ClientLayers) throws(Failure) {
+        do throws(SystemError) {
+            channel = try layers.connecting(to: address, workspace: FilterWorkspace())
+        } catch {
+            throw Failure(error.reason)
+        }
+        filtered = channel as? FilteredChannel
+    }
+
+    /// Waits until the peer has something for us or takes something, once, and does both.
+    ///
+    /// - Parameters:
+    ///   - output: what is to be sent; what was sent is taken off.
+    ///   - deadline: in milliseconds of the monotonic clock.
+    /// - Returns: what has come, maybe nothing; nil when the peer has ended the stream.
+    public mutating func exchange(_ output: inout ArraySlice<UInt8>, deadline: UInt64) throws(Failure) -> [UInt8]? {
+        try waitForPeer(wantsToWrite: !output.isEmpty, deadline: deadline)
+        filtered?.flush()
+        if !output.isEmpty { try write(&output) }
+        return try read()
+    }
+
+    /// Sends what the channel takes now.
+    public func write(_ output: inout ArraySlice<UInt8>) throws(Failure) {
+        let result = output.withUnsafeBytes { bytes -> WriteResult in
+            guard let base = bytes.baseAddress else { return .wouldBlock }
+            return withUnsafePointer(to: ByteSlice(base: base, count: bytes.count)) {
+                channel.write(UnsafeBufferPointer(start: $0, count: 1))
+            }
+        }
+        switch result {
+        case .wrote(let count): output = output.dropFirst(count)
+        case .wouldBlock: return
+        case .failed(let error): throw Failure(error.reason)
+        }
+    }
+
+    public func shutdownSending() { channel.shutdownSending() }
+
+    public func close() { channel.close() }
+
+    /// Waits until the socket has something for us, or room.
+    private mutating func waitForPeer(wantsToWrite: Bool, deadline: UInt64) throws(Failure) {
+        var entry = pollfd(fd: channel.fileDescriptor, events: Int16(POLLIN), revents: 0)
+        // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again. The first write
+        // begins it.
+        let awaitsPeer = hasBegun && filtered?.awaitsPeer == true
+        if filtered?.holdsBytes == true || wantsToWrite && !awaitsPeer { entry.events |= Int16(POLLOUT) }
+        hasBegun = true
+        let now = MonotonicClock.milliseconds()
+        guard now < deadline, poll(&entry, 1, Int32(clamping: deadline - now)) != 0 else {
+            throw Failure("it does not answer in time", isLate: true)
+        }
+    }
+
+    private func read() throws(Failure) -> [UInt8]? {
+        var chunk: [UInt8] = []
+        let result = withUnsafeTemporaryAllocation(byteCount: Self.readBytes, alignment: 16) { buffer in
+            let result = channel.read(into: buffer)
+            if case .bytes(let count) = result { chunk = Array(buffer[..<count]) }
+            return result
+        }
+        switch result {
+        case .bytes, .wouldBlock: return chunk
+        case .endOfStream: return nil
+        case .refused(let refusal): throw Failure("\(refusal)")
+        case .failed(let error): throw Failure(error.reason)
+        }
+    }
+
+    /// What a channel with layers wants at least.
+    private static let readBytes = 64 << 10
+}

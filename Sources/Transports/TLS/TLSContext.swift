@@ -182,3 +182,226 @@ private func findPreSharedKey(
     TLSFilter.of(connection)?.recordPreSharedKeyIdentity(name)
     return UInt32(found.count)
 }
+
+/// Why a listener's or a client's TLS cannot be set up: the option, its file or value, and the reason.
+public struct TLSFailure: Error, Sendable, Equatable {
+    /// As the configuration names it, such as `certfile`.
+    public let option: String
+    public let value: String
+    public let reason: String
+}
+
+extension TLSContext {
+    /// Remarks on what is probably not meant in the files, though they can be used: certificates whose time is not now.
+    public var remarks: [TLSFailure] {
+        var remarks: [TLSFailure] = []
+        if let path = settings.certificateFile, let certificate = SSL_CTX_get0_certificate(pointer),
+            let reason = CertificateDates.complaint(about: certificate)
+        {
+            remarks.append(
+                TLSFailure(option: "certfile", value: path, reason: "the certificate \(reason). Clients will refuse it; renew it"))
+        }
+        guard let path = settings.authoritiesFile, !settings.ignoresCertificateDates, let store = SSL_CTX_get_cert_store(pointer),
+            let objects = X509_STORE_get0_objects(store)
+        else { return remarks }
+        for index in 0..<OPENSSL_sk_num(objects) {
+            guard let object = OPENSSL_sk_value(objects, index), let authority = X509_OBJECT_get0_X509(OpaquePointer(object)),
+                let reason = CertificateDates.complaint(about: authority)
+            else { continue }
+            let name = CertificateName.subject(X509_get_subject_name(authority)) ?? "without a name"
+            remarks.append(
+                TLSFailure(
+                    option: "cafile", value: path,
+                    reason: "the CA certificate \(name) \(reason). Clients with its certificates cannot log in; renew it")
+            )
+        }
+        return remarks
+    }
+}
+
+/// The time for which a certificate is good.
+enum CertificateDates {
+    /// Why a certificate is not good now, as a part of a sentence; nil when it is.
+    static func complaint(about certificate: OpaquePointer) -> String? {
+        if let end = X509_get0_notAfter(certificate), X509_cmp_current_time(end) < 0 { return "has expired on \(day(end))" }
+        if let start = X509_get0_notBefore(certificate), X509_cmp_current_time(start) > 0 {
+            return "is not valid before \(day(start))"
+        }
+        return nil
+    }
+
+    private static func day(_ time: UnsafePointer<ASN1_TIME>) -> String {
+        var parts = tm()
+        guard ASN1_TIME_to_tm(time, &parts) == 1 else { return "a day that it does not tell" }
+        func digits(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return "\(parts.tm_year + 1900)-\(digits(parts.tm_mon + 1))-\(digits(parts.tm_mday))"
+    }
+}
+
+extension TLSFailure: CustomStringConvertible {
+    /// `certfile /etc/martlet/cert.pem: No such file or directory`.
+    public var description: String { value.isEmpty ? "\(option): \(reason)" : "\(option) \(value): \(reason)" }
+}
+
+/// The certificate that a listener shows.
+public struct OwnCertificate: Sendable, Equatable {
+    /// The certificate's subject, as RFC 2253 writes it; nil where it says nothing that can be read.
+    public let subject: String?
+    /// When it ends, in milliseconds since 1970; nil for a time that is none.
+    public let notAfter: UInt64?
+
+    /// What a context shows; nil for one that has no certificate, such as of pre-shared keys.
+    init?(shownBy context: OpaquePointer) {
+        guard let certificate = SSL_CTX_get0_certificate(context) else { return nil }
+        subject = CertificateName.subject(X509_get_subject_name(certificate))
+        var time = tm()
+        guard let end = X509_get0_notAfter(certificate), ASN1_TIME_to_tm(end, &time) == 1 else {
+            notAfter = nil
+            return
+        }
+        notAfter = UInt64(clamping: timegm(&time)) * 1000
+    }
+}
+
+/// The names in a certificate as user names.
+enum CertificateName {
+    /// The first common name; nil when there is none, or when it is not text that can be trusted to be read to its end.
+    static func commonName(of name: OpaquePointer?) -> String? {
+        guard let name else { return nil }
+        let index = X509_NAME_get_index_by_NID(name, NID_commonName, -1)
+        guard index >= 0, let data = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, index)) else { return nil }
+        var bytes: UnsafeMutablePointer<UInt8>?
+        let count = ASN1_STRING_to_UTF8(&bytes, data)
+        guard count > 0, let bytes else { return nil }
+        defer { CRYPTO_free(bytes, #file, #line) }
+        let text = UnsafeBufferPointer(start: bytes, count: Int(count))
+        // A zero inside has been used to pass for another name.
+        return text.contains(0) ? nil : String(validating: text, as: UTF8.self)
+    }
+
+    /// All of it, as RFC 2253 writes it: last part first.
+    static func subject(_ name: OpaquePointer?) -> String? {
+        guard let name, let memory = BIO_new(BIO_s_mem()) else { return nil }
+        defer { BIO_free(memory) }
+        guard openssl_print_name(memory, name) >= 0 else { return nil }
+        var start: UnsafeMutablePointer<CChar>?
+        let count = openssl_memory(memory, &start)
+        guard count > 0, let start else { return nil }
+        return String(validating: UnsafeRawBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+}
+
+/// A listener's TLS over its whole life: the context that new connections get, replaced when its files change.
+///
+/// `current` may be asked from any thread; the rest belongs to one, the control thread. Connections keep the context that they began
+/// with.
+public final class TLSServer: @unchecked Sendable {
+    /// What a look at the files came to.
+    public enum Refresh: Sendable {
+        case unchanged
+        /// New connections get what the files hold now.
+        case renewed
+        /// The files have changed and cannot be used; what was read before goes on. Told once per change.
+        case failed(TLSFailure)
+    }
+
+    private let context: Locked<TLSContext>
+    public private(set) var settings: TLSSettings
+    /// The files as they were when they were last read, or tried.
+    private var fingerprints: [FileFingerprint?]
+
+    public init(_ settings: TLSSettings) throws(TLSFailure) {
+        self.settings = settings
+        // Before reading: a change while we read is found later.
+        fingerprints = Self.fingerprints(of: settings)
+        context = Locked(try TLSContext(settings))
+    }
+
+    public var current: TLSContext { context.value }
+
+    /// Reads the files again if one of them is another than when they were last read.
+    public func refreshIfChanged() -> Refresh {
+        Self.fingerprints(of: settings) == fingerprints ? .unchanged : refresh()
+    }
+
+    /// Reads the files again, with other settings if they are given.
+    public func refresh(_ newSettings: TLSSettings? = nil) -> Refresh {
+        let wanted = newSettings ?? settings
+        // Before reading, so that a change while we read is found later.
+        let (ofOld, ofWanted) = (Self.fingerprints(of: settings), Self.fingerprints(of: wanted))
+        do throws(TLSFailure) {
+            context.replace(with: try TLSContext(wanted))
+            settings = wanted
+            fingerprints = ofWanted
+            return .renewed
+        } catch {
+            // Told once: the next look finds nothing new, unless somebody mends the files.
+            fingerprints = ofOld
+            return .failed(error)
+        }
+    }
+
+    private static func fingerprints(of settings: TLSSettings) -> [FileFingerprint?] {
+        settings.watchedPaths.map { FileFingerprint(path: $0) }
+    }
+}
+
+/// What tells a file from what stood at its path before, through symbolic links, as they are exchanged to publish a new version.
+public struct FileFingerprint: Equatable, Sendable {
+    private let device: UInt64
+    private let node: UInt64
+    private let size: Int
+    private let seconds: Int
+    private let nanoseconds: Int
+
+    /// nil when there is no file.
+    public init?(path: String) {
+        guard let status = SystemCall.status(of: path) else { return nil }
+        device = UInt64(status.st_dev)
+        node = UInt64(status.st_ino)
+        size = Int(status.st_size)
+        seconds = status.st_mtim.tv_sec
+        nanoseconds = status.st_mtim.tv_nsec
+    }
+}
+
+/// What a listener's TLS is made of. Paths are read when a `TLSContext` is made.
+public struct TLSSettings: Sendable {
+    public enum Version: Sendable {
+        case tls1_2
+        case tls1_3
+    }
+
+    /// The certificate's chain and its key, both PEM. Without them only pre-shared keys let clients in.
+    public var certificateFile: String?
+    public var keyFile: String?
+    /// The authorities whose certificates clients may show.
+    public var authoritiesFile: String?
+    public var authoritiesDirectory: String?
+    public var revocationListFile: String?
+    public var diffieHellmanParametersFile: String?
+    /// For TLS 1.2, in OpenSSL's notation.
+    public var ciphers: String?
+    /// For TLS 1.3.
+    public var cipherSuites: String?
+    public var versionMin = Version.tls1_2
+    public var requiresCertificate = false
+    public var ignoresCertificateDates = false
+    /// Switches pre-shared keys on.
+    public var preSharedKeyHint: String?
+    /// The key of an identity, nil when nobody has it. Called on a loop's thread in the middle of a handshake: it may not wait.
+    public var preSharedKey: (@Sendable (_ identity: String) -> [UInt8]?)?
+    /// The protocol that is chosen from a client's; none is demanded.
+    public var applicationProtocol = "mqtt"
+    /// Where the secrets of each connection are appended, for debugging: whoever reads it reads all traffic.
+    public var keyLogFile: String?
+
+    public init() {}
+
+    /// Every file whose change makes a new context necessary.
+    var watchedPaths: [String] {
+        [
+            certificateFile, keyFile, authoritiesFile, authoritiesDirectory, revocationListFile, diffieHellmanParametersFile,
+        ].compactMap { $0 }
+    }
+}

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import HTTP
+internal import Platform
 
 /// One side of a WebSocket that carries MQTT, RFC 6455.
 ///
@@ -220,5 +221,296 @@ final class WebSocketFilter: StreamFilter {
     func finish(into target: ByteBlock) {
         guard state == .open else { return }
         close(with: .normal, target)
+    }
+}
+
+/// Which end of a WebSocket this is.
+enum WebSocketSide {
+    case server(WebSocketSettings)
+    case client(WebSocketOffer)
+
+    /// How long the head of the peer's HTTP message may be.
+    var headBytesMax: Int {
+        switch self {
+        case .server(let settings): settings.headerBytesMax
+        case .client: 8192
+        }
+    }
+
+    var frameBytesMax: UInt64 {
+        switch self {
+        case .server(let settings): settings.frameBytesMax
+        case .client(let offer): offer.settings.frameBytesMax
+        }
+    }
+
+    var isServer: Bool {
+        switch self {
+        case .server: true
+        case .client: false
+        }
+    }
+
+    /// The mask of the next frame that goes out; a server's have none.
+    var nextMask: WebSocketMask? { isServer ? nil : .random() }
+}
+
+/// What a client says to open a WebSocket, RFC 6455, section 4.1, and which answer it takes.
+struct WebSocketOffer {
+    let settings: WebSocketClientSettings
+    /// Random; the answer shows that the server has read it.
+    private let key: String
+
+    init(_ settings: WebSocketClientSettings) {
+        self.settings = settings
+        var bytes = [UInt8](repeating: 0, count: 16)
+        bytes.withUnsafeMutableBytes { RandomBytes.fill($0) }
+        key = Base64.encode(bytes)
+    }
+
+    /// [MQTT-6.0.0-3 v5]
+    var request: String {
+        let own = [
+            "GET \(settings.path) HTTP/1.1", "Host: \(settings.host)", "Upgrade: websocket", "Connection: Upgrade",
+            "Sec-WebSocket-Key: \(key)", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: mqtt",
+        ]
+        let others = settings.fields.filter { $0.flaw == nil }.map { "\($0.name): \($0.value)" }
+        return (own + others).joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    /// Finds what is wrong with the server's answer, nil when it opens the WebSocket.
+    func flaw(inAnswer head: some Collection<UInt8>) -> String? {
+        guard let response = HTTPResponseHead(head), response.version == .http11 else { return "the server's answer is not HTTP" }
+        guard response.status.rawValue == 101 else { return "the server answers \(response.status.rawValue) \(response.reason)" }
+        let fields = response.fields
+        guard fields.names("websocket", in: "Upgrade"), fields.names("upgrade", in: "Connection"),
+            fields["Sec-WebSocket-Accept"] == WebSocketHandshake.answer(to: key)
+        else { return "the server's answer does not belong to the request" }
+        guard fields["Sec-WebSocket-Protocol"] == "mqtt" else { return "the server does not speak MQTT over WebSocket" }
+        return nil
+    }
+}
+
+/// Puts each MQTT packet of a byte stream into a binary frame of its own. [MQTT-6.0.0-1 v5]
+///
+/// Some clients lose what follows the first packet of a frame. A packet may come in pieces, its fixed header too: the frame's length
+/// is the packet's, so a frame begins when the Remaining Length is known, and its bytes follow as they come.
+struct WebSocketPacketFramer: ~Copyable {
+    /// The fixed header, as far as it has come.
+    private var head = InlineArray<5, UInt8>(repeating: 0)
+    private var headCount = 0
+    /// How much of the packet whose frame has begun is still to come.
+    private var remaining = 0
+
+    /// Whether a frame of another kind may be put in here.
+    var isBetweenFrames: Bool { remaining == 0 }
+
+    /// Frames the bytes onto the end of `target`.
+    mutating func frame(_ slice: ByteSlice, into target: ByteBlock) {
+        var position = slice.base
+        var left = slice.count
+        while left > 0 {
+            if remaining == 0 {
+                head[headCount] = position.load(as: UInt8.self)
+                headCount &+= 1
+                position += 1
+                left &-= 1
+                if isHeadComplete { begin(into: target) }
+                continue
+            }
+            let taken = min(remaining, left)
+            target.append(position, count: taken)
+            position += taken
+            left &-= taken
+            remaining &-= taken
+        }
+    }
+
+    /// The packet type, then one to four digits of the length, all but the last with their highest bit set.
+    private var isHeadComplete: Bool { headCount > 1 && (head[headCount &- 1] & 0x80 == 0 || headCount == 5) }
+
+    private mutating func begin(into target: ByteBlock) {
+        var length = 0
+        for index in 1..<headCount { length |= Int(head[index] & 0x7F) << (7 * (index &- 1)) }
+        WebSocketFrame.appendHead(.binary, length: headCount &+ length, to: target)
+        for index in 0..<headCount { target.extend(by: 1).storeBytes(of: head[index], as: UInt8.self) }
+        headCount = 0
+        remaining = length
+    }
+}
+
+/// Takes the peer's frames apart, whatever their alignment to reads and to MQTT packets. [MQTT-6.0.0-2 v5]
+///
+/// ```
+///   head ──► data ──► head              head ──► control ──► head
+/// ```
+/// head: the beginning of a frame is collected, 14 bytes at most. data: its bytes are unmasked straight into the target, as they come.
+/// control: its bytes, 125 at most, are collected.
+struct WebSocketFrameReader: ~Copyable {
+    /// What the reader stopped at.
+    enum Event {
+        /// The source is empty.
+        case exhausted
+        case ping([UInt8])
+        case close([UInt8])
+        case violation(WebSocketViolation)
+    }
+
+    private enum State {
+        case head
+        case data
+        case control(WebSocketOpcode)
+    }
+
+    private let frameBytesMax: UInt64
+    private let isMasked: Bool
+    private var state = State.head
+    private var head = InlineArray<14, UInt8>(repeating: 0)
+    private var headCount = 0
+    /// How much of the frame's payload is still to come.
+    private var remaining = 0
+    private var mask = WebSocketMask(0)
+    private var control: [UInt8] = []
+    /// Whether a message has begun whose last frame has not.
+    private var isInMessage = false
+
+    /// - Parameter isMasked: whether the peer has to mask its frames: a client has to, a server must not.
+    init(frameBytesMax: UInt64, isMasked: Bool) {
+        self.frameBytesMax = frameBytesMax
+        self.isMasked = isMasked
+    }
+
+    /// Reads on from the front of `source` until it is empty or something happens; adds data to `target` behind `count` bytes.
+    mutating func read(
+        _ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, count: inout Int
+    ) -> Event {
+        while true {
+            switch state {
+            case .head:
+                guard collectHead(&source) else { return .exhausted }
+                do throws(WebSocketViolation) {
+                    try begin(WebSocketFrameHead(head, isMasked: isMasked))
+                } catch {
+                    return .violation(error)
+                }
+            case .data:
+                count += take(&source, into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
+                guard remaining == 0 else { return .exhausted }
+                state = .head
+            case .control(let opcode):
+                guard collectControl(&source) else { return .exhausted }
+                state = .head
+                switch opcode {
+                case .ping: return .ping(control)
+                case .close: return .close(control)
+                case .pong, .continuation, .text, .binary: continue
+                }
+            }
+        }
+    }
+
+    /// Takes bytes until the head is complete.
+    private mutating func collectHead(_ source: inout UnsafeRawBufferPointer) -> Bool {
+        while headCount < 2 || headCount < WebSocketFrameHead.byteCount(head[1]) {
+            guard let byte = source.first else { return false }
+            head[headCount] = byte
+            headCount += 1
+            source = UnsafeRawBufferPointer(rebasing: source[1...])
+        }
+        headCount = 0
+        return true
+    }
+
+    private mutating func begin(_ head: WebSocketFrameHead) throws(WebSocketViolation) {
+        mask = head.mask
+        if head.opcode.isControl {
+            remaining = Int(head.length)
+            control = []
+            state = .control(head.opcode)
+            return
+        }
+        // [MQTT-6.0.0-1 v5]
+        guard head.opcode != .text else { throw .init(.unacceptableData, "a text frame came, and MQTT is binary") }
+        guard isInMessage == (head.opcode == .continuation) else {
+            throw .init(.protocolError, isInMessage ? "a message began inside another" : "a continuation came without a beginning")
+        }
+        guard head.length <= frameBytesMax else {
+            throw .init(.messageTooLarge, "a frame of \(head.length) bytes exceeds \(frameBytesMax)")
+        }
+        isInMessage = !head.isFinal
+        remaining = Int(head.length)
+        state = .data
+    }
+
+    private mutating func collectControl(_ source: inout UnsafeRawBufferPointer) -> Bool {
+        let start = control.count
+        var bytes = control + repeatElement(0, count: min(remaining, source.count))
+        bytes.withUnsafeMutableBytes { _ = take(&source, into: UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+        control = bytes
+        return remaining == 0
+    }
+
+    /// Moves what has come of the payload from the front of `source` to the front of `target`, without its mask; returns how much.
+    private mutating func take(_ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
+        let taken = min(remaining, source.count)
+        mask.copy(UnsafeRawBufferPointer(rebasing: source[..<taken]), into: target)
+        source = UnsafeRawBufferPointer(rebasing: source[taken...])
+        remaining -= taken
+        return taken
+    }
+}
+
+/// The beginning of a frame, RFC 6455, section 5.2. A client's frames have a mask, a server's have none.
+///
+/// ```
+///   0             1             2                           then
+///   |F|RSV| opcode|M| length    | length of 16 or 64 bits … | mask, 4 bytes |
+/// ```
+struct WebSocketFrameHead {
+    let isFinal: Bool
+    let opcode: WebSocketOpcode
+    let length: UInt64
+    let mask: WebSocketMask
+
+    /// How long a head is with this as its second byte.
+    static func byteCount(_ second: UInt8) -> Int {
+        2 + lengthByteCount(second) + (second & 0x80 == 0 ? 0 : 4)
+    }
+
+    private static func lengthByteCount(_ second: UInt8) -> Int {
+        second & 0x7F == 127 ? 8 : second & 0x7F == 126 ? 2 : 0
+    }
+
+    /// Reads a complete head, and finds what is wrong with it by itself.
+    ///
+    /// - Parameter isMasked: whether the sender has to mask its frames.
+    init(_ bytes: borrowing InlineArray<14, UInt8>, isMasked: Bool) throws(WebSocketViolation) {
+        let first = bytes[0]
+        let second = bytes[1]
+        guard first & 0x70 == 0 else { throw .init(.protocolError, "a reserved bit is set") }
+        guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else {
+            throw .init(.protocolError, "there is no opcode \(first & 0x0F)")
+        }
+        guard (second & 0x80 != 0) == isMasked else {
+            throw .init(.protocolError, isMasked ? "a frame is not masked" : "a server's frame is masked")
+        }
+        let lengthBytes = Self.lengthByteCount(second)
+        var length = UInt64(second & 0x7F)
+        if lengthBytes > 0 {
+            length = 0
+            for index in 0..<lengthBytes { length = length << 8 | UInt64(bytes[2 + index]) }
+        }
+        guard length >> 63 == 0 else { throw .init(.protocolError, "a length has its highest bit set") }
+        isFinal = first & 0x80 != 0
+        guard !opcode.isControl || (isFinal && length <= 125) else {
+            throw .init(.protocolError, "a control frame is fragmented or longer than 125 bytes")
+        }
+        self.opcode = opcode
+        self.length = length
+        var mask: UInt32 = 0
+        if isMasked {
+            for index in 0..<4 { mask |= UInt32(bytes[2 + lengthBytes + index]) << (8 * UInt32(index)) }
+        }
+        self.mask = WebSocketMask(mask)
     }
 }

@@ -1,5 +1,8 @@
 import ArgumentParsing
 import ClientCommands
+import Glibc
+import MartletServer
+import Platform
 
 /// `martlet pub`: publishes a message, or many.
 struct PubCommand: ClientSubcommand {
@@ -140,3 +143,104 @@ private let jsonLines = """
                                subscription_identifiers (a list),
                                user_properties (a list of pairs)
     """
+
+/// A command whose options stand in `ClientOption`: its help, manual and completions are made of that table, and `ClientArguments` reads
+/// its arguments as mosquitto's programs do.
+protocol ClientSubcommand: ParsableCommand {
+    static var command: ClientCommand { get }
+}
+
+extension ClientSubcommand {
+    func definitions() -> [ArgumentDefinition] {
+        ClientOption.all(of: Self.command).map { $0.description.definition(help: $0.help(of: Self.command)) } + positional
+    }
+
+    private var positional: [ArgumentDefinition] {
+        switch Self.command {
+        case .pub, .sub, .request: []
+        case .mirror: [repeating(ArgumentHelp("The filters to subscribe to. (default: #)", valueName: "filter"), .next)]
+        case .respond:
+            [
+                repeating(
+                    ArgumentHelp(
+                        "The command that answers: it gets a request's payload on standard input and writes the answer to standard output.",
+                        valueName: "command"), .postTerminator)
+            ]
+        }
+    }
+
+    private func repeating(_ help: ArgumentHelp, _ parsing: ArgumentParsingStrategy) -> ArgumentDefinition {
+        var definition = ArgumentDefinition(.positional, names: [], valueName: "", help: help)
+        definition.isRepeating = true
+        definition.parsing = parsing
+        return definition
+    }
+}
+
+extension ClientOption.Description {
+    /// The option as the parser of the command line knows options.
+    fileprivate func definition(help: String) -> ArgumentDefinition {
+        let names = names.map { name -> ArgumentDefinition.Name in
+            name.hasPrefix("--") ? .long(String(name.dropFirst(2))) : .short(name[name.index(after: name.startIndex)])
+        }
+        var definition = ArgumentDefinition(
+            value == nil ? .flag : .option, names: names, valueName: value?.split(separator: " ").joined(separator: "-") ?? "",
+            help: ArgumentHelp(help))
+        definition.parsing = .unconditional
+        definition.completion = completion.kind
+        return definition
+    }
+}
+
+extension ClientOption.Completion {
+    fileprivate var kind: CompletionKind {
+        switch self {
+        case .nothing: .none
+        case .file: .file
+        case .directory: .directory
+        case .words(let words): .list(words)
+        }
+    }
+}
+
+/// The start of a client command: its arguments and its options file become what it is to do.
+enum ClientCommandStart {
+    /// Runs the command to the end of the process. Returns when the help is wanted.
+    static func run(_ command: any ClientSubcommand.Type, _ words: [String]) {
+        do throws(ArgumentError) {
+            guard CommandLine.arguments.allSatisfy({ !$0.unicodeScalars.contains("\u{FFFD}") }) || argumentsAreText() else {
+                throw ArgumentError.notText
+            }
+            let kind = command.command
+            switch try ClientArguments.read(words, for: kind, defaults: try defaults(for: kind, words)) {
+            case .run(let arguments): CommandProcess.run(arguments)
+            case .version:
+                Console.say("martlet version \(ProductVersion.text)")
+                exit(EXIT_SUCCESS)
+            case .help: return
+            }
+        } catch {
+            Console.complain("\(error)\nSee 'martlet \(command.command.rawValue) --help' for more information.")
+            exit(EXIT_FAILURE)
+        }
+    }
+
+    private static func defaults(for command: ClientCommand, _ words: [String]) throws(ArgumentError) -> [OptionsFile.Line] {
+        let environment = ConfigurationSource.environment
+        guard let (path, mustExist) = try OptionsFile.path(for: command, words, variable: { environment[$0] }) else { return [] }
+        do throws(WholeFile.Failure) {
+            let bytes = try WholeFile.text(of: path, bytesMax: OptionsFile.bytesMax)
+            return OptionsFile.lines(String(decoding: bytes, as: UTF8.self))
+        } catch {
+            guard mustExist else { return [] }
+            throw ArgumentError.unreadable(path)
+        }
+    }
+
+    /// What was given in other bytes would be sent in others than were given.
+    private static func argumentsAreText() -> Bool {
+        CommandLine.unsafeArgv.withMemoryRebound(to: UnsafeMutablePointer<CChar>?.self, capacity: Int(CommandLine.argc)) { words in
+            (0..<Int(CommandLine.argc)).allSatisfy { words[$0].map { String(validatingCString: $0) != nil } ?? true }
+        }
+    }
+}
