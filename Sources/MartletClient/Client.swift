@@ -100,8 +100,9 @@ extension Client {
     ///
     /// Only for `Login.authenticator`, such as SCRAM-SHA-256. Throws `ClientError.unsupported` before MQTT 5.0, `ClientError.settings` with another
     /// login, `ClientError.notConnected` without a connection or when it is lost; `ClientError.refused` if the server refuses, which ends the
-    /// connection as refused, or if what the server says is not right, which does so too; `ClientError.timedOut` if it does not answer within the
-    /// settings' `connectTimeout`, after which the client connects anew. Who is cancelled does not wait any longer; it goes on.
+    /// connection, or if what the server says is not right, which does so too; `ClientError.unreachable` if the authenticator fails, which ends the
+    /// connection where the server has heard of it; `ClientError.timedOut` if the server does not answer within the settings' `connectTimeout`, after
+    /// which the client connects anew. Who is cancelled does not wait any longer; it goes on.
     public func reauthenticate() async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
         engine.post(.reauthenticate(call))

@@ -9,7 +9,9 @@ public protocol Authenticator: Sendable {
 
 /// One run of an extended authentication. Each step may take its time, for no loop waits for it.
 ///
-/// What a step throws ends the attempt to connect for good: nobody else's secret will do.
+/// What a step throws ends the attempt to connect, and the client goes on by its ``ReconnectPolicy``: a `ClientError.refused` is asked about as a
+/// server's refusal is (``ReconnectPolicy/isFinal``), so throw that with ``ReasonCode/badAuthenticationMethod`` where nobody else's secret will do. A
+/// `ClientError.settings` is final. Everything else, as of a token server that is away, counts as a failed attempt.
 public protocol AuthenticationExchange: Sendable {
     /// The data that goes with CONNECT, nil for none.
     mutating func begin() async throws -> [UInt8]?

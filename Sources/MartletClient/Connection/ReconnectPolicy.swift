@@ -19,8 +19,8 @@ public struct ReconnectPolicy: Sendable {
     /// How often it is tried again before the client gives up; trying all servers counts as once, and a connection that has lasted as long as
     /// ``longest``, or 30 seconds, lets the count begin anew. nil for no end, 0 for never.
     public var attemptsMax: Int?
-    /// Whether a refusal makes further attempts useless, so that the client gives up: ``ConnectionState/refused(_:)``. Called on the client's
-    /// thread, and must not wait.
+    /// Whether a refusal makes further attempts useless, so that the client gives up: ``ConnectionState/refused(_:)``. Asked about what the server
+    /// says, and about each `ClientError.refused` that an ``Authenticator`` throws. Called on the client's thread, and must not wait.
     ///
     /// The default is ``isFinalByDefault(_:)``. `connect()` throws every refusal until the server has let the client in for the first time.
     public var isFinal: @Sendable (ServerRefusal) -> Bool = { isFinalByDefault($0) }
@@ -70,13 +70,13 @@ public struct ReconnectPolicy: Sendable {
     }
 }
 
-/// A server's word that ends a connection, or does not let one begin.
+/// A server's word, or an authenticator's, that ends a connection or does not let one begin.
 public struct ServerRefusal: Hashable, Sendable {
     /// Why; what servers of MQTT 3.1.1 say stands here in the words of 5.0.
     public var reason: ReasonCode
     /// What the server says beside that; nil where it says nothing.
     public var words: String?
-    /// Whether the server had let the client in: it came with DISCONNECT, not with CONNACK.
+    /// Whether the server had let the client in: it came with DISCONNECT, not with CONNACK. False for what an ``Authenticator`` throws.
     public var wasConnected: Bool
 
     /// - Parameters:

@@ -11,7 +11,7 @@ extension ClientEngine {
         let version = session.options.version
         if let refusal = finishExchange(packet) {
             session.disconnect(now: loop.now)
-            return beginClosing(connection, .refuse(refusal))
+            return beginClosing(connection, next(after: refusal))
         }
         if let assigned = packet.properties.assignedClientIdentifier { session.options.clientIdentifier = assigned }
         connecting.succeeded(now: loop.now)
@@ -56,11 +56,15 @@ extension ClientEngine {
         told(error)
     }
 
-    /// Whether a refusal is final, which the settings say.
+    /// Whether a refusal, by the server or by our own authenticator, is final: the settings say it.
     func next(after error: ClientError, wasConnected: Bool = false) -> AfterClosing {
-        guard case .refused(let reason, let words, _) = error else { return .tryAgain(error) }
-        let isFinal = settings.reconnect.isFinal(ServerRefusal(reason, words, wasConnected: wasConnected))
-        return isFinal ? .refuse(error) : .tryAgain(error)
+        switch error {
+        case .refused(let reason, let words, _):
+            let isFinal = settings.reconnect.isFinal(ServerRefusal(reason, words, wasConnected: wasConnected))
+            return isFinal ? .refuse(error) : .tryAgain(error)
+        case .settings: return .refuse(error)
+        default: return .tryAgain(error)
+        }
     }
 
     /// DISCONNECT from the server.

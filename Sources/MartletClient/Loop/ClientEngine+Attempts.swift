@@ -165,7 +165,9 @@ extension ClientEngine {
             }
         } catch {
             channel.close()
-            giveUp(error)
+            // What has worked, or is given anew, may be right at the next attempt.
+            let mayChange = connecting.successCount > 0 || connecting.identity != nil || settings.serverProvider != nil
+            if mayChange { attemptFailed(error) } else { giveUp(error) }
         }
     }
 

@@ -70,9 +70,9 @@ extension ClientEngine {
         switch packet.reasonCode {
         case .continueAuthentication: answer(packet, exchange)
         case .success:
-            if let refusal = finish(exchange, packet.properties.authenticationData) {
-                endReauthentication(.failure(refusal))
-                leaveFor(.notAuthorized, connection, .refuse(refusal))
+            if let error = finish(exchange, packet.properties.authenticationData) {
+                endReauthentication(.failure(error))
+                leaveFor(.notAuthorized, connection, next(after: error))
             } else {
                 endReauthentication(.success(()))
             }
@@ -92,14 +92,14 @@ extension ClientEngine {
         _ body: @escaping @Sendable (inout any AuthenticationExchange) async throws -> [UInt8]?
     ) {
         lastStep += 1
-        let number = lastStep
+        let (number, server) = (lastStep, connecting.server)
         Task(executorPreference: loop.taskExecutor) { [self] in
             var exchange = exchange
             do {
                 let data = try await body(&exchange)
                 post(.authenticated(step: number, .success((exchange, data))))
             } catch {
-                post(.authenticated(step: number, .failure(Self.refusal(error))))
+                post(.authenticated(step: number, .failure(Self.failure(error, server))))
             }
         }
     }
@@ -120,12 +120,12 @@ extension ClientEngine {
             self.exchange = exchange
             reauthentication?.isSent = true
             sendAuth(isSent ? .continueAuthentication : .reauthenticate, data, connection)
-        case (.failure(let error), .preparing): giveUp(error)
-        case (.failure(let error), .opening(let connection)): beginClosing(connection, .refuse(error))
+        case (.failure(let error), .preparing): arrive(next(after: error))
+        case (.failure(let error), .opening(let connection)): beginClosing(connection, next(after: error))
         case (.failure(let error), .online(let connection)):
             guard let isSent = reauthentication?.isSent else { return }
             endReauthentication(.failure(error))
-            if isSent { leaveFor(.notAuthorized, connection, .refuse(error)) }
+            if isSent { leaveFor(.notAuthorized, connection, next(after: error)) }
         default: break
         }
     }
@@ -138,9 +138,18 @@ extension ClientEngine {
         } catch .packetTooLarge {
             let error = ClientError(.packetTooLarge)
             endReauthentication(.failure(error))
-            leaveFor(.unspecifiedError, connection, .refuse(error))
+            leaveFor(.unspecifiedError, connection, .tryAgain(error))
         } catch {
             // The session has given the connection up, which its event tells.
+        }
+    }
+
+    /// What a step has thrown. A refusal of its own and what is wrong with the settings stay what they are.
+    private static func failure(_ error: any Error, _ server: ServerAddress) -> ClientError {
+        switch error as? ClientError {
+        case .refused(let reason, let words, let userProperties)?: .refused(reason, words, userProperties)
+        case .settings(let why)?: .settings(why)
+        default: .unreachable(server: "\(server)", reason: "the login is not known: \(error)")
         }
     }
 
@@ -157,7 +166,7 @@ extension ClientEngine {
             try finished.finish(data)
             return nil
         } catch {
-            return Self.refusal(error)
+            return Self.failure(error, connecting.server)
         }
     }
 
@@ -180,9 +189,5 @@ extension ClientEngine {
         isOnline.store(false, ordering: .relaxed)
         session.disconnect(reason, now: loop.now)
         beginClosing(connection, next)
-    }
-
-    private static func refusal(_ error: any Error) -> ClientError {
-        error as? ClientError ?? .refused(.badAuthenticationMethod, "\(error)")
     }
 }

@@ -117,7 +117,7 @@ extension ClientEngine {
         publishing.releaseWaitingForRoom { $0.call.complete(.failure(.notConnected)) }
     }
 
-    private func arrive(_ next: AfterClosing) {
+    func arrive(_ next: AfterClosing) {
         switch next {
         case .stay:
             phase = .idle

@@ -6,9 +6,8 @@ import Testing
 /// A login in two steps, whose last word of the server has to be 7.
 private struct Steps: Authenticator {
     let method = "steps"
-    var begins: [UInt8]? = [1]
 
-    func makeExchange() -> any AuthenticationExchange { Exchange(begins: begins) }
+    func makeExchange() -> any AuthenticationExchange { Exchange(begins: [1]) }
 
     struct Exchange: AuthenticationExchange {
         let begins: [UInt8]?
@@ -20,6 +19,7 @@ private struct Steps: Authenticator {
 
         func answer(_ data: [UInt8]) throws -> [UInt8] {
             guard data != [0] else { throw ClientError.refused(.badAuthenticationMethod, "0 is no challenge") }
+            guard data != [5] else { throw Away() }
             return data + [9]
         }
 
@@ -108,6 +108,19 @@ private struct Steps: Authenticator {
         await wait(for: client) { $0 == .refused(refusal) }
     }
 
+    @Test func `a step that fails ends the connection as well, and the client comes back`() async throws {
+        defer { server.end() }
+        let client = try await connected()
+        server.answerAuth(auth(.continueAuthentication, [5]))
+        await #expect {
+            try await client.reauthenticate()
+        } throws: {
+            if case ClientError.unreachable(_, "the login is not known: Away()") = $0 { true } else { false }
+        }
+        await until { $0.connectCount == 2 }
+        await wait(for: client, until: \.isOnline)
+    }
+
     @Test func `a server that refuses says why, and the client comes back`() async throws {
         defer { server.end() }
         let client = try await connected()
@@ -174,6 +187,8 @@ private struct Steps: Authenticator {
         }
     }
 }
+
+private struct Away: Error {}
 
 /// The first exchange succeeds, the others cannot begin.
 private final class OneTime: Authenticator {

@@ -78,6 +78,69 @@ import Testing
         #expect(client.state == .refused(reason))
     }
 
+    @Test func `an authenticator that fails is a failed attempt, and start() gets through`() async throws {
+        defer { server.end() }
+        var settings = server.settings
+        settings.login = .authenticator(TokenServer(begin: [Away(), ClientError.timedOut, nil]))
+        let client = try Client(settings)
+        let reason = ClientError.unreachable(server: "unix:\(server.path)", reason: "the login is not known: Away()")
+        await #expect(throws: reason) { try await client.connect() }
+        #expect(client.state == .offline)
+        client.start()
+        #expect(await wait(for: client, until: \.isOnline) != nil)
+        #expect(server.connectCount == 1)
+    }
+
+    @Test func `an authenticator that does not trust what CONNACK says is asked again, unless that is final`() async throws {
+        defer { server.end() }
+        var settings = server.settings
+        settings.login = .authenticator(TokenServer(finish: [Away(), ClientError.refused(.serverBusy, "later"), nil]))
+        let client = try Client(settings)
+        client.start()
+        #expect(await wait(for: client, until: \.isOnline) != nil)
+        #expect(server.connectCount == 3)
+    }
+
+    @Test func `what an authenticator refuses is judged as what a server refuses`() async throws {
+        defer { server.end() }
+        var settings = server.settings
+        let refusal = ClientError.refused(.badAuthenticationMethod, "an impostor")
+        settings.login = .authenticator(TokenServer(begin: [refusal]))
+        let client = try Client(settings)
+        client.start()
+        #expect(await wait(for: client) { $0 == .refused(refusal) } != nil)
+        settings.login = .authenticator(TokenServer(begin: [refusal, nil]))
+        settings.reconnect.isFinal = { _ in false }
+        let patient = try Client(settings)
+        patient.start()
+        #expect(await wait(for: patient, until: \.isOnline) != nil)
+        let wrong = ClientError.settings("the user's name is none")
+        settings.login = .authenticator(TokenServer(begin: [wrong]))
+        let hopeless = try Client(settings)
+        hopeless.start()
+        #expect(await wait(for: hopeless) { $0 == .refused(wrong) } != nil)
+    }
+
+    @Test func `what a provider gives may be wrong once, and what the settings say is told at once`() async throws {
+        let listener = try RefusingProxy(to: server.path)
+        defer {
+            server.end()
+            listener.end()
+        }
+        var address = try ServerAddress("mqtts://127.0.0.1:\(listener.port)")
+        address.tls = TLSSettings()
+        address.tls?.authoritiesFile = "/nonexistent/ca.pem"
+        let given = try Client(ClientSettings { [address] in [address] })
+        given.start()
+        let isToldAndTriedAgain: (ConnectionState) -> Bool = {
+            if case .waiting(_, .settings) = $0 { true } else { false }
+        }
+        #expect(await wait(for: given, until: isToldAndTriedAgain) != nil)
+        let fixed = try Client(ClientSettings(server: address))
+        fixed.start()
+        #expect(await wait(for: fixed) { if case .refused(.settings) = $0 { true } else { false } } != nil)
+    }
+
     @Test func `servers are asked for anew, each with the login of that attempt`() async throws {
         defer { server.end() }
         let count = Locked(0)
@@ -182,6 +245,41 @@ import Testing
         settings.servers = [.socket("a throw") { throw Away() }]
         let thrown = try Client(settings)
         await #expect(throws: ClientError.unreachable(server: "a throw", reason: "Away()")) { try await thrown.connect() }
+    }
+}
+
+/// A login whose first step, or last one, fails as often as it is said: one error for each exchange, nil for none.
+private final class TokenServer: Authenticator {
+    private struct Plan {
+        var begin: [(any Error)?]
+        var finish: [(any Error)?]
+    }
+
+    let method = "token"
+    private let plan: Locked<Plan>
+
+    init(begin: [(any Error)?] = [], finish: [(any Error)?] = []) { plan = Locked(Plan(begin: begin, finish: finish)) }
+
+    func makeExchange() -> any AuthenticationExchange {
+        plan.withLock { plan in
+            Exchange(
+                beginning: plan.begin.isEmpty ? nil : plan.begin.removeFirst(),
+                finishing: plan.finish.isEmpty ? nil : plan.finish.removeFirst())
+        }
+    }
+
+    private struct Exchange: AuthenticationExchange {
+        let beginning: (any Error)?
+        let finishing: (any Error)?
+
+        func begin() throws -> [UInt8]? {
+            if let beginning { throw beginning }
+            return [1]
+        }
+
+        func answer(_ data: [UInt8]) throws -> [UInt8] { data }
+
+        func finish(_ data: [UInt8]?) throws { if let finishing { throw finishing } }
     }
 }
 
