@@ -8,6 +8,8 @@ public enum EntryState: UInt8, Hashable, Sendable {
     case confirmed
     /// Written here; the server has not told it back yet.
     case pending
+    /// The program's own beside the server's; nobody else knows of it.
+    case local
 }
 
 /// What a collection shows at a topic.

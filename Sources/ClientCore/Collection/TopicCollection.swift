@@ -3,7 +3,7 @@ package import MQTTCodec
 /// What is retained below some topics, kept in step with the server: its values, what a new subscription gathers, and local writes on top.
 ///
 /// ```
-///   shown at a topic  =  the overlay's latest write, else the server's value
+///   shown at a topic  =  the overlay's latest write, else the server's value, else the program's own
 ///   restore ─► begin ─► received … ─► ended ─► received …            commit takes out what has changed since the last one
 ///                 ▲                               │
 ///                 └───────── new subscription ────┘
@@ -41,6 +41,8 @@ package struct TopicCollection: Sendable {
     private var bytes = 0
     private var generation: Generation?
     private var overlay = Overlay()
+    /// What the program has put beside the server's values, and never publishes.
+    private var local: [TopicName: EntryContent] = [:]
     /// What the subscription's messages carry, 0 for nothing.
     private var identifier: UInt32 = 0
     private var lastWrite: UInt64 = 0
@@ -69,13 +71,15 @@ package struct TopicCollection: Sendable {
 extension TopicCollection {
     package subscript(topic: TopicName) -> CollectionValue? {
         if let write = overlay.latest(topic) { return write.map { CollectionValue($0, .pending) } }
-        return server[topic].map { CollectionValue($0.content, $0.isChecked ? .confirmed : .stored) }
+        if let value = server[topic] { return CollectionValue(value.content, value.isChecked ? .confirmed : .stored) }
+        return local[topic].map { CollectionValue($0, .local) }
     }
 
     /// All topics that show something, in no order.
     package var topics: [TopicName] {
-        let written = overlay.topicsWritten.filter { server[$0] == nil }
-        return (Array(server.keys) + written).filter { self[$0] != nil }
+        let own = local.keys.filter { server[$0] == nil }
+        let written = overlay.topicsWritten.filter { server[$0] == nil && local[$0] == nil }
+        return (Array(server.keys) + own + written).filter { self[$0] != nil }
     }
 
     /// Takes out what has changed since the last commit.
@@ -221,7 +225,7 @@ extension TopicCollection {
         guard let topic = overlay.topic(of: number) else { return }
         touch(topic)
         // While a picture is being gathered its end decides.
-        confirmed += overlay.acknowledged(number, picture: generation == nil ? pictureCount : 0)
+        confirm(overlay.acknowledged(number, picture: generation == nil ? pictureCount : 0), topic)
     }
 
     /// A write was refused, or given up: what was there before shows again.
@@ -236,7 +240,13 @@ extension TopicCollection {
 
     private mutating func confirm(_ number: UInt64, _ topic: TopicName) {
         touch(topic)
-        confirmed += overlay.echoed(number, topic)
+        confirm(overlay.echoed(number, topic), topic)
+    }
+
+    /// These writes have come to stay: what they were made of, or were to replace, is the server's matter now.
+    private mutating func confirm(_ numbers: [UInt64], _ topic: TopicName) {
+        if !numbers.isEmpty { local[topic] = nil }
+        confirmed += numbers
     }
 
     /// Which write of this collection a message is; nil if it is another's.
@@ -250,6 +260,21 @@ extension TopicCollection {
 
     private func correlationData(_ number: UInt64) -> [UInt8] {
         [nonce, number].flatMap { value in (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64(56 - 8 * $0)) } }
+    }
+}
+
+// MARK: - The program's own
+
+extension TopicCollection {
+    /// Puts a value beside the server's, to be shown where the server has none; nil takes it away.
+    package mutating func setLocal(_ topic: TopicName, _ content: EntryContent?) {
+        touch(topic)
+        local[topic] = content
+    }
+
+    /// Takes all of them away.
+    package mutating func removeAllLocal() {
+        for topic in local.keys.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { setLocal(topic, nil) }
     }
 }
 

@@ -70,23 +70,38 @@ extension CollectionEngine {
     /// Shows a value at once, and publishes it; an empty payload removes. With a store it returns when the client's outbox has it. Throws
     /// `ClientError.queueFull` when too many writes wait.
     func write(_ publication: Publication) async throws(ClientError) -> CollectionWrite {
+        guard let write = try await write(publication, unless: { _ in false }) else { throw .ended }
+        return write
+    }
+
+    /// As above, if the topic shows what the value was made of; returns nil if it shows something else by now.
+    func write(_ publication: Publication, over shown: EntryContent) async throws(ClientError) -> CollectionWrite? {
+        try await write(publication, unless: { $0.collection[publication.topic]?.content != shown })
+    }
+
+    private func write(
+        _ publication: Publication, unless isLate: (borrowing State) -> Bool
+    ) async throws(ClientError) -> CollectionWrite? {
         var publication = publication
         publication.retain = true
         publication.qos = max(publication.qos, .atLeastOnce)
         let decision = Decision()
         let content = EntryContent(
             publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
-        var isFirst = false
+        var (isFirst, isWritten) = (false, false)
         let byteCount = publication.byteCount
         // Counted before it is shown, so that of many tasks none goes beyond.
         let hasRoom = state.withLock { $0.writes.reserve(byteCount) }
         guard hasRoom else { throw .queueFull }
-        if let keeper { return try await store(publication, content, byteCount, decision, keeper) }
+        if let keeper { return try await store(publication, content, byteCount, decision, keeper, unless: isLate) }
         change { state in
+            if isLate(state) { return state.writes.release(byteCount) }
+            isWritten = true
             let number = show(&publication, content, decision, &state)
             isFirst = state.writes.queues[publication.topic] == nil
             state.writes.queues[publication.topic, default: []].append((number, publication))
         }
+        guard isWritten else { return nil }
         if isFirst { Task(executorPreference: executor) { [self] in await publishWrites(to: publication.topic) } }
         return CollectionWrite(decision)
     }
@@ -103,8 +118,9 @@ extension CollectionEngine {
 
     /// Shows a write, and has it sent by the outbox, in this run or a later one.
     private func store(
-        _ publication: Publication, _ content: EntryContent, _ byteCount: Int, _ decision: Decision, _ keeper: Client
-    ) async throws(ClientError) -> CollectionWrite {
+        _ publication: Publication, _ content: EntryContent, _ byteCount: Int, _ decision: Decision, _ keeper: Client,
+        unless isLate: (borrowing State) -> Bool
+    ) async throws(ClientError) -> CollectionWrite? {
         var publication = publication
         do throws(ClientError) {
             for interceptor in keeper.settings.interceptors { try interceptor.willPublish(&publication) }
@@ -114,6 +130,7 @@ extension CollectionEngine {
         }
         var made: (call: EnqueueCall, number: UInt64)?
         change { state in
+            if isLate(state) { return state.writes.release(byteCount) }
             let number = show(&publication, content, decision, &state)
             state.writes.store(number, byteCount: byteCount)
             let call = EnqueueCall(publication, for: .collection("\(filter)", observer(of: number, decision)))
@@ -121,7 +138,7 @@ extension CollectionEngine {
             // Within the lock, so that the outbox gets writes in the order in which they lie over one another here.
             keeper.engine.post(.records { $0.enqueue(call) })
         }
-        guard let (call, number) = made else { throw .ended }
+        guard let (call, number) = made else { return nil }
         let outcome = await call.call.outcome(cancelled: { keeper.engine.post(.records { $0.records?.blockedCancelled() }) })
         if case .failure(let error) = outcome {
             // Of a client that has ended it is unknown whether the write is stored: what is, a later run sends.
@@ -129,6 +146,13 @@ extension CollectionEngine {
             throw error
         }
         return CollectionWrite(decision)
+    }
+
+    /// Shows a value beside the server's, in this process alone; an empty payload takes it away.
+    func setLocal(_ publication: Publication) {
+        let content = EntryContent(
+            publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
+        change { $0.collection.setLocal(publication.topic, content.payload.isEmpty ? nil : content) }
     }
 
     /// Takes up the writes that an earlier run has left in the outbox.

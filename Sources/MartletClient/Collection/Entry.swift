@@ -11,7 +11,7 @@ extension LiveCollection {
         public let value: Value
         /// In `LiveCollection.Change.changed`, what was there before.
         public let old: Value?
-        /// Whether the server has told it, or it is a local write or of an earlier run.
+        /// Whether the server has told it, or it is a local write, of an earlier run, or the program's own.
         public let state: State
 
         /// Where an entry comes from.
@@ -49,6 +49,27 @@ extension LiveCollection.Entry {
     public func hasCleared<Field>(_ field: KeyPath<Value, Field?>) -> Bool {
         old.map { $0[keyPath: field] != nil && value[keyPath: field] == nil } ?? false
     }
+
+    /// The names of the stored properties that are others than they were, in the order of their declaration; what they were stands in ``old``. None
+    /// for an entry that was not there before, and for values without properties.
+    ///
+    /// Properties are compared with `==`, and those that are not `Equatable` by what they print. For one field that is known, ``hasChanged(_:)`` is quicker.
+    public var changedFields: [String] {
+        guard let old else { return [] }
+        return zip(Mirror(reflecting: old).children, Mirror(reflecting: value).children).compactMap { before, now in
+            guard let name = now.label, before.label == name, !isSame(before.value, now.value) else { return nil }
+            return name
+        }
+    }
+}
+
+private func isSame(_ before: Any, _ now: Any) -> Bool {
+    (before as? any Equatable)?.equals(now) ?? (String(reflecting: before) == String(reflecting: now))
+}
+
+extension Equatable {
+    /// Nil if the other is of another type.
+    fileprivate func equals(_ other: Any) -> Bool? { (other as? Self).map { $0 == self } }
 }
 
 extension LiveCollection {

@@ -111,6 +111,46 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     public func remove(at parameters: repeat each Part) async throws(ClientError) -> CollectionWrite {
         try await engine.write(Publication(try shape.topic(repeat each parameters)))
     }
+
+    /// Changes some fields of what an entry shows, and publishes that as `set` does: `update(at: .kitchen) { $0.title = "new" }`. Returns nil, and
+    /// publishes nothing, where there is no entry.
+    ///
+    /// The change is made to what is shown, be it pending or local. Where another one comes between, it is made once more, to what is shown then, so that
+    /// none of this process is lost; what another client publishes in the same moment may be. Throws what `set` throws, and
+    /// `ClientError.undecodable` where the topic's payload is no value.
+    @discardableResult
+    public func update(
+        at parameters: repeat each Part, by change: (inout Value) -> Void
+    ) async throws(ClientError) -> CollectionWrite? {
+        let topic = try shape.topic(repeat each parameters)
+        while let content = engine.shown(topic)?.content {
+            var value = try shape.decode(content)
+            change(&value)
+            if let write = try await engine.write(try shape.encode(value, topic), over: content) { return write }
+        }
+        return nil
+    }
+}
+
+/// Entries of the program's own beside the server's: one list of both, ordered together.
+extension LiveCollection {
+    /// Shows an entry of the program's own, as ``Entry/State/local``: in `entries`, `changes` and `snapshots` as all others. It is never published nor
+    /// stored, and does not count for the bounds of the settings.
+    ///
+    /// Where the server has an entry at the same topic, or a write is pending, that one shows. A write that is confirmed there takes the local entry
+    /// away for good, so `set` with its parameters, or `update`, makes it one of the server's. Throws `ClientError.topic` and `ClientError.unencodable`.
+    public func setLocal(_ value: Value, at parameters: repeat each Part) throws(ClientError) {
+        let topic = try shape.topic(repeat each parameters)
+        engine.setLocal(try shape.encode(value, topic))
+    }
+
+    /// Takes an entry of the program's own away; what the server has stays. Throws `ClientError.topic`.
+    public func removeLocal(at parameters: repeat each Part) throws(ClientError) {
+        engine.setLocal(Publication(try shape.topic(repeat each parameters)))
+    }
+
+    /// Takes all entries of the program's own away, in one commit.
+    public func removeAllLocal() { engine.change { $0.collection.removeAllLocal() } }
 }
 
 extension Messaging {

@@ -52,6 +52,9 @@ import Testing
         private var unacknowledged: [Write] = []
         private var outcomes: [UInt64: Bool] = [:]
         private var expected: [UInt64: Bool] = [:]
+        private var written: [UInt64: TopicName] = [:]
+        /// The program's own.
+        private var local: [TopicName: EntryContent] = [:]
         var failure: String?
 
         init(seed: UInt64, _ version: ProtocolVersion) {
@@ -60,7 +63,8 @@ import Testing
         }
 
         mutating func step() {
-            switch random.below(20) {
+            switch random.below(21) {
+            case 20: putLocally()
             case 0: connect()
             case 1: if random.oneIn(3) { cut() }
             case 2, 3: publishOther()
@@ -90,7 +94,8 @@ import Testing
                 }
                 commit()
             }
-            let told = retained.mapValues { CollectionValue(EntryContent($0.payload), .confirmed) }
+            var told = local.mapValues { CollectionValue($0, .local) }
+            for (topic, message) in retained { told[topic] = CollectionValue(EntryContent(message.payload), .confirmed) }
             if folded != told { failure = failure ?? "shows \(folded), the server has \(told)" }
             if outcomes != expected { failure = failure ?? "writes ended \(outcomes), not \(expected)" }
         }
@@ -128,12 +133,20 @@ import Testing
             )
         }
 
+        private mutating func putLocally() {
+            commit()
+            let topic = randomTopic()
+            local[topic] = random.oneIn(4) ? nil : EntryContent(Payload("own \(random.below(5))"))
+            collection.setLocal(topic, local[topic])
+        }
+
         private mutating func writeLocally() {
             let topic = randomTopic()
             let payload: Payload? = random.oneIn(5) ? nil : Payload("\(random.below(5))")
             let (number, correlation) = collection.write(topic, payload.map { EntryContent($0) })
             let isRefused = version == .v5 && random.oneIn(4)
             expected[number] = !isRefused
+            written[number] = topic
             outbox.append(
                 Write(number: number, topic: topic, payload: payload ?? "", correlation: correlation, isRefused: isRefused))
         }
@@ -197,6 +210,7 @@ import Testing
         private mutating func commit() {
             let commit = collection.commit()
             for number in commit.confirmed {
+                if let topic = written[number] { local[topic] = nil }
                 if outcomes.updateValue(true, forKey: number) != nil { failure = failure ?? "write \(number) ended twice" }
             }
             for step in commit.steps {

@@ -203,6 +203,43 @@ import Testing
             ])
     }
 
+    @Test mutating func `the program's own values show where the server has none, and are never stored`() {
+        subscribed(("a", "1"))
+        collection.setLocal("a", "mine")
+        collection.setLocal("b", "mine")
+        let commit = collection.commit()
+        #expect(commit.steps == [CollectionStep("b", old: nil, new: CollectionValue("mine", .local))] && commit.stored.isEmpty)
+        #expect(Set(collection.topics) == ["a", "b"])
+        collection.received(message("b", "2"))
+        collection.received(message("a", ""))
+        #expect(
+            collection.commit().steps == [
+                CollectionStep("b", old: CollectionValue("mine", .local), new: CollectionValue("2", .confirmed)),
+                CollectionStep("a", old: CollectionValue("1", .confirmed), new: CollectionValue("mine", .local)),
+            ])
+        subscribed()
+        #expect(collection["b"] == CollectionValue("mine", .local), "a new picture without it shows it again")
+        collection.removeAllLocal()
+        #expect(collection.commit().steps.map(\.new) == [nil, nil] && collection.topics.isEmpty)
+    }
+
+    @Test mutating func `a write that is confirmed takes the program's own value away, and one that is refused does not`() {
+        subscribed()
+        collection.setLocal("a", "mine")
+        collection.refused(collection.write("a", nil).number)
+        #expect(collection["a"] == CollectionValue("mine", .local))
+        let (_, mark) = collection.write("a", nil)
+        #expect(collection["a"] == nil)
+        collection.received(message("a", "", correlation: mark))
+        #expect(collection["a"] == nil)
+        let (number, _) = collection.write("a", "2")
+        collection.setLocal("a", "later")
+        collection.begin()
+        collection.acknowledged(number)
+        collection.ended()
+        #expect(collection["a"] == nil, "what another client has removed does not come back")
+    }
+
     @Test mutating func `a write whose echo is lost is decided by the next subscription`() {
         subscribed(("a", "1"))
         let number = collection.write("a", "2").number

@@ -16,6 +16,12 @@ import Testing
         return rooms
     }
 
+    private typealias Threads = LiveCollection<Thread, Int>
+
+    private func titles(_ threads: Threads, by isBefore: (Threads.Entry, Threads.Entry) -> Bool) -> [String] {
+        threads.entries(limit: 10, by: isBefore).map { "\($0.value.title) \($0.state)" }
+    }
+
     private func picture(_ rooms: Rooms) -> [String] { rooms.entries.map { "\($0.key)=\($0.value) \($0.state)" } }
 
     @Test func `the first picture is whole when the collection is ready`() async throws {
@@ -253,6 +259,65 @@ import Testing
         server.publishOther(#"{"title":"old"}"#, "threads/1")
         let second = try #require(await changes.next()?.changed.first)
         #expect(!second.hasChanged(\.title) && second.hasChanged(\.pinned) && second.hasCleared(\.pinned))
+        #expect(first.changedFields == [] && second.changedFields == ["pinned"])
+        server.publishOther(#"{"title":"new","pinned":2}"#, "threads/1")
+        #expect(await changes.next()?.changed.first?.changedFields == ["title", "pinned"])
+        let rooms = try await collection()
+        var texts = rooms.changes.makeAsyncIterator()
+        server.publishOther("1", "home/a")
+        _ = await texts.next()
+        server.publishOther("2", "home/a")
+        #expect(await texts.next()?.changed.first?.old == "1")
+    }
+
+    @Test func `some fields are changed, and the others stay as they are`() async throws {
+        let threads = try server.collection(of: Thread.endpoint)
+        server.publishOther(#"{"title":"old","pinned":1}"#, "threads/1")
+        server.publishOther("no thread", "threads/2")
+        server.connect()
+        try await threads.ready()
+        try await threads.update(at: 1) { $0.title = "new" }?.confirmed()
+        #expect(threads[1]?.value == Thread(title: "new", pinned: 1))
+        #expect(try await threads.update(at: 7) { $0.title = "new" } == nil)
+        await #expect {
+            try await threads.update(at: 2) { $0.title = "new" }
+        } throws: {
+            if case ClientError.undecodable = $0 { true } else { false }
+        }
+        #expect(threads.entries.map(\.key) == [1])
+    }
+
+    @Test func `changes that many tasks make at the same time are all made`() async throws {
+        let threads = try server.collection(of: Thread.endpoint)
+        server.publishOther(#"{"title":"old","pinned":0}"#, "threads/1")
+        server.connect()
+        try await threads.ready()
+        try await withThrowingTaskGroup { group in
+            for _ in 1...50 {
+                group.addTask { try await threads.update(at: 1) { $0.pinned = ($0.pinned ?? 0) + 1 }?.confirmed() }
+            }
+            try await group.waitForAll()
+        }
+        #expect(threads[1]?.value.pinned == 50)
+    }
+
+    @Test func `entries of the program's own stand in one list with the server's, and are never published`() async throws {
+        let threads = try server.collection(of: Thread.endpoint)
+        try threads.setLocal(Thread(title: "b", pinned: nil), at: 2)
+        server.publishOther(#"{"title":"c"}"#, "threads/3")
+        server.publishOther(#"{"title":"a"}"#, "threads/1")
+        server.connect()
+        try await threads.ready()
+        #expect(titles(threads) { $0.value.title > $1.value.title } == ["c confirmed", "b local", "a confirmed"])
+        var pictures = threads.snapshots(limit: 2) { $0.value.title < $1.value.title }.makeAsyncIterator()
+        #expect(await pictures.next()?.map(\.value.title) == ["a", "b"])
+        try threads.setLocal(Thread(title: "0", pinned: nil), at: 4)
+        #expect(await pictures.next()?.map(\.value.title) == ["0", "a"])
+        #expect(server.state.withLock(\.retained).count == 2)
+        try await threads.update(at: 4) { $0.title = "d" }?.confirmed()
+        try threads.removeLocal(at: 2)
+        threads.removeAllLocal()
+        #expect(titles(threads) { $0.key < $1.key } == ["a confirmed", "c confirmed", "d confirmed"])
     }
 
     @Test func `a slow consumer gets many commits as one`() async throws {

@@ -63,6 +63,15 @@ do {
     try await write.confirmed()
     show(await changes.next())
 
+    try await temperatures.update(at: .kitchen) { $0 += 0.5 }?.confirmed()
+    show(await changes.next())
+    show(await changes.next())
+
+    try temperatures.setLocal(18, at: .cellar)
+    show(await changes.next())
+    let warmest = temperatures.entries(limit: 10) { $0.value > $1.value }
+    print("by temperature: \(warmest.map { "\($0.key) \($0.state)" })")
+
     try await temperatures.remove(at: .kitchen).confirmed()
     show(await changes.next())
 }
