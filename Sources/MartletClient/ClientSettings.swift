@@ -10,7 +10,8 @@ public struct ClientSettings: Sendable {
     /// nil, for staying where it is as long as that goes well. After each return that did not last it looks
     /// half as often, down to a 64th. Only for addresses with a host, and Unix sockets.
     public var firstServerCheck: Duration?
-    /// What connections go through to `mqtt`, `mqtts`, `ws` and `wss`; an address may have its own. nil for going straight.
+    /// What connections go through to `mqtt`, `mqtts`, `ws` and `wss`; an address may have its own, or
+    /// ``ProxyAddress/direct``. nil for going straight. Nothing is read from the environment.
     public var proxy: ProxyAddress?
     /// Empty lets the server give one, where the session ends with the connection; otherwise the client makes one up.
     public var clientIdentifier: String

@@ -21,6 +21,13 @@ public struct ProxyAddress: Hashable, Sendable {
     private var password: String?
     /// What is wrong with a literal that is none; the client says so.
     private var complaint: String?
+    /// Whether it stands for going straight.
+    let isDirect: Bool
+
+    /// No proxy: for an address of a server that is reached straight, where the settings have a proxy for the others.
+    public static let direct = ProxyAddress()
+
+    private init() { isDirect = true }
 
     /// Throws `ClientError.settings`, which says what is wrong.
     public init(_ text: String) throws(ClientError) {
@@ -74,12 +81,16 @@ public struct ProxyAddress: Hashable, Sendable {
 
 extension ProxyAddress: ExpressibleByStringLiteral {
     /// A literal that is no address makes `Client.init` throw.
-    public init(stringLiteral text: String) { complaint = read(text) }
+    public init(stringLiteral text: String) {
+        isDirect = false
+        complaint = read(text)
+    }
 }
 
 extension ProxyAddress: CustomStringConvertible {
     /// Without user and password: `socks5h://host:1080`.
     public var description: String {
+        if isDirect { return "no proxy" }
         let name = host.contains(":") ? "[\(host)]" : host
         return "\(scheme.rawValue)://\(name):\(port)"
     }

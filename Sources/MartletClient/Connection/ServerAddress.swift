@@ -25,7 +25,7 @@ public struct ServerAddress: Sendable {
     public var tls: TLSSettings?
     /// Headers of the request that opens the WebSocket, beside those of the handshake: for servers that want a token there. Only for `ws` and `wss`.
     public var webSocketHeaders: [String: String] = [:]
-    /// What connections there go through; nil for what the settings say.
+    /// What connections there go through; nil for what the settings say, ``ProxyAddress/direct`` for going straight whatever they say.
     public var proxy: ProxyAddress?
 
     init(_ kind: Kind) { self.kind = kind }
@@ -137,7 +137,8 @@ extension ServerAddress {
         if let flaw = login?.flaw { return flaw }
         guard case .network(_, _, _, let path) = kind else {
             if !webSocketHeaders.isEmpty { return .settings("server address \(self): only ws:// and wss:// have webSocketHeaders") }
-            return proxy == nil ? nil : .settings("server address \(self): only addresses with a host have a proxy")
+            let isStraight = proxy?.isDirect ?? true
+            return isStraight ? nil : .settings("server address \(self): only addresses with a host have a proxy")
         }
         guard path != nil || webSocketHeaders.isEmpty else {
             return .settings("server address \(self): only ws:// and wss:// have webSocketHeaders")

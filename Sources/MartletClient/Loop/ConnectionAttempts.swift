@@ -152,8 +152,7 @@ struct ConnectionAttempts {
 
     /// What connections to the server that is tried go through.
     func proxy(_ settings: ClientSettings) -> ProxyAddress? {
-        guard case .network = server.kind else { return nil }
-        return server.proxy ?? settings.proxy
+        server.proxy(settings)
     }
 
     /// What lies between the socket and MQTT. Throws what is wrong with the settings.
@@ -166,7 +165,7 @@ struct ConnectionAttempts {
         to server: ServerAddress, _ settings: ClientSettings, _ identity: TLSSettings.Identity?
     ) throws(ClientError) -> ClientLayers {
         guard case .network(let host, let port, let usesTLS, let path) = server.kind else { return ClientLayers() }
-        var layers = ClientLayers(tunnel: (server.proxy ?? settings.proxy)?.tunnel(to: host, port: port))
+        var layers = ClientLayers(tunnel: server.proxy(settings)?.tunnel(to: host, port: port))
         if usesTLS {
             do throws(TLSFailure) {
                 let tls = (server.tls ?? settings.tls).forServer(host, provided: identity)
@@ -208,5 +207,13 @@ struct ConnectionAttempts {
             return "\(subject)\(failure.address): \(failure.error.reason)"
         }
         return "\(subject)\(failure.error.reason)"
+    }
+}
+
+extension ServerAddress {
+    /// What connections there go through; nil for going straight.
+    func proxy(_ settings: ClientSettings) -> ProxyAddress? {
+        guard case .network = kind, let proxy = proxy ?? settings.proxy, !proxy.isDirect else { return nil }
+        return proxy
     }
 }

@@ -120,7 +120,7 @@ extension ClientEngine {
         firstServerCheck = check
         switch first.kind {
         case .network(let host, let port, _, _):
-            let proxy = first.proxy ?? settings.proxy
+            let proxy = first.proxy(settings)
             loop.resolver.resolve(proxy?.host ?? host, port: proxy?.port ?? port) { [self] result in
                 post(.attempt { engine in engine.firstServerResolved(check, result) })
             }

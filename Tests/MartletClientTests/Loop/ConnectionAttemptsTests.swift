@@ -27,6 +27,23 @@ struct ConnectionAttemptsTests {
         #expect(attempts.server.description.contains("b"))
     }
 
+    @Test func `a server goes straight where the others have a proxy, and where the settings say so`() throws {
+        var (house, elsewhere, own) = ("mqtt://a" as ServerAddress, "wss://b" as ServerAddress, "mqtt://c" as ServerAddress)
+        house.proxy = .direct
+        own.proxy = "http://d"
+        var settings = ClientSettings(servers: [house, elsewhere, own])
+        settings.proxy = "socks5h://e"
+        #expect(settings.servers.map { $0.proxy(settings)?.host } == [nil, "e", "d"])
+        var attempts = ConnectionAttempts(settings)
+        #expect(try attempts.layers(settings).tunnel == nil && attempts.proxy(settings) == nil)
+        settings.proxy = .direct
+        #expect(settings.servers.map { $0.proxy(settings)?.host } == [nil, nil, "d"])
+        #expect("\(ProxyAddress.direct)" == "no proxy" && ProxyAddress.direct != "socks5h://e")
+        settings.servers = ["unix:/x"]
+        settings.servers[0].proxy = .direct
+        _ = try Client(settings)
+    }
+
     @Test func `servers that let a client in and send it on at once are not followed for ever`() {
         var attempts = attempts("mqtt://a")
         attempts.start()

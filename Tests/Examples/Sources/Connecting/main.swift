@@ -61,6 +61,15 @@ func throughProxy(_ proxy: ProxyAddress) -> ClientSettings {
     return settings
 }
 
+/// The server in the house is reached straight, the one elsewhere through the proxy.
+func withoutProxy(_ house: String, _ elsewhere: ServerAddress, _ proxy: ProxyAddress) throws -> ClientSettings {
+    var house = try ServerAddress(house)
+    house.proxy = .direct
+    var settings = ClientSettings(servers: [house, elsewhere])
+    settings.proxy = proxy
+    return settings
+}
+
 /// The server in the house, and one elsewhere for as long as that does not answer.
 func twoServers(_ house: ServerAddress, _ elsewhere: ServerAddress) -> ClientSettings {
     var settings = ClientSettings(servers: [house, elsewhere], clientIdentifier: "greenhouse-1")
@@ -123,6 +132,7 @@ func toTheHost(port: UInt32) -> ServerAddress {
 // All have to be legal settings: the initializer throws what is wrong with them.
 for settings in [
     withPassword("mqtts://broker.example"), withToken("mqtts://broker.example") { "token" }, overTLS(), withCertificate(),
+    try withoutProxy("mqtt://house.example", "mqtts://broker.example", "socks5h://proxy.example"),
     withVault { (certificate: "", key: "") }, withWill("mqtt://broker.example"), overWebSocket("token"), discovered { [] },
     ClientSettings(server: toTheHost(port: 1883)),
 ] {
