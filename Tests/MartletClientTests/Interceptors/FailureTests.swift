@@ -5,6 +5,9 @@ import Testing
 
 /// One place that reads every answer, attributes that are asked for at call time, and subscriptions that are ended together.
 @Suite(.timeLimit(.minutes(10))) struct FailureTests {
+    /// Stands, so that no request is too late on a machine that does much else.
+    private let clock = ManualClock()
+
     private struct Quote: Request, Codable {
         enum Failure: String, Error, Codable { case loginExpired, sold }
         struct Response: Codable, Hashable, Sendable { var price: Int }
@@ -24,17 +27,20 @@ import Testing
 
     @Test func `the failure of every answer is read in one place, which may log in anew and ask again`() async throws {
         let seen = Locked<[String]>([])
-        let client = StubClient(interceptors: [
-            OnFailure { request in
-                seen.withLock {
-                    $0.append("\(type(of: request.request)) \(request.attempt) \(request.failure.map { "\($0)" } ?? "")")
+        let client = StubClient(
+            clock: clock,
+            interceptors: [
+                OnFailure { request in
+                    seen.withLock {
+                        $0.append("\(type(of: request.request)) \(request.attempt) \(request.failure.map { "\($0)" } ?? "")")
+                    }
+                    switch request.outcome {
+                    case .answered(let failure as Quote.Failure) where failure == .loginExpired && request.attempt < 3:
+                        return .retry()
+                    default: return .none
+                    }
                 }
-                switch request.outcome {
-                case .answered(let failure as Quote.Failure) where failure == .loginExpired && request.attempt < 3: return .retry()
-                default: return .none
-                }
-            }
-        ])
+            ])
         let running = try await responder(client, failing: [.loginExpired, .loginExpired, .sold])
         let error = await #expect(throws: RequestError<Quote.Failure>.self) {
             try await client.send(Quote(article: "a"), timeout: .seconds(600))
@@ -49,12 +55,14 @@ import Testing
 
     @Test func `a retry does not outlast the timeout, and a cancelled request is no failure`() async throws {
         let seen = Locked(0)
-        let client = StubClient(interceptors: [
-            OnFailure { _ in
-                seen.withLock { $0 += 1 }
-                return .retry(after: .seconds(60))
-            }
-        ])
+        let client = StubClient(
+            clock: clock,
+            interceptors: [
+                OnFailure { _ in
+                    seen.withLock { $0 += 1 }
+                    return .retry(after: .seconds(60))
+                }
+            ])
         let error = await #expect(throws: RequestError<Quote.Failure>.self) {
             try await client.send(Quote(article: "a"), timeout: .seconds(20))
         }
@@ -64,13 +72,15 @@ import Testing
 
     @Test func `attributes are asked for at each call, of messages and requests alike`() async throws {
         let count = Locked(0)
-        let client = StubClient(interceptors: [
-            AddUserProperties(["app": "panel"]),
-            AddUserProperties { message in
-                count.withLock { $0 += 1 }
-                return ["call": "\(count.value)", "at": "\(message.topic)"]
-            },
-        ])
+        let client = StubClient(
+            clock: clock,
+            interceptors: [
+                AddUserProperties(["app": "panel"]),
+                AddUserProperties { message in
+                    count.withLock { $0 += 1 }
+                    return ["call": "\(count.value)", "at": "\(message.topic)"]
+                },
+            ])
         var messages = client.messages("#").makeAsyncIterator()
         try await client.publish("1", to: "a")
         let request = Task { try await client.send(Quote(article: "a"), timeout: .seconds(600)) }
@@ -83,7 +93,7 @@ import Testing
     }
 
     @Test func `subscriptions end by their name, or all at once, and requests go on`() async throws {
-        let client = StubClient()
+        let client = StubClient(clock: clock)
         var named = SubscriptionSettings()
         named.name = "chat"
         var chat = client.messages("chat/#", named).makeAsyncIterator()
@@ -131,7 +141,7 @@ import Testing
             var name: String
         }
         let session = ApplicationSession(userPropertyName: "user")
-        let client = StubClient(interceptors: [session])
+        let client = StubClient(clock: clock, interceptors: [session])
         await #expect(throws: RequestError<Never>.client(.notConnected)) {
             try await session.logIn(LogIn(name: "anna")) { $0.user }
         }

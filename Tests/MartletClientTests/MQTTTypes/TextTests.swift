@@ -43,7 +43,7 @@ import Testing
         ),
     ])
     func `a text that is no topic is an error where it is used`(text: String, says: String) async throws {
-        let client = StubClient()
+        let client = StubClient(clock: ManualClock())
         let error = ClientError.topic(says)
         await #expect(throws: error) { try await client.publish("on", to: text) }
         await #expect(throws: error) { try await client.publish(Payload("on"), to: text) }

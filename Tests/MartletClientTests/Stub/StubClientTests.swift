@@ -13,24 +13,27 @@ struct PlaceModel<Network: RequestClient> {
     }
 }
 
-@Suite struct StubClientTests {
+@Suite(.timeLimit(.minutes(10))) struct StubClientTests {
+    /// Stands, so that no request is too late on a machine that does much else.
+    private let clock = ManualClock()
+
     @Test func `a request is answered with its sample`() async throws {
-        #expect(try await PlaceModel(network: StubClient(PlaceSearch.self)).titles(near: "noodles") == ["Noodle bar"])
+        #expect(try await PlaceModel(network: StubClient(PlaceSearch.self, clock: clock)).titles(near: "noodles") == ["Noodle bar"])
     }
 
     @Test func `calls of a catalogue are answered with their samples`() async throws {
-        let answer = try await StubClient(Home.self).send(SetTarget(celsius: 30), to: Home.setTarget("kitchen"))
+        let answer = try await StubClient(Home.self, clock: clock).send(SetTarget(celsius: 30), to: Home.setTarget("kitchen"))
         #expect(answer == .accepted)
     }
 
     @Test func `a request without a sample has no responder`() async {
         await #expect(throws: RequestError<Never>.client(.noResponder)) {
-            try await StubClient(Home.self).send(PlaceSearch(region: "r", keyword: "k"))
+            try await StubClient(Home.self, clock: clock).send(PlaceSearch(region: "r", keyword: "k"))
         }
     }
 
     @Test func `a responder goes before a sample`() async throws {
-        let client = StubClient(PlaceSearch.self)
+        let client = StubClient(PlaceSearch.self, clock: clock)
         let responder = Task { try await client.respond(to: PlaceSearch.self) { _, _ in [Place(title: "Live")] } }
         await until { !client.server.filters.isEmpty }
         #expect(try await client.send(PlaceSearch(region: "r", keyword: "k")) == [Place(title: "Live")])
@@ -69,7 +72,6 @@ struct PlaceModel<Network: RequestClient> {
     }
 
     @Test func `samples come late on request`() async throws {
-        let clock = ManualClock()
         let client = StubClient(Home.self, answering: .after(.seconds(1)), clock: clock)
         let alarms = client.messages(Home.alarm.matching(nil))
         #expect(alarms.waitingCount == 0)
@@ -88,7 +90,7 @@ struct PlaceModel<Network: RequestClient> {
     }
 
     @Test func `all is refused on request`() async throws {
-        let client = StubClient(Home.self, answering: .failing(.notAuthorized))
+        let client = StubClient(Home.self, answering: .failing(.notAuthorized), clock: clock)
         await #expect(throws: ClientError.refused(.notAuthorized)) { try await client.publish(1, to: Home.temperature("a", 1)) }
         await #expect(throws: ClientError.refused(.notAuthorized)) {
             try await client.messages(Home.alarm.matching(nil)).granted()
@@ -105,7 +107,7 @@ struct PlaceModel<Network: RequestClient> {
         defer { try? files.removeItem(atPath: folder) }
         try Data(#"[{"title":"From a file"}]"#.utf8).write(to: URL(filePath: "\(folder)/map/place/search.json"))
         try Data("21.5".utf8).write(to: URL(filePath: "\(folder)/map/temperature.txt"))
-        let client = StubClient(.folder(folder))
+        let client = StubClient(.folder(folder), clock: clock)
         #expect(try await PlaceModel(network: client).titles(near: "x") == ["From a file"])
         for try await message in client.messages("map/temperature") {
             #expect(message.payload == "21.5" && message.retain)
