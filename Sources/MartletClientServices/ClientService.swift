@@ -6,6 +6,7 @@
     /// for good.
     ///
     /// ```swift
+    /// let client = try Client(settings)
     /// let group = ServiceGroup(services: [ClientService(client), heating], gracefulShutdownSignals: [.sigterm], logger: logger)
     /// try await group.run()
     /// ```

@@ -12,8 +12,9 @@ from harness.broker import REPOSITORY
 ARTICLES = {
     "GettingStarted": "GettingStarted", "Connecting": "Connecting", "RequestLayer": "RequestLayer", "DeclaredEndpoints": "Endpoints",
     "MessageStreams": "Streams", "CallsAndCollections": "CallsAndCollections", "OfflineMessenger": "OfflineMessenger", "Reliability": "Reliability", "Testing": "Testing",
-    "SharingWork": "SharingWork", "Errors": "Errors",
+    "SharingWork": "SharingWork", "Errors": "Errors", "Services": "Services",
 }  # fmt: skip
+NEED_TRAITS = {"Services"}
 LIBRARIES = {"MartletClient": "", "MartletClientJSON": "", "MartletTesting": "", "MartletClientServices": "Logging ServiceLifecycle Tracing"}
 CATALOG = REPOSITORY / "Sources/MartletClient/MartletClient.docc"
 EXAMPLES = REPOSITORY / "Tests/Examples"
@@ -119,6 +120,15 @@ def test_the_code_of_each_article_is_that_of_its_example(name):
         assert block in code, f"{name}: not in the example:\n{block}"
 
 
+def test_each_article_names_its_program_and_each_program_has_its_article():
+    for name, program in ARTICLES.items():
+        assert f"`Tests/Examples/Sources/{program}`" in article(name), name
+    programs = {path.parent.name for path in EXAMPLES.glob("Sources/*/main.swift")}
+    assert programs == set(ARTICLES.values())
+    # What is no article of a program is the page that all begin with.
+    assert {path.stem for path in CATALOG.glob("*.md")} == {*ARTICLES, "MartletClient"}
+
+
 @pytest.mark.timeout(BUILD_SECONDS + 300)
 def test_the_quick_start_of_the_library_in_a_clean_folder(martlet, start_broker):
     section = (REPOSITORY / "README.md").read_text().split("\n## In a Swift program\n")[1].split("\n## ")[0]
@@ -172,4 +182,6 @@ def test_each_example_prints_what_its_article_says(martlet, start_broker, traits
     programs = build(place, scratch(martlet), **version)
     broker = start_broker()
     for name, example in ARTICLES.items():
+        if example in NEED_TRAITS and not traits:
+            continue
         assert output(programs / example, f"mqtt://127.0.0.1:{broker.port}") == blocks(article(name), "text")[-1], name
