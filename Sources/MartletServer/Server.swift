@@ -65,7 +65,7 @@ public final class Server: @unchecked Sendable {
     var listenersOfFiles: [Int]
     /// Where the lines of the configuration stand; empty without a file. The control thread's.
     var places = ConfigurationPlaces()
-    /// SHA-256 of the lines, in hexadecimal. The control thread's.
+    /// SHA-256 of the lines, in hexadecimal; nil until somebody has asked. The control thread's.
     var digest: String?
     private let greeting: Greeting
     /// Reads the configuration again; nil when there is no file.

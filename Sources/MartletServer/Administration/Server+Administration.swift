@@ -137,9 +137,16 @@ extension Server {
 
     /// A configuration was read: it is in force now.
     func note(_ result: ConfigurationResult) {
-        places = result.places
-        let text = result.places.lines.map { "\($0.file):\($0.line):\($0.name) \($0.value)\n" }.joined()
-        digest = HashFunction.sha256.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        (places, digest) = (result.places, nil)
+    }
+
+    /// The SHA-256 of the lines in force, in hexadecimal. Made when somebody asks for the first time: the library that hashes takes 2 MB.
+    private var digestOfPlaces: String {
+        if let digest { return digest }
+        let text = places.lines.map { "\($0.file):\($0.line):\($0.name) \($0.value)\n" }.joined()
+        let made = HashFunction.sha256.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        digest = made
+        return made
     }
 
     /// All options: the lines that name one, else its default.
@@ -164,7 +171,7 @@ extension Server {
                     name: option.name, value: option.defaultText, isDefault: true, listener: nil, file: nil, line: nil,
                     reloads: option.isReloadable))
         }
-        return ConfigurationReport(file: places.file, digest: digest, options: options)
+        return ConfigurationReport(file: places.file, digest: digestOfPlaces, options: options)
     }
 }
 
