@@ -200,7 +200,7 @@ format: swift-is-here ## Format every Swift source in place
 	swift format --in-place --parallel --recursive Package.swift Sources Tests
 
 # The plugin is a dependency of the package only while MARTLET_DOCS is set: who builds the broker never fetches it.
-documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform EpollLoop Transports HTTPServer SQLite Persistence Cryptography Security DynamicSecurity NATSClient \
+documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform EpollLoop Transports HTTPServer RowStore Persistence Cryptography Security DynamicSecurity NATSClient \
   Configuration Administration ServerLoops ClusterGateway MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting SeededRandom ClientCommands ControlCommands,--target $(target))
 
 .PHONY: docs

@@ -118,9 +118,9 @@ let package = Package(
             dependencies: ["BrokerModel", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security"], swiftSettings: cold),
 
         // What stays when the broker ends.
-        .target(name: "SQLite", dependencies: ["CSQLite"], swiftSettings: house),
+        .target(name: "RowStore", dependencies: ["CSQLite", "CXXHash"], swiftSettings: house),
         .target(
-            name: "Persistence", dependencies: ["BrokerModel", "CSQLite", "CXXHash", "MQTTCodec", "Platform", "SQLite"],
+            name: "Persistence", dependencies: ["BrokerModel", "CSQLite", "MQTTCodec", "Platform", "RowStore"],
             swiftSettings: house),
 
         // A cluster's lanes: the wire protocol of nats-server.
@@ -182,7 +182,7 @@ let package = Package(
 
         // The client library.
         .target(
-            name: "ClientStore", dependencies: ["ClientCore", "CXXHash", "MQTTCodec", "Platform", "SQLite"], swiftSettings: hot),
+            name: "ClientStore", dependencies: ["ClientCore", "MQTTCodec", "Platform", "RowStore"], swiftSettings: hot),
         .target(
             name: "MartletClient",
             dependencies: [
@@ -292,7 +292,7 @@ let package = Package(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules
         ),
         .testTarget(
-            name: "ClientStoreTests", dependencies: ["ClientCore", "ClientStore", "MQTTCodec", "Platform", "SQLite", "TestBasics"],
+            name: "ClientStoreTests", dependencies: ["ClientCore", "ClientStore", "MQTTCodec", "Platform", "RowStore", "TestBasics"],
             swiftSettings: rules),
         .testTarget(
             name: "MartletClientTests",
@@ -374,7 +374,7 @@ let package = Package(
         .testTarget(
             name: "PersistenceTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "SQLite",
+                "BrokerCore", "BrokerModel", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "RowStore",
                 "TestBasics",
             ],
             swiftSettings: rules),

@@ -1,7 +1,7 @@
 public import BrokerModel
 internal import Glibc
 internal import Platform
-internal import SQLite
+internal import RowStore
 
 /// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that tells what has to be in
 /// it.
@@ -54,14 +54,12 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         _ files: StoreFiles, _ options: StoreOptions, _ mark: StoreMark, _ losses: [StoreDamage], _ log: @escaping Log
     ) throws(StoreError) {
         let inspection = try StoreInspection(files, .write, mark: try mark.read())
-        guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state,
-            let version = inspection.version
-        else {
+        guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state else {
             throw .damaged(path: files.database, StoreSummary(inspection) { _, _, _ in true }.damages)
         }
         inspection.end()
         do throws(SQLiteError) {
-            transaction = try StoreTransaction(inspection.connection, state: state, version: version)
+            transaction = try StoreTransaction(inspection.connection, state: state)
         } catch {
             throw .sqlite(error)
         }
@@ -144,7 +142,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         let checkpointer: Checkpointer
         do throws(SQLiteError) {
             let connection = try SQLiteConnection(files.database, .write)
-            try StoreSchema.configure(connection)
+            try RowSchema.configure(connection)
             checkpointer = Checkpointer(connection, mark)
         } catch {
             throw .sqlite(error)

@@ -1,5 +1,5 @@
 import Glibc
-import SQLite
+import RowStore
 import Testing
 
 @testable import ClientStore
@@ -31,19 +31,18 @@ import Testing
         again.close()
     }
 
-    @Test func `a store of the first version gets what later ones have, and keeps what it has`() throws {
+    @Test(arguments: [1, 2]) func `a store of a build before the first release is refused and left alone`(version: Int64) throws {
         let store = try home.open()
         try store.commitNow(.put(.entry, StoreKey("a"), [1, 2, 3]))
         store.close()
-        for table in StoreTable.allCases where table.since > 1 { try tamper("DROP TABLE \(table.name)") }
-        try tamper("PRAGMA user_version = 1")
-        let reader = try StoreReader(home.path)
-        #expect(try reader.rows(StoreQuery(.entry)).rows.count == 1)
-        let again = try home.open()
-        try again.commitNow(OutboxOwner.collection("t/+").put(7))
-        #expect(try OutboxOwner.all(in: again).map(\.owner) == [.collection("t/+")])
-        #expect(try again.rows(StoreQuery(.entry)).rows.map(\.body) == [[1, 2, 3]])
-        again.close()
+        try tamper("PRAGMA user_version = \(version)")
+        #expect(throws: StoreError.unreleased(home.path)) { _ = try home.open() }
+        #expect(throws: StoreError.unreleased(home.path)) { _ = try StoreReader(home.path) }
+        let connection = try SQLiteConnection(home.path, .read)
+        #expect(try connection.integer("PRAGMA user_version") == version)
+        #expect(try connection.integer("SELECT count(*) FROM entry") == 1)
+        let words = "panel.db was written by a build from before the first release, and cannot be read: remove it"
+        #expect("\(StoreError.unreleased("panel.db"))" == words)
     }
 
     @Test func `a file that is something else is refused and left alone`() throws {

@@ -1,6 +1,6 @@
 import CSQLite
 import Glibc
-import SQLite
+import RowStore
 import Testing
 
 @testable import BrokerModel
@@ -53,7 +53,7 @@ import Testing
         ("DELETE FROM meta WHERE key = 2", "martlet.db: the record of which store it is is damaged"),
         ("DROP TABLE flow", "martlet.db: the tables are not those of a store"),
         ("PRAGMA application_id = 3", "martlet.db: its application_id is 3 in place of 1299346508"),
-        ("PRAGMA user_version = 7", "martlet.db: its user_version is 7 in place of 2"),
+        ("PRAGMA user_version = 7", "martlet.db: its user_version is 7 in place of 3"),
     ])
     func `what changed behind the broker's back is found`(change: String, expected: String) throws {
         try fill()
@@ -160,7 +160,7 @@ import Testing
                 _ = try home.open(StoreOptions(repair: repair))
                 Issue.record("opened")
             } catch {
-                #expect("\(error)".hasSuffix("has version 9, which a later Martlet wrote; this one knows version 2"), "\(error)")
+                #expect("\(error)".hasSuffix("has version 9, which a later Martlet wrote; this one knows version 3"), "\(error)")
             }
         }
     }

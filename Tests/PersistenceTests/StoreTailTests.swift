@@ -1,4 +1,4 @@
-import SQLite
+import RowStore
 import Testing
 
 @testable import BrokerModel
@@ -90,35 +90,28 @@ import Testing
         #expect(try copy.open().allRows() == head + tail(20))
     }
 
-    @Test func `a store of version 1 is read, and is one of today from its first commit on`() throws {
-        try home.open().run([head.map { (.insert, $0) }])
-        try makeVersion1()
-        #expect(try SQLiteStore.check(home.path).damages.isEmpty)
-        #expect(try home.open().allRows() == head)
-        let store = try home.open()
-        #expect(store.allRows() == head)
-        try store.run(tail(3).map { [(.insert, $0)] })
-        let connection = try SQLiteConnection(home.files.database, .read)
-        #expect(try connection.integer("PRAGMA user_version") == 2)
-        #expect(try SQLiteStore.check(home.path).commitNumber == 4)
-        #expect(try home.open().allRows() == head + tail(3))
+    @Test(arguments: [UInt8(1), 2])
+    func `a store of a build before the first release is refused and left alone`(version: UInt8) throws {
+        try fill(tail: 3)
+        let connection = try SQLiteConnection(home.files.database, .write)
+        let meta = try MetaTable(connection)
+        let body = try #require(try meta.read(.state) { Array($0) })
+        try meta.update(.state, [version] + body[1...])
+        try connection.execute("PRAGMA user_version = \(version)")
+        let complaint =
+            "\(home.path)/martlet.db has version \(version), which only builds before the first release wrote; this one knows version 3"
+        for repair in [false, true] {
+            let error = #expect(throws: StoreError.self) { _ = try home.open(StoreOptions(repair: repair)) }
+            #expect(error?.description == complaint)
+        }
+        #expect(throws: StoreError.self) { _ = try SQLiteStore.check(home.path) }
+        #expect(try connection.integer("SELECT count(*) FROM entry") == 303)
     }
 
-    @Test func `a damaged store of version 1 is repaired`() throws {
-        try home.open().run([head.map { (.insert, $0) }])
-        try makeVersion1()
-        try home.execute("UPDATE entry SET body = x'00' WHERE key = 512")
-        let store = try home.open(StoreOptions(repair: true))
-        #expect(store.losses.map(\.description).contains("entry 512: the record is damaged"))
-        #expect(store.allRows() == head.filter { $0.key != 512 })
-        try store.run([])
-        #expect(home.damages() == [])
-    }
-
-    @Test func `a store of version 1 that says otherwise is damaged`() throws {
+    @Test func `a store that says version 2 where its state does not is damaged`() throws {
         try fill(tail: 0)
-        try home.execute("PRAGMA user_version = 1")
-        #expect(home.damages() == ["martlet.db: its user_version is 1 in place of 2"])
+        try home.execute("PRAGMA user_version = 2")
+        #expect(home.damages() == ["martlet.db: its user_version is 2 in place of 3"])
     }
 
     /// Entries beyond the head's.
@@ -133,14 +126,5 @@ import Testing
     /// The commit that the state was written with.
     private func writtenCommit() throws -> UInt64? {
         try MetaTable(SQLiteConnection(home.files.database, .read)).read(.state) { StoreState(decoding: $0) }?.commitNumber
-    }
-
-    /// As the version before wrote it: the state without the last entry.
-    private func makeVersion1() throws {
-        let connection = try SQLiteConnection(home.files.database, .write)
-        let meta = try MetaTable(connection)
-        let body = try #require(try meta.read(.state) { Array($0) })
-        try meta.update(.state, [1, 0, 0, 0] + body[4..<12] + body[20...])
-        try connection.execute("PRAGMA user_version = 1")
     }
 }

@@ -1,11 +1,19 @@
-internal import SQLite
+internal import RowStore
+
+extension RowSchema {
+    /// A client's: a table for each of `StoreTable`.
+    static let client = RowSchema(
+        // "MrtC"
+        applicationID: 0x4D72_7443, version: 3, key: .bytes, tables: StoreTable.allCases.map(\.name))
+}
 
 /// A store's database: what is done to it, on one thread at a time.
 final class StoreDatabase {
     let path: String
     private let connection: SQLiteConnection
+    private let transaction: RowTransaction
     private let tables: [TableAccess]
-    private let logPages: UnsafeMutablePointer<Int>
+    private let logPages: LogPageCount
 
     enum Access {
         /// Reads and changes a store; makes one if there is none.
@@ -16,45 +24,60 @@ final class StoreDatabase {
     /// - Parameter bytesMax: the size that the database may have; nil for any.
     init(_ path: String, _ access: Access, bytesMax: Int? = nil) throws(StoreError) {
         self.path = path
-        logPages = .allocate(capacity: 1)
-        logPages.initialize(to: 0)
         do throws(SQLiteError) {
             connection = try SQLiteConnection(path, access == .read ? .read : .write)
-            // Whoever reads must not keep the writer from its work for long, nor the other way round.
-            guard let version = try StoreSchema.version(connection) else { throw Failure.foreign.error }
-            if version > StoreSchema.version { throw Failure.newer.error }
-            if access == .change {
-                if version == 0 { try StoreSchema.prepare(connection) }
-                try StoreSchema.configure(connection)
-                try StoreSchema.migrate(connection, from: version)
-                if let bytesMax { try connection.execute("PRAGMA max_page_count = \(max(1, bytesMax / 4096))") }
-                connection.countLogPages(in: logPages)
-            } else if version == 0 {
-                throw Failure.foreign.error
-            }
+            transaction = try RowTransaction(connection)
         } catch {
-            logPages.deallocate()
-            throw Failure.meant(by: error, path)
+            throw StoreError(error, path)
         }
+        let isNew = try Self.isNew(connection, path)
+        if isNew, access == .read { throw .foreign(path) }
+        do throws(SQLiteError) {
+            if access == .change { try Self.prepare(connection, transaction, isNew: isNew, bytesMax: bytesMax) }
+        } catch {
+            throw StoreError(error, path)
+        }
+        logPages = LogPageCount(connection)
         tables = StoreTable.allCases.map { [connection] in TableAccess(connection, $0) }
     }
 
-    deinit {
-        connection.countLogPages(in: nil)
-        logPages.deallocate()
+    /// Whether the file is empty, if it is no store; throws if it is something else, or of another version.
+    private static func isNew(_ connection: SQLiteConnection, _ path: String) throws(StoreError) -> Bool {
+        let kind: RowSchema.Kind
+        do throws(SQLiteError) {
+            kind = try RowSchema.client.kind(of: connection)
+        } catch {
+            throw StoreError(error, path)
+        }
+        switch kind {
+        case .new: return true
+        case .foreign: throw .foreign(path)
+        case .store(let version) where version > RowSchema.client.version: throw .newer(path)
+        case .store(let version) where version < RowSchema.client.version: throw .unreleased(path)
+        case .store: return false
+        }
+    }
+
+    private static func prepare(
+        _ connection: SQLiteConnection, _ transaction: RowTransaction, isNew: Bool, bytesMax: Int?
+    ) throws(SQLiteError) {
+        if isNew { try RowSchema.prepare(connection) }
+        try RowSchema.configure(connection)
+        try RowSchema.cacheCommits(of: connection)
+        if isNew { try transaction.run { () throws(SQLiteError) in try RowSchema.client.create(in: connection) } }
+        if let bytesMax { try connection.execute("PRAGMA max_page_count = \(max(1, bytesMax / Int(RowSchema.pageSize)))") }
     }
 
     /// Makes the changes of all batches durable, or of none when it throws.
     func commit(_ batches: some Sequence<StoreBatch>) throws(StoreError) {
         do throws(SQLiteError) {
-            try connection.execute("BEGIN IMMEDIATE")
-            for batch in batches {
-                for change in batch.changes { try apply(change) }
+            try transaction.run { () throws(SQLiteError) in
+                for batch in batches {
+                    for change in batch.changes { try apply(change) }
+                }
             }
-            try connection.execute("COMMIT")
         } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
-            throw Failure.meant(by: error, path)
+            throw StoreError(error, path)
         }
     }
 
@@ -62,7 +85,7 @@ final class StoreDatabase {
         do throws(SQLiteError) {
             return try tables[Int(query.table.rawValue)].rows(query)
         } catch {
-            throw Failure.meant(by: error, path)
+            throw StoreError(error, path)
         }
     }
 
@@ -70,12 +93,12 @@ final class StoreDatabase {
         do throws(SQLiteError) {
             return try tables[Int(query.table.rawValue)].measure(query)
         } catch {
-            throw Failure.meant(by: error, path)
+            throw StoreError(error, path)
         }
     }
 
     /// Moves the log into the database when it has become long, as far as no reader is in the way.
-    func tidyUp() { if logPages.pointee > Limits.logPagesMax { moveLog(.passive) } }
+    func tidyUp() { if logPages.value > Limits.logPagesMax { moveLog(.passive) } }
 
     /// Moves all of the log. Without it nothing is lost: the next who opens the store reads the log.
     func moveAll() {
@@ -90,7 +113,7 @@ final class StoreDatabase {
         do throws(SQLiteError) {
             return try connection.integer("PRAGMA data_version")
         } catch {
-            throw Failure.meant(by: error, path)
+            throw StoreError(error, path)
         }
     }
 
@@ -101,19 +124,11 @@ final class StoreDatabase {
         case .removeRange(let table, let from, let to): try tables[Int(table.rawValue)].removeRange(from, to)
         }
     }
+}
 
-    /// What SQLite does not say itself, as if it did.
-    private enum Failure: String {
-        case foreign, newer
-
-        var error: SQLiteError { SQLiteError(code: 0, message: rawValue) }
-
-        static func meant(by error: SQLiteError, _ path: String) -> StoreError {
-            if error.code == 0, let failure = Failure(rawValue: error.message) {
-                return failure == .foreign ? .foreign(path) : .newer(path)
-            }
-            if error.isFull { return .noRoom(path) }
-            return error.isDamage ? .damaged(path, "\(error)") : .failed(path, "\(error)")
-        }
+extension StoreError {
+    /// What SQLite's refusal means for a store.
+    fileprivate init(_ error: SQLiteError, _ path: String) {
+        self = error.isFull ? .noRoom(path) : error.isDamage ? .damaged(path, "\(error)") : .failed(path, "\(error)")
     }
 }

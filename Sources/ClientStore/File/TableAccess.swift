@@ -1,5 +1,4 @@
-internal import CXXHash
-internal import SQLite
+internal import RowStore
 
 /// The statements of one table. Its connection's thread owns it.
 final class TableAccess {
@@ -110,10 +109,8 @@ final class TableAccess {
     }
 }
 
-/// The checksum of a row: XXH3 over its body, begun with that over its key and its table, so that a right body in a wrong place is found as
-/// well.
-enum RowChecksum {
+extension RowChecksum {
     static func of(_ table: StoreTable, key: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer) -> UInt64 {
-        xxhash_checksum(body.baseAddress, body.count, xxhash_checksum(key.baseAddress, key.count, UInt64(table.rawValue)))
+        of(body, tableNumber: table.rawValue, key: key)
     }
 }

@@ -1,6 +1,6 @@
-internal import CXXHash
 public import ClientCore
 public import MQTTCodec
+internal import RowStore
 
 /// A message in an inbox, as it is stored.
 ///
@@ -281,7 +281,7 @@ extension Repeats.Mark {
     }
 
     private static func contents(_ topic: TopicName, _ payload: Payload) -> UInt64 {
-        let topic = topic.bytes.withUnsafeBytes { xxhash_checksum($0.baseAddress, $0.count, 0) }
-        return payload.withUnsafeBytes { xxhash_checksum($0.baseAddress, $0.count, topic) }
+        let topic = topic.bytes.withUnsafeBytes { RowChecksum.hash($0, seed: 0) }
+        return payload.withUnsafeBytes { RowChecksum.hash($0, seed: topic) }
     }
 }

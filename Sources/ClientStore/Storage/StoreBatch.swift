@@ -37,9 +37,6 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// Answers to requests that are given again: scope, topic, hash (`AnswerRow`).
     case answer
 
-    /// The version of a store that has it first.
-    var since: Int64 { rawValue <= Self.spill.rawValue ? 1 : 2 }
-
     public var name: String { Self.names[Int(rawValue)] }
 
     private static let names = allCases.map { "\($0)" }

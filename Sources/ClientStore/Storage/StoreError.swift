@@ -4,6 +4,8 @@ public enum StoreError: Error, Hashable, Sendable {
     case inUse(String, process: Int? = nil)
     /// A later version of this library wrote it.
     case newer(String)
+    /// A build of this library from before its first release wrote it.
+    case unreleased(String)
     /// The file is something else.
     case foreign(String)
     /// The file is not what was written, or the disk does not give it back: the file, and what is wrong.
@@ -22,6 +24,7 @@ extension StoreError: CustomStringConvertible {
         case .inUse(let path, let process?): "\(path) is used by another client (process \(process))"
         case .inUse(let path, nil): "\(path) is used by another client"
         case .newer(let path): "\(path) was written by a later version"
+        case .unreleased(let path): "\(path) was written by a build from before the first release, and cannot be read: remove it"
         case .foreign(let path): "\(path) is no client's store"
         case .damaged(let path, let why): "\(path) is damaged: \(why)"
         case .noRoom(let path): "there is no room for \(path)"

@@ -1,10 +1,12 @@
+internal import RowStore
+
 /// A part of SQLite's write-ahead log: the header, or a frame with one page. Numbers are big-endian.
 ///
 ///     header 32   magic 4 | version 4 | page size 4 | sequence 4 | salts 8 | checksum 8
 ///     frame 24    page number 4 | pages of the database after a commit, else 0 4 | salts 8 | checksum 8      then the page
 struct LogFrame {
     static let headerSize = 32
-    static let size = 24 + Int(StoreSchema.pageSize)
+    static let size = 24 + Int(RowSchema.pageSize)
 
     private(set) var bytes: [UInt8]
 
@@ -13,7 +15,7 @@ struct LogFrame {
     /// A header for a log that has lost its own.
     static func header(salts: ArraySlice<UInt8>) -> LogFrame {
         var header = LogFrame([])
-        for value in [0x377f_0682, 3_007_000, UInt32(StoreSchema.pageSize), 0] {
+        for value in [0x377f_0682, 3_007_000, UInt32(RowSchema.pageSize), 0] {
             withUnsafeBytes(of: value.bigEndian) { header.bytes.append(contentsOf: $0) }
         }
         header.bytes += salts + [UInt8](repeating: 0, count: 8)

@@ -1,7 +1,7 @@
 public import BrokerModel
 internal import Glibc
 internal import Platform
-public import SQLite
+public import RowStore
 
 /// What comes before a store is opened: a new one is made if there is none, a damaged one is repaired if that is asked for.
 struct StoreRecovery {
@@ -149,7 +149,7 @@ struct DamagedFiles {
 struct FirstPage {
     let files: StoreFiles
 
-    /// The store must be closed. One of an earlier version looks like one of this until it is rebuilt.
+    /// The store must be closed. One of another version looks like one of this but for its state.
     func restore() throws(StoreError) {
         _ = try StoreDraft(files: files, identity: StoreIdentity(seed: 0, createdAt: 0), commitNumber: 0).write()
         var page = try read()
@@ -165,7 +165,7 @@ struct FirstPage {
         let descriptor = open(files.draft, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw DiskFile.failure("opening \(files.draft)") }
         defer { close(descriptor) }
-        var page = [UInt8](repeating: 0, count: Int(StoreSchema.pageSize))
+        var page = [UInt8](repeating: 0, count: Int(RowSchema.pageSize))
         guard pread(descriptor, &page, page.count, 0) == page.count else { throw DiskFile.failure("reading \(files.draft)") }
         return page
     }
@@ -279,8 +279,8 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
     case sqlite(SQLiteError)
     /// Another process works with the store.
     case inUse(path: String)
-    /// A later broker wrote it.
-    case newer(path: String, version: UInt32)
+    /// A later broker wrote it, or one from before the first release.
+    case otherVersion(path: String, version: UInt32)
     /// A copy is to be made where something is already.
     case exists(path: String)
     /// There is no store.
@@ -293,12 +293,16 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
         case .system(let operation, let reason): "\(operation): \(reason)"
         case .sqlite(let error): "the store: \(error)"
         case .inUse(let path): "\(path) is in use by another process"
-        case .newer(let path, let version):
-            "\(path) has version \(version), which a later Martlet wrote; this one knows version \(StoreSchema.version)"
+        case .otherVersion(let path, let version):
+            "\(path) has version \(version), which \(Self.whoWrote(version)); this one knows version \(RowSchema.broker.version)"
         case .exists(let path): "\(path) is there already"
         case .absent(let path): "\(FullPath.of(path)): there is no store; name the directory that persistence_location names"
         case .damaged(let path, let damages): Self.describe(path, damages)
         }
+    }
+
+    private static func whoWrote(_ version: UInt32) -> String {
+        version > RowSchema.broker.version ? "a later Martlet wrote" : "only builds before the first release wrote"
     }
 
     private static func describe(_ path: String, _ damages: [StoreDamage]) -> String {

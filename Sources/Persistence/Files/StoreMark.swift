@@ -1,8 +1,6 @@
 internal import BrokerModel
-internal import CSQLite
-internal import CXXHash
 internal import Glibc
-internal import SQLite
+internal import RowStore
 
 /// The small file beside the database that says how far the store has come, written after each commit's sync has returned, and synced
 /// itself only before the log is moved into the database. SQLite drops a log that is damaged or cut short without a word; a database that
@@ -18,25 +16,24 @@ final class StoreMark: @unchecked Sendable {
         case slot(MarkSlot)
     }
 
-    private let descriptor: Int32
+    private let file: LockFile
+    private var descriptor: Int32 { file.descriptor }
 
     /// Opens and locks the mark; makes an empty one if there is none.
-    convenience init(_ path: String) throws(StoreError) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw DiskFile.failure("opening \(path)") }
-        self.init(owning: descriptor)
-        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            if errno == EINTR { continue }
-            throw errno == EWOULDBLOCK ? .inUse(path: path) : DiskFile.failure("locking \(path)")
+    init(_ path: String) throws(StoreError) {
+        do throws(LockFile.Failure) {
+            file = try LockFile(path)
+        } catch {
+            switch error {
+            case .isLocked: throw .inUse(path: path)
+            case .opening(let number): throw DiskFile.failure("opening \(path)", number)
+            case .locking(let number): throw DiskFile.failure("locking \(path)", number)
+            }
         }
     }
 
-    private init(owning descriptor: Int32) { self.descriptor = descriptor }
-
-    deinit { close(descriptor) }
-
     /// Lets other brokers in; not to be written to from then on.
-    func unlock() { flock(descriptor, LOCK_UN) }
+    func unlock() { file.unlock() }
 
     func read() throws(StoreError) -> Contents { try Self.read(descriptor) }
 
@@ -106,7 +103,7 @@ struct MarkSlot: Equatable, Sendable {
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count == Self.size, let start = bytes.baseAddress else { return nil }
         func read(_ offset: Int) -> UInt64 { UInt64(littleEndian: start.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) }
-        guard read(0) == Self.magic, read(Self.size - 8) == xxhash_checksum(start, Self.size - 8, Self.magic) else { return nil }
+        guard read(0) == Self.magic, read(Self.size - 8) == Self.checksum(start) else { return nil }
         seed = read(8)
         commitNumber = read(16)
     }
@@ -117,8 +114,12 @@ struct MarkSlot: Equatable, Sendable {
         for (index, value) in [Self.magic, seed, commitNumber].enumerated() {
             target.storeBytes(of: value.littleEndian, toByteOffset: 8 * index, as: UInt64.self)
         }
-        let checksum = xxhash_checksum(target, Self.size - 8, Self.magic)
-        target.storeBytes(of: checksum.littleEndian, toByteOffset: Self.size - 8, as: UInt64.self)
+        target.storeBytes(of: Self.checksum(target).littleEndian, toByteOffset: Self.size - 8, as: UInt64.self)
+    }
+
+    /// Of a slot that begins there.
+    private static func checksum(_ slot: UnsafeRawPointer) -> UInt64 {
+        RowChecksum.hash(UnsafeRawBufferPointer(start: slot, count: size - 8), seed: magic)
     }
 }
 
@@ -156,10 +157,10 @@ struct StoreDraft {
 
     private func writeRows(_ fill: (StoreTransaction) throws(SQLiteError) -> Void) throws(SQLiteError) -> UInt64 {
         let connection = try SQLiteConnection(files.draft, .write)
-        try StoreSchema.prepare(connection)
-        try StoreSchema.configure(connection)
+        try RowSchema.prepare(connection)
+        try RowSchema.configure(connection)
         try connection.execute("BEGIN")
-        try StoreSchema.migrate(connection, from: 0)
+        try RowSchema.broker.create(in: connection)
         var state = StoreState()
         state.commitNumber = commitNumber
         let meta = try MetaTable(connection)
@@ -217,15 +218,7 @@ struct StoreCopy {
     }
 
     private func copyPages() throws(SQLiteError) {
-        let from = try SQLiteConnection(source.database, .read)
-        let to = try SQLiteConnection(target.draft, .write)
-        guard let backup = sqlite3_backup_init(to.handle, "main", from.handle, "main") else {
-            throw SQLiteError(to.handle, code: sqlite3_errcode(to.handle))
-        }
-        // All pages in one step: so they are of one commit.
-        let code = sqlite3_backup_step(backup, -1)
-        sqlite3_backup_finish(backup)
-        guard code == SQLITE_DONE else { throw SQLiteError(to.handle, code: code) }
+        try SQLiteConnection(source.database, .read).copyPages(to: try SQLiteConnection(target.draft, .write))
     }
 }
 
@@ -342,10 +335,9 @@ enum DiskFile {
         return UInt64(now.tv_sec) * 1000 + UInt64(now.tv_nsec) / 1_000_000
     }
 
-    /// The last call's failure.
-    static func failure(_ operation: String) -> StoreError {
-        let number = errno
-        return .system(operation, reason: strerror(number).map { String(cString: $0) } ?? "error \(number)")
+    /// The last call's failure, or that of a given number.
+    static func failure(_ operation: String, _ number: Int32 = errno) -> StoreError {
+        .system(operation, reason: strerror(number).map { String(cString: $0) } ?? "error \(number)")
     }
 }
 

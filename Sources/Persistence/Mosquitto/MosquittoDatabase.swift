@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import Glibc
 internal import MQTTCodec
-internal import SQLite
+internal import RowStore
 
 /// What stands in the file that mosquitto keeps its state in, `mosquitto.db`.
 ///

@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import CSQLite
 internal import Platform
-internal import SQLite
+internal import RowStore
 
 /// Looks at a store as a whole: whether its files, its schema and its state are what they should be. Its rows are `StoreLoader`'s.
 ///
@@ -12,7 +12,7 @@ final class StoreInspection {
     /// With the store's tail.
     private(set) var state: StoreState?
     /// The version of whoever wrote it.
-    private(set) var version: UInt32?
+    private var version: UInt32?
     private(set) var damages: [StoreDamage] = []
     /// How many commits the mark knows of and the database does not.
     private(set) var missingCommits: UInt64 = 0
@@ -27,12 +27,12 @@ final class StoreInspection {
             throw .sqlite(error)
         }
         try attempt { () throws(SQLiteError) in
-            try StoreSchema.configure(connection)
+            try RowSchema.configure(connection)
             try connection.execute("BEGIN")
             try inspectHeader()
         }
         try attempt { () throws(SQLiteError) in try inspectMeta() }
-        if let version, version > StoreSchema.version { throw .newer(path: files.database, version: version) }
+        if let version, version != RowSchema.broker.version { throw .otherVersion(path: files.database, version: version) }
         try attempt { () throws(SQLiteError) in try inspectVersion() }
         try attempt { () throws(SQLiteError) in try addTail() }
         if access == .write { try attempt { () throws(SQLiteError) in try inspectWriting() } }
@@ -60,9 +60,9 @@ final class StoreInspection {
     }
 
     private func inspectHeader() throws(SQLiteError) {
-        if try !StoreSchema.isRight(connection) { complain(": the tables are not those of a store") }
+        if try !RowSchema.broker.isRight(in: connection) { complain(": the tables are not those of a store") }
         let values: [(String, Int64)] = [
-            ("page_size", StoreSchema.pageSize), ("auto_vacuum", 0), ("application_id", StoreSchema.applicationID),
+            ("page_size", RowSchema.pageSize), ("auto_vacuum", 0), ("application_id", RowSchema.broker.applicationID),
         ]
         for (name, expected) in values {
             let found = try connection.integer("PRAGMA \(name)")
@@ -87,7 +87,7 @@ final class StoreInspection {
 
     private func inspectVersion() throws(SQLiteError) {
         let found = try connection.integer("PRAGMA user_version")
-        let expected = Int64(version ?? StoreSchema.version)
+        let expected = Int64(RowSchema.broker.version)
         if found != expected { complain(": its user_version is \(found) in place of \(expected)") }
     }
 

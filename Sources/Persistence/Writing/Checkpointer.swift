@@ -1,6 +1,6 @@
 internal import BrokerModel
 internal import Platform
-internal import SQLite
+internal import RowStore
 internal import Synchronization
 
 /// The thread that moves pages from the log into the database, so that commits need not wait for it.

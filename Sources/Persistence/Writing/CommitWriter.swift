@@ -1,6 +1,6 @@
 internal import BrokerModel
 internal import Platform
-internal import SQLite
+internal import RowStore
 internal import Synchronization
 
 /// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
@@ -44,7 +44,7 @@ final class CommitWriter: @unchecked Sendable {
     /// Whether the last commit's mark has not been written, nor what else follows it.
     private var isUntidy = false
     private var reserve: LogReserve
-    private var logPages: UnsafeMutablePointer<Int>
+    private let logPages: LogPageCount
     private let pace = CommitPace()
 
     init(
@@ -63,14 +63,7 @@ final class CommitWriter: @unchecked Sendable {
         self.report = report
         self.log = log
         lastFigures = StoreFigures(transaction)
-        logPages = .allocate(capacity: 1)
-        logPages.initialize(to: 0)
-        connection.countLogPages(in: logPages)
-    }
-
-    deinit {
-        connection.countLogPages(in: nil)
-        logPages.deallocate()
+        logPages = LogPageCount(connection)
     }
 
     /// Adds a batch to the next commit. For any thread.
@@ -214,10 +207,10 @@ final class CommitWriter: @unchecked Sendable {
         isUntidy = false
         markCommit()
         monitor.withLock { lastFigures = StoreFigures(transaction) }
-        reserve.committed(pages: logPages.pointee)
+        reserve.committed(pages: logPages.value)
         compareWithBound()
         checkpointIfFarBehind()
-        checkpointer.committed(logPages: logPages.pointee)
+        checkpointer.committed(logPages: logPages.value)
     }
 
     private func markCommit() {
@@ -249,7 +242,7 @@ final class CommitWriter: @unchecked Sendable {
 
     /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log begins anew.
     private func checkpointIfFarBehind() {
-        if logPages.pointee > Limits.logPagesMax { moveLog(.passive) }
+        if logPages.value > Limits.logPagesMax { moveLog(.passive) }
     }
 
     /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody knows what the

@@ -1,6 +1,6 @@
 internal import BrokerModel
 internal import CSQLite
-internal import SQLite
+internal import RowStore
 
 /// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one
 /// entry of its tail. Its connection's thread owns it.
@@ -16,34 +16,25 @@ final class StoreTransaction {
     private(set) var lastEntry: Int64
     /// How many commits have not written the state. The first one that is made here does.
     private var tailCount = Limits.tailCountMax
-    /// What the file has, until the first commit brings it up to date.
-    private var version: UInt32
-    private let connection: SQLiteConnection
     private let departures: Departures
     private let meta: MetaTable
     /// By the table's place in `StoreTable.allCases`.
     private let writers: [TableWriter]
-    private let beginning: PreparedStatement
-    private let commitment: PreparedStatement
+    private let transaction: RowTransaction
     private let pageCount: PreparedStatement
     private let freePageCount: PreparedStatement
 
-    init(_ connection: SQLiteConnection, state: StoreState, version: UInt32 = StoreSchema.version) throws(SQLiteError) {
-        self.connection = connection
+    init(_ connection: SQLiteConnection, state: StoreState) throws(SQLiteError) {
         self.state = state
-        self.version = version
-        // What a batch changes fits in: SQLite would write it to the log twice otherwise, before the commit and with it.
-        try connection.execute("PRAGMA cache_size = -8000")
+        try RowSchema.cacheCommits(of: connection)
         let departures = try Departures(connection)
         self.departures = departures
         meta = try MetaTable(connection)
         var writers: [TableWriter] = []
         for table in StoreTable.allCases { writers.append(try TableWriter(connection, table, departures)) }
         self.writers = writers
-        beginning = try connection.prepare("BEGIN IMMEDIATE")
-        commitment = try connection.prepare("COMMIT")
-        lastEntry = try connection.integer("SELECT max(key) FROM entry")
-        if version > 1 { lastEntry = max(lastEntry, state.lastEntry) }
+        transaction = try RowTransaction(connection)
+        lastEntry = max(try connection.integer("SELECT max(key) FROM entry"), state.lastEntry)
         pageCount = try connection.prepare("PRAGMA page_count")
         freePageCount = try connection.prepare("PRAGMA freelist_count")
         try countBytes()
@@ -72,11 +63,9 @@ final class StoreTransaction {
             }
             next.commitNumber += 1
             next.lastEntry = lastEntry
-            if version < StoreSchema.version { try StoreSchema.migrate(connection, from: version) }
             try meta.update(.state, next.encoded())
         }
         state = next
-        version = StoreSchema.version
         tailCount = 0
     }
 
@@ -104,15 +93,13 @@ final class StoreTransaction {
 
     private func transact(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
         do throws(SQLiteError) {
-            try beginning.run()
-            try body()
-            // SQLite compiles these anew each time.
-            if countsClosely || uncountedBytes >= Limits.uncountedBytesMax { try countBytes() }
-            try commitment.run()
+            try transaction.run { () throws(SQLiteError) in
+                try body()
+                // SQLite compiles these anew each time.
+                if countsClosely || uncountedBytes >= Limits.uncountedBytesMax { try countBytes() }
+            }
         } catch {
             for writer in writers { writer.discard() }
-            // SQLite may have rolled back by itself. If this fails too, the next transaction cannot begin, and says so.
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
             throw error
         }
     }
@@ -139,7 +126,7 @@ final class StoreTransaction {
             defer { statement.reset() }
             return try statement.step() ? statement.integer(0) : 0
         }
-        usedBytes = UInt64(clamping: (try read(pageCount) - read(freePageCount)) * StoreSchema.pageSize)
+        usedBytes = UInt64(clamping: (try read(pageCount) - read(freePageCount)) * RowSchema.pageSize)
         uncountedBytes = 0
     }
 }

@@ -3,7 +3,7 @@ import BrokerModel
 import Glibc
 import MQTTCodec
 import Platform
-import SQLite
+import RowStore
 import Testing
 
 @testable import Persistence

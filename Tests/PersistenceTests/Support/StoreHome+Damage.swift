@@ -1,4 +1,4 @@
-import SQLite
+import RowStore
 
 @testable import Persistence
 

@@ -1,60 +1,16 @@
 internal import BrokerModel
-internal import CXXHash
-internal import SQLite
+internal import RowStore
 
-/// The tables as SQLite sees them, and how an older store becomes one of today.
-enum StoreSchema {
-    /// What `user_version` and the first bytes of the store's state say.
-    static let version: UInt32 = 2
-    /// "MrtL": what `file` and others tell the store by.
-    static let applicationID: Int64 = 0x4D72_744C
-    static let pageSize: Int64 = 4096
+extension RowSchema {
+    /// The broker's: `meta`, and a table for each kind of row.
+    static let broker = RowSchema(
+        // "MrtL"
+        applicationID: 0x4D72_744C, version: 3, key: .number, tables: [MetaTable.name] + StoreTable.allCases.map(\.name))
+}
 
-    /// What makes a store of each version out of one of the version before; 1 out of nothing. The commit that does it writes the state
-    /// anew.
-    static let migrations: [UInt32: [String]] = [
-        1: tables.map { "CREATE TABLE \($0.name) \(columns)" },
-        // A state that knows of a tail.
-        2: [],
-    ]
-
-    /// Every table in the order of its creation, with its root page: as they are made one after another in an empty file, page 1 could
-    /// be written again without being read.
-    private static let tables: [(name: String, StoreTable?)] =
-        [(MetaTable.name, nil)] + StoreTable.allCases.map { ($0.name, $0) }
-
-    private static let columns = "(key INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, body BLOB NOT NULL)"
-
-    /// Sets what a new file has for good. Before anything is written.
-    static func prepare(_ connection: SQLiteConnection) throws(SQLiteError) {
-        try connection.execute("PRAGMA page_size = \(pageSize); PRAGMA auto_vacuum = NONE; PRAGMA journal_mode = WAL")
-    }
-
-    /// Brings a store of an older version, or an empty file, up to date; inside a transaction.
-    static func migrate(_ connection: SQLiteConnection, from found: UInt32) throws(SQLiteError) {
-        for step in (found + 1)..<(version + 1) {
-            for statement in migrations[step] ?? [] { try connection.execute(statement) }
-        }
-        try connection.execute("PRAGMA user_version = \(version); PRAGMA application_id = \(applicationID)")
-    }
-
-    /// Sets what is a connection's own matter.
-    static func configure(_ connection: SQLiteConnection) throws(SQLiteError) {
-        // Deleted rows need not be overwritten: whoever reads the file may read what is in it.
-        try connection.execute(
-            """
-            PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = OFF; PRAGMA temp_store = MEMORY;
-            PRAGMA cell_size_check = ON
-            """)
-    }
-
-    /// Whether the file holds exactly the tables of this version.
-    static func isRight(_ connection: SQLiteConnection) throws(SQLiteError) -> Bool {
-        let found = try connection.texts("SELECT type || ' ' || tbl_name || ' ' || rootpage || ' ' || sql FROM sqlite_schema")
-        let expected = tables.enumerated().map { index, table in
-            "table \(table.name) \(index + 2) CREATE TABLE \(table.name) \(columns)"
-        }
-        return found == expected
+extension RowChecksum {
+    static func of(_ body: UnsafeRawBufferPointer, _ table: StoreTable, key: UInt64) -> UInt64 {
+        of(body, tableNumber: table.rawValue, key: key)
     }
 }
 
@@ -132,24 +88,13 @@ struct MetaTable {
     }
 }
 
-/// The checksum of a row: XXH3 over its body, begun with its table and key, so that a right body in a wrong place is found as well.
-enum RowChecksum {
-    static func of(_ body: UnsafeRawBufferPointer, _ table: StoreTable, key: UInt64) -> UInt64 {
-        of(body, tableNumber: table.rawValue, key: key)
-    }
-
-    static func of(_ body: UnsafeRawBufferPointer, tableNumber: UInt8, key: UInt64) -> UInt64 {
-        xxhash_checksum(body.baseAddress, body.count, key &+ UInt64(tableNumber) &* 0x9E37_79B9_7F4A_7C15)
-    }
-}
-
 /// What has to be in the store beside its rows, written by every commit but those of the tail.
 ///
 /// A commit of nothing but one new entry, beyond all entries before it, writes its row and no more: half the pages. Such entries are the
 /// store's tail, 63 at most. Each counts as one commit, so the state and the tail together tell which commit the file is at, and what has
 /// to be in it. Of several shards, the one whose numbers are ahead has such commits.
 ///
-///     schema version 4 | commit number 8 | last entry 8 | for each table: count 8, sum 8          version 1 has no last entry, and no tail
+///     schema version 4 | commit number 8 | last entry 8 | for each table: count 8, sum 8
 struct StoreState: Equatable, Sendable {
     /// Grows by one with each commit.
     var commitNumber: UInt64 = 0
@@ -161,14 +106,15 @@ struct StoreState: Equatable, Sendable {
     init() {}
 
     init?(decoding body: UnsafeRawBufferPointer) {
-        guard let version = Self.version(of: body), (1...StoreSchema.version).contains(version) else { return nil }
-        let talliesOffset = version == 1 ? 12 : 20
-        guard body.count == talliesOffset + 16 * StoreTable.allCases.count else { return nil }
+        guard Self.version(of: body) == RowSchema.broker.version,
+            body.count == Self.talliesOffset + 16 * StoreTable.allCases.count
+        else { return nil }
         func read(_ offset: Int) -> UInt64 { UInt64(littleEndian: body.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) }
         commitNumber = read(4)
-        lastEntry = version == 1 ? .max : Int64(bitPattern: read(12))
+        lastEntry = Int64(bitPattern: read(12))
         for index in tallies.indices {
-            tallies[index] = TableTally(count: read(talliesOffset + 16 * index), sum: read(talliesOffset + 16 * index + 8))
+            let offset = Self.talliesOffset + 16 * index
+            tallies[index] = TableTally(count: read(offset), sum: read(offset + 8))
         }
     }
 
@@ -185,13 +131,15 @@ struct StoreState: Equatable, Sendable {
 
     func encoded() -> [UInt8] {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(20 + 16 * tallies.count)
-        withUnsafeBytes(of: StoreSchema.version.littleEndian) { bytes.append(contentsOf: $0) }
+        bytes.reserveCapacity(Self.talliesOffset + 16 * tallies.count)
+        withUnsafeBytes(of: RowSchema.broker.version.littleEndian) { bytes.append(contentsOf: $0) }
         for value in [commitNumber, UInt64(bitPattern: lastEntry)] + tallies.flatMap({ [$0.count, $0.sum] }) {
             withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
         }
         return bytes
     }
+
+    private static let talliesOffset = 20
 }
 
 /// What a table holds, in a form that can be kept up with each change and compared with what is found later: how many rows, and the sum of

@@ -20,7 +20,7 @@ package final class SQLiteConnection: @unchecked Sendable {
         case truncate
     }
 
-    /// For calls that have no face here: a backup, a function of SQL.
+    /// For calls that have no face here: a function of SQL.
     package let handle: OpaquePointer
 
     package init(_ path: String, _ access: Access) throws(SQLiteError) {
@@ -82,7 +82,7 @@ package final class SQLiteConnection: @unchecked Sendable {
     }
 
     /// From now on writes the pages of the log to where it is told, after each commit of this connection.
-    package func countLogPages(in target: UnsafeMutablePointer<Int>?) {
+    func countLogPages(in target: UnsafeMutablePointer<Int>?) {
         guard let target else {
             sqlite3_wal_hook(handle, nil, nil)
             return
@@ -93,6 +93,17 @@ package final class SQLiteConnection: @unchecked Sendable {
                 target?.assumingMemoryBound(to: Int.self).pointee = Int(pages)
                 return SQLITE_OK
             }, target)
+    }
+
+    /// Copies all pages of the database, as the last commit left them, into another one.
+    package func copyPages(to target: SQLiteConnection) throws(SQLiteError) {
+        guard let backup = sqlite3_backup_init(target.handle, "main", handle, "main") else {
+            throw SQLiteError(target.handle, code: sqlite3_errcode(target.handle))
+        }
+        // All pages in one step: so they are of one commit.
+        let code = sqlite3_backup_step(backup, -1)
+        sqlite3_backup_finish(backup)
+        guard code == SQLITE_DONE else { throw SQLiteError(target.handle, code: code) }
     }
 
     /// How long a call waits for another connection, before it fails as busy.
