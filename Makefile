@@ -162,7 +162,7 @@ microbench: tools-build ## Measure codec, subscription tree, fan-out, client ses
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
-lint: swift-is-here ## Check the formatting, the import arrows, the place of bounds, the words of names, that what is public is documented, and that statements and options have their tests
+lint: swift-is-here ## Check the formatting, the import arrows and their drawing, the place of bounds, the columns of comments, the words of names, that what is public is documented, and that statements and options have their tests
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
 	.ci/check-limits
@@ -173,6 +173,9 @@ lint: swift-is-here ## Check the formatting, the import arrows, the place of bou
 	.ci/statements --quiet
 	.ci/options --quiet
 	.ci/check-words
+	.ci/check-columns
+	.ci/architecture
+	.ci/check-pages
 	.ci/test-checks
 
 .PHONY: words
@@ -180,7 +183,7 @@ words: ## Check that no word in the sources' names has a second meaning (.ci/wor
 	@.ci/check-words
 
 .PHONY: house
-house: ## Print fields, functions, files and lines by type and target beside the last release's, and what is too much (ARGS="--types 40")
+house: ## Print fields, functions, files and lines by type, and files, lines and build seconds by target, beside the last release's, and what is too much (ARGS="--types 40")
 	@.ci/house $(ARGS)
 
 .PHONY: limits
