@@ -169,7 +169,6 @@ lint: swift-is-here ## Check the formatting, the import arrows and their drawing
 	.ci/check-parameters
 	.ci/check-documentation
 	.ci/check-seeds
-	.ci/check-fuzzers
 	.ci/statements --quiet
 	.ci/options --quiet
 	.ci/check-words

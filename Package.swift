@@ -292,7 +292,8 @@ let package = Package(
             name: "ClientCoreTests", dependencies: ["ClientCore", "MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules
         ),
         .testTarget(
-            name: "ClientStoreTests", dependencies: ["ClientCore", "ClientStore", "MQTTCodec", "Platform", "RowStore", "TestBasics"],
+            name: "ClientStoreTests",
+            dependencies: ["ClientCore", "ClientStore", "MQTTCodec", "Platform", "RowStore", "TestBasics"],
             swiftSettings: rules),
         .testTarget(
             name: "MartletClientTests",
@@ -393,12 +394,12 @@ let package = Package(
     ]
 )
 
-// MARTLET_TESTS=BrokerCoreTests,ClusterTests makes a package of these tests and what they need: a change is built and tested in a fraction of
-// the time that all of it takes.
-if let named = Context.environment["MARTLET_TESTS"] {
+/// Leaves the named targets and what they need.
+@MainActor
+func keepOnly(_ names: [String]) {
     let targets = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
     var wanted: Set<String> = []
-    var unread = named.split(separator: ",").map(String.init)
+    var unread = names
     while let name = unread.popLast() {
         guard let target = targets[name], wanted.insert(name).inserted else { continue }
         for dependency in target.dependencies {
@@ -410,4 +411,43 @@ if let named = Context.environment["MARTLET_TESTS"] {
     }
     package.products = []
     package.targets.removeAll { !wanted.contains($0.name) }
+}
+
+// MARTLET_TESTS=BrokerCoreTests,ClusterTests makes a package of these tests and what they need: a change is built and tested in a fraction of
+// the time that all of it takes.
+if let named = Context.environment["MARTLET_TESTS"] { keepOnly(named.split(separator: ",").map(String.init)) }
+
+// MARTLET_FUZZ=yes makes a package of the fuzzers and what they read with (`make fuzz`), compiled as they want it: libFuzzer measures which code
+// an input reaches and changes those that reach something new. A fuzzer is a function that takes bytes; libFuzzer has `main`. A module of the
+// name Testing stands in for Swift Testing: what the test kit records as an issue ends the process.
+if Context.environment["MARTLET_FUZZ"] != nil {
+    let fuzzers: [String: [String]] = [
+        "codec": ["MQTTCodec"],
+        "core": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit"],
+        "websocket": ["Bytes", "Transports"],
+        "http": ["HTTP"],
+        "proxy": ["Bytes", "Transports"],
+        "configuration": ["BrokerCore", "BrokerModel", "Configuration", "MartletServer", "MartletTestKit", "TestBasics"],
+        "credentials": ["Security"],
+        "access": ["BrokerCore", "BrokerModel", "MQTTCodec", "Security"],
+        "scram": ["BrokerCore", "BrokerModel", "Cryptography", "MQTTCodec", "Security"],
+        "mosquitto": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "Persistence"],
+        "nats": ["NATSClient"],
+        "rows": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"],
+    ]
+    package.targets.removeAll { $0.type == .test }
+    for target in package.targets where target.type == .regular { target.swiftSettings = rules }
+    let kit = package.targets.first { $0.name == "MartletTestKit" }
+    kit?.dependencies.append("Testing")
+    kit?.exclude = ["StatementTrait.swift"]
+    package.targets += [
+        .target(name: "Testing", path: "Tests/Fuzz/Sources/Testing", swiftSettings: rules),
+        .target(name: "FuzzKit", path: "Tests/Fuzz/Sources/FuzzKit", swiftSettings: rules),
+    ]
+    package.targets += fuzzers.map { name, needs in
+        .executableTarget(
+            name: "fuzz-\(name)", dependencies: (["FuzzKit"] + needs).map { .byName(name: $0) },
+            path: "Tests/Fuzz/Sources/\(name)", swiftSettings: rules)
+    }
+    keepOnly(fuzzers.keys.map { "fuzz-\($0)" })
 }

@@ -1,5 +1,6 @@
 import BrokerCore
 import BrokerModel
+import BrokerModel
 import Configuration
 import FuzzKit
 import MartletTestKit

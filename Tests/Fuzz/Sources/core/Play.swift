@@ -1,3 +1,4 @@
+import BrokerCore
 import BrokerModel
 import FuzzKit
 import MQTTCodec

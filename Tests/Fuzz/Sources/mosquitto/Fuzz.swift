@@ -1,4 +1,5 @@
 import BrokerCore
+import BrokerModel
 import FuzzKit
 import MQTTCodec
 import Persistence

@@ -1,5 +1,6 @@
 import BrokerCore
 import BrokerModel
+import BrokerModel
 import FuzzKit
 import MQTTCodec
 import MartletServer
