@@ -129,7 +129,7 @@ enum Main {
             count += 1
             if count & 1023 == 0, ContinuousClock.now >= end { break }
         }
-        watch.tell(count)
+        watch.tell(count, dropped: messages.droppedCount)
     }
 
     static func idle(_ settings: ClientSettings, _ count: Int) async throws {
@@ -179,10 +179,12 @@ struct Watch {
     private let start = ContinuousClock.now
     private let processorStart = Watch.processorSeconds()
 
-    func tell(_ count: Int) {
+    /// - Parameter dropped: how many messages came beyond the backlog of their subscription.
+    func tell(_ count: Int, dropped: Int = 0) {
         let (seconds, attoseconds) = (ContinuousClock.now - start).components
         let elapsed = Double(seconds) + Double(attoseconds) / 1e18
-        print("{\"count\": \(count), \"seconds\": \(elapsed), \"cpu_seconds\": \(Watch.processorSeconds() - processorStart)}")
+        let cpu = Watch.processorSeconds() - processorStart
+        print("{\"count\": \(count), \"dropped\": \(dropped), \"seconds\": \(elapsed), \"cpu_seconds\": \(cpu)}")
         fflush(nil)
     }
 
