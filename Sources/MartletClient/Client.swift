@@ -63,7 +63,7 @@ extension Client {
     public var states: LatestValues<ConnectionState> { engine.state.values }
 
     /// How many messages have come that nobody got. `Interceptor.didDrop` tells of each.
-    public var dropped: DroppedCounts { engine.dropped.value }
+    public var dropped: DroppedMessages.Counts { engine.dropped.value }
 
     /// Connects and returns when the server has let us in; from then on connections that are lost are made again.
     ///
@@ -98,7 +98,7 @@ extension Client {
     /// Shows once more who it is, on the connection that stands: for servers that want that now and then, and for secrets that have changed. Messages
     /// flow meanwhile. Calls while one is under way wait for its end.
     ///
-    /// Only for `Login.authenticator`, such as SCRAM-SHA-256. Throws `ClientError.unsupported` before MQTT 5.0, `ClientError.settings` with another
+    /// Only for a login by an authenticator, such as SCRAM-SHA-256. Throws `ClientError.unsupported` before MQTT 5.0, `ClientError.settings` with another
     /// login, `ClientError.notConnected` without a connection or when it is lost; `ClientError.refused` if the server refuses, which ends the
     /// connection, or if what the server says is not right, which does so too; `ClientError.unreachable` if the authenticator fails, which ends the
     /// connection where the server has heard of it; `ClientError.timedOut` if the server does not answer within the settings' `connectTimeout`, after

@@ -7,7 +7,7 @@ extension ClientSettings {
         guard !servers.isEmpty || serverProvider != nil else { throw .settings("servers: at least one has to be named") }
         for server in servers {
             if let flaw = server.flaw { throw flaw }
-            if version != .v5, case .authenticator? = server.login { throw Login.needsVersion5 }
+            if version != .v5, case .authenticator? = server.login { throw ClientSettings.Login.needsVersion5 }
         }
         if let flaw = proxy?.flaw { throw flaw }
         guard (0...1).contains(reconnect.jitter) else { throw .settings("reconnect.jitter: 0 to 1, not \(reconnect.jitter)") }
@@ -24,7 +24,7 @@ extension ClientSettings {
         guard keepAlive.milliseconds <= 65_535_000 else { throw .settings("keepAlive: at most 65535 seconds") }
         guard subscribeTimeout.milliseconds > 0 else { throw .settings("subscribeTimeout: longer than nothing") }
         if let flaw = login.flaw { throw flaw }
-        if case .authenticator = login, version != .v5 { throw Login.needsVersion5 }
+        if case .authenticator = login, version != .v5 { throw ClientSettings.Login.needsVersion5 }
         var options = ClientOptions()
         options.version = version
         options.clientIdentifier = identifier
@@ -55,7 +55,7 @@ extension ClientSettings {
     }
 }
 
-extension Login {
+extension ClientSettings.Login {
     /// What is wrong with it; nil for nothing.
     var flaw: ClientError? {
         guard case .password(let user, let password) = self else { return nil }

@@ -83,81 +83,81 @@ public struct ClientSettings: Sendable {
         self.init(servers: [], clientIdentifier: clientIdentifier)
         serverProvider = provider
     }
-}
 
-/// How a client shows who it is.
-public enum Login: Sendable {
-    /// Nobody is named.
-    case none
-    /// User name and password, in CONNECT. A password alone needs MQTT 5.0.
-    case password(user: String, password: String?)
-    /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
-    case provider(@Sendable () async throws -> Credentials)
-    /// Extended authentication, such as SCRAM-SHA-256. MQTT 5.0 only.
-    case authenticator(any Authenticator)
+    /// How a client shows who it is.
+    public enum Login: Sendable {
+        /// Nobody is named.
+        case none
+        /// User name and password, in CONNECT. A password alone needs MQTT 5.0.
+        case password(user: String, password: String?)
+        /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
+        case provider(@Sendable () async throws -> Credentials)
+        /// Extended authentication, such as SCRAM-SHA-256. MQTT 5.0 only.
+        case authenticator(any Authenticator)
 
-    /// SCRAM-SHA-256: the password is not sent, and the server has to know it too.
-    public static func scram(user: String, password: String) -> Login {
-        .authenticator(ScramSHA256Authenticator(user: user, password: password))
+        /// SCRAM-SHA-256: the password is not sent, and the server has to know it too.
+        public static func scram(user: String, password: String) -> Login {
+            .authenticator(ScramSHA256Authenticator(user: user, password: password))
+        }
     }
-}
 
-/// User name and password.
-public struct Credentials: Hashable, Sendable {
-    /// The user name: at most 65,535 bytes of UTF-8.
-    public var user: String
-    /// The password: at most 65,535 bytes, of any kind; nil for none.
-    public var password: [UInt8]?
+    /// User name and password.
+    public struct Credentials: Hashable, Sendable {
+        /// The user name: at most 65,535 bytes of UTF-8.
+        public var user: String
+        /// The password: at most 65,535 bytes, of any kind; nil for none.
+        public var password: [UInt8]?
 
-    /// With a password that is text.
-    public init(user: String, password: String?) { (self.user, self.password) = (user, password.map { Array($0.utf8) }) }
+        /// With a password that is text.
+        public init(user: String, password: String?) { (self.user, self.password) = (user, password.map { Array($0.utf8) }) }
 
-    /// With a password that is bytes, such as a token.
-    public init(user: String, password: [UInt8]?) { (self.user, self.password) = (user, password) }
-}
+        /// With a password that is bytes, such as a token.
+        public init(user: String, password: [UInt8]?) { (self.user, self.password) = (user, password) }
+    }
 
-/// What the server keeps when the connection ends: subscriptions, and messages of QoS 1 and 2.
-public enum SessionKeeping: Hashable, Sendable {
-    /// Nothing, and what it has of an earlier connection is forgotten.
-    case ended
-    /// For so long; before MQTT 5.0 for as long as the server likes.
-    case kept(Duration)
-    /// The same, but what it has of an earlier connection is forgotten at each new one. MQTT 5.0 only.
-    case keptAnew(Duration)
-}
+    /// What the server keeps when the connection ends: subscriptions, and messages of QoS 1 and 2.
+    public enum SessionKeeping: Hashable, Sendable {
+        /// Nothing, and what it has of an earlier connection is forgotten.
+        case ended
+        /// For so long; before MQTT 5.0 for as long as the server likes.
+        case kept(Duration)
+        /// The same, but what it has of an earlier connection is forgotten at each new one. MQTT 5.0 only.
+        case keptAnew(Duration)
+    }
 
-/// What happens to messages of QoS 0 that are published without a connection.
-public enum OfflineAtMostOnce: Hashable, Sendable {
-    /// `publish` throws `ClientError.notConnected`.
-    case refuse
-    /// They are forgotten.
-    case drop
-    /// They wait, as far as the queue's limits go.
-    case queue
-}
-
-/// How much may wait to be acknowledged, and what happens beyond.
-public struct QueueLimits: Hashable, Sendable {
-    /// What happens to a message that finds no room.
-    public enum WhenFull: Hashable, Sendable {
-        /// `publish` waits.
-        case wait
-        /// `publish` throws `ClientError.queueFull`.
+    /// What happens to messages of QoS 0 that are published without a connection.
+    public enum OfflineAtMostOnce: Hashable, Sendable {
+        /// `publish` throws `ClientError.notConnected`.
         case refuse
-        /// The message that waits longest and was not sent is dropped: its `publish` throws `ClientError.queueFull`.
-        case dropOldest
+        /// They are forgotten.
+        case drop
+        /// They wait, as far as the queue's limits go.
+        case queue
     }
 
-    /// How many messages.
-    public var messages = 10_000
-    /// Topics and payloads.
-    public var bytes = 64 << 20
-    /// What happens to a message beyond either bound.
-    public var whenFull = WhenFull.wait
+    /// How much may wait to be acknowledged, and what happens beyond.
+    public struct QueueLimits: Hashable, Sendable {
+        /// What happens to a message that finds no room.
+        public enum WhenFull: Hashable, Sendable {
+            /// `publish` waits.
+            case wait
+            /// `publish` throws `ClientError.queueFull`.
+            case refuse
+            /// The message that waits longest and was not sent is dropped: its `publish` throws `ClientError.queueFull`.
+            case dropOldest
+        }
 
-    /// Bounds in messages and in bytes of topics and payloads; the one that is reached first holds.
-    public init(messages: Int = 10_000, bytes: Int = 64 << 20, whenFull: WhenFull = .wait) {
-        (self.messages, self.bytes, self.whenFull) = (messages, bytes, whenFull)
+        /// How many messages.
+        public var messages = 10_000
+        /// Topics and payloads.
+        public var bytes = 64 << 20
+        /// What happens to a message beyond either bound.
+        public var whenFull = WhenFull.wait
+
+        /// Bounds in messages and in bytes of topics and payloads; the one that is reached first holds.
+        public init(messages: Int = 10_000, bytes: Int = 64 << 20, whenFull: WhenFull = .wait) {
+            (self.messages, self.bytes, self.whenFull) = (messages, bytes, whenFull)
+        }
     }
 }
 

@@ -36,7 +36,7 @@ final class Resident: Sendable {
         var settings = settings(server, "resident-\(number)", store: "\(folder)/\(number).db")
         settings.keepAlive = .seconds(1)
         settings.offlineAtMostOnce = number == 0 ? .drop : .queue
-        settings.queue = QueueLimits(messages: 200, whenFull: number == 1 ? .dropOldest : .wait)
+        settings.queue = ClientSettings.QueueLimits(messages: 200, whenFull: number == 1 ? .dropOldest : .wait)
         client = try Client(settings)
         topic = TopicName("soak/\(number)") ?? "soak"
         inbox = try client.inbox("kept", of: TopicFilter("kept/\(number)") ?? "kept")

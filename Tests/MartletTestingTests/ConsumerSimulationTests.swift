@@ -21,8 +21,9 @@ import Testing
         var description: String { "\(number)" }
     }
 
-    @Test(arguments: [Backlog.hold, .hold(50)]) func `a relay passes on all that its backlog holds, and counts the rest`(
-        backlog: Backlog
+    @Test(arguments: [SubscriptionSettings.Backlog.hold, .hold(50)])
+    func `a relay passes on all that its backlog holds, and counts the rest`(
+        backlog: SubscriptionSettings.Backlog
     ) async throws {
         try await Simulation.run(seed: 1) { world in
             let broker = world.broker()
@@ -39,7 +40,7 @@ import Testing
             await world.advance(by: .seconds(60))
             let passed = broker.published("out").count
             #expect(passed + messages.droppedCount == 3000)
-            #expect(relay.dropped == DroppedCounts(backlogFull: messages.droppedCount))
+            #expect(relay.dropped == DroppedMessages.Counts(backlogFull: messages.droppedCount))
             #expect(backlog == .hold ? passed == 3000 : passed >= 50)
             relaying.cancel()
             _ = await relaying.result
@@ -221,9 +222,9 @@ import Testing
             var early: Messages? = second.messages("jobs/1")
             var iterator = early?.makeAsyncIterator()
             #expect(try await iterator?.next()?.payload == "1")
-            #expect(second.dropped == DroppedCounts())
+            #expect(second.dropped == DroppedMessages.Counts())
             await world.advance(by: .seconds(2))
-            #expect(second.dropped == DroppedCounts(noSubscription: 4))
+            #expect(second.dropped == DroppedMessages.Counts(noSubscription: 4))
             #expect(noted.all == [DroppedMessages(.noSubscription, count: 4, topic: "jobs/2")])
             #expect("\(noted.all[0])" == "4 messages, such as at “jobs/2”, are dropped: no subscription was declared in time")
             (early, iterator) = (nil, nil)
@@ -266,7 +267,7 @@ import Testing
                     #expect(numbers == numbers.sorted())
                 }
             }
-            #expect(inbox.unread == 3000 && reader.dropped == DroppedCounts())
+            #expect(inbox.unread == 3000 && reader.dropped == DroppedMessages.Counts())
             following.cancel()
             _ = await following.result
         }

@@ -23,7 +23,7 @@ struct ExpirySimulationTests {
             try await heard.granted()
             // One for the session, the others blocked; and those of QoS 0.
             let client = try world.client("c", of: broker) {
-                $0.queue = QueueLimits(messages: 1)
+                $0.queue = ClientSettings.QueueLimits(messages: 1)
                 $0.offlineAtMostOnce = .queue
             }
             let begin = world.now
@@ -103,8 +103,8 @@ struct ExpirySimulationTests {
         }
     }
 
-    @Test(arguments: [Backlog.hold(10), .dropOldest(10), .latestPerTopic(10), .spill])
-    func `what waits for its consumer and gets too old is not delivered`(backlog: Backlog) async throws {
+    @Test(arguments: [SubscriptionSettings.Backlog.hold(10), .dropOldest(10), .latestPerTopic(10), .spill])
+    func `what waits for its consumer and gets too old is not delivered`(backlog: SubscriptionSettings.Backlog) async throws {
         try await Simulation.run(seed: 1) { world in
             let broker = world.broker()
             let listener = try world.client("l", of: broker) { $0.store = world.disk("l") }

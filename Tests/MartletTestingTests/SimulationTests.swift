@@ -163,7 +163,7 @@ struct SimulationTests {
         try await Simulation.run(seed: 7) { world in
             let client = try world.client("c", of: world.broker()) {
                 $0.store = world.disk("c")
-                $0.outbox = QueueLimits(messages: 1, whenFull: .wait)
+                $0.outbox = ClientSettings.QueueLimits(messages: 1, whenFull: .wait)
             }
             _ = try await client.enqueue("first", to: "t")
             let tasks = (0..<100).map { number in Task { try await client.enqueue(Payload("\(number)"), to: "t") } }

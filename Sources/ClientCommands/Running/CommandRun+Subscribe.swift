@@ -149,7 +149,7 @@ extension ClientArguments {
     }
 
     /// What waits while the output stands still: a pager, a slow terminal. Of QoS 0 the rest is dropped, and counted at the end.
-    private static let backlog = Backlog.hold(1_000_000, bytes: 64 << 20)
+    private static let backlog = SubscriptionSettings.Backlog.hold(1_000_000, bytes: 64 << 20)
 }
 
 extension PrintableMessage {

@@ -25,10 +25,12 @@ public struct CollectionSettings: Hashable, Sendable {
     public init() {}
 }
 
-/// When a collection asks its server for everything again.
-public enum Resynchronize: Hashable, Sendable {
-    /// On each new connection: also a server that keeps the session drops messages when their queue is full, and tells nobody.
-    case always
-    /// Only when the server has lost the session.
-    case whenSessionLost
+extension CollectionSettings {
+    /// When a collection asks its server for everything again.
+    public enum Resynchronize: Hashable, Sendable {
+        /// On each new connection: also a server that keeps the session drops messages when their queue is full, and tells nobody.
+        case always
+        /// Only when the server has lost the session.
+        case whenSessionLost
+    }
 }

@@ -20,7 +20,7 @@ public struct ServerAddress: Sendable {
 
     let kind: Kind
     /// Who the client is there; nil for what the settings say.
-    public var login: Login?
+    public var login: ClientSettings.Login?
     /// How TLS is there; nil for what the settings say.
     public var tls: TLSSettings?
     /// Headers of the request that opens the WebSocket, beside those of the handshake: for servers that want a token there. Only for `ws` and `wss`.

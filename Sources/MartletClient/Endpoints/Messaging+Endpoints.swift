@@ -16,7 +16,7 @@ extension Messaging {
     /// - `undecodable`: what happens to messages that are none of the endpoint's.
     public func messages<Value, each Part>(
         _ selection: Endpoint<Value, repeat each Part>.Selection, _ settings: SubscriptionSettings = SubscriptionSettings(),
-        undecodable: Undecodable = .skip
+        undecodable: SubscriptionSettings.Undecodable = .skip
     ) -> Readings<Value, repeat each Part> {
         var settings = settings
         settings.qos = min(settings.qos, selection.endpoint.qos)
@@ -32,7 +32,7 @@ extension Messaging {
     /// is cancelled.
     public func withMessages<Value, each Part, Answer, Failure>(
         _ selection: Endpoint<Value, repeat each Part>.Selection, _ settings: SubscriptionSettings = SubscriptionSettings(),
-        undecodable: Undecodable = .skip, isolation: isolated (any Actor)? = #isolation,
+        undecodable: SubscriptionSettings.Undecodable = .skip, isolation: isolated (any Actor)? = #isolation,
         _ body: (Readings<Value, repeat each Part>) async throws(Failure) -> Answer
     ) async throws(Failure) -> Answer {
         let readings = messages(selection, settings, undecodable: undecodable)

@@ -37,7 +37,7 @@ public struct Inbox<Value: Sendable>: Sendable {
     public func granted() async throws(ClientError) { _ = try await core.pipe.waitForGrant() }
 
     /// The conversations with the latest messages first.
-    public func conversations(limit: Int) async throws(ClientError) -> [Conversation<Value>] {
+    public func conversations(limit: Int) async throws(ClientError) -> [Conversation] {
         let messages = try await core.read(InboxBook.recent(name, limit: limit)).compactMap { RecentRow($0)?.last }
         let deliveries = try await core.deliveries(of: messages)
         let counts = core.unread.value
@@ -189,14 +189,16 @@ public struct InboxLimits: Hashable, Sendable {
     }
 }
 
-/// A conversation of an inbox.
-public struct Conversation<Value: Sendable>: Sendable {
-    /// What the conversation is called: the inbox's `conversation` of its messages.
-    public let key: String
-    /// Its last message.
-    public let last: InboxItem<Value>
-    /// How many of its messages nobody has read.
-    public let unread: Int
+extension Inbox {
+    /// A conversation of an inbox.
+    public struct Conversation: Sendable {
+        /// What the conversation is called: the inbox's `conversation` of its messages.
+        public let key: String
+        /// Its last message.
+        public let last: InboxItem<Value>
+        /// How many of its messages nobody has read.
+        public let unread: Int
+    }
 }
 
 extension Client {

@@ -2,7 +2,7 @@
 public struct DroppedMessages: Hashable, Sendable {
     /// Why nobody gets a message.
     public enum Reason: Hashable, Sendable {
-        /// Its subscription had no room for it, or made room for a later one: see `Backlog`.
+        /// Its subscription had no room for it, or made room for a later one: see `SubscriptionSettings.Backlog`.
         case backlogFull
         /// No subscription wanted it: of a session that the server has kept, and for which none was declared in `ClientSettings.graceTime`. At QoS 1
         /// and 2 the server was told that it was taken.
@@ -43,17 +43,19 @@ extension DroppedMessages: CustomStringConvertible {
     }
 }
 
-/// How many messages have come to a client that nobody got, since it was made.
-public struct DroppedCounts: Hashable, Sendable {
-    /// Those for which the backlog of their subscription had no room, of all subscriptions. Each counts its own: `Messages.droppedCount`.
-    public var backlogFull = 0
-    /// Those that no subscription wanted.
-    public var noSubscription = 0
+extension DroppedMessages {
+    /// How many messages have come to a client that nobody got, since it was made.
+    public struct Counts: Hashable, Sendable {
+        /// Those for which the backlog of their subscription had no room, of all subscriptions. Each counts its own: `Messages.droppedCount`.
+        public var backlogFull = 0
+        /// Those that no subscription wanted.
+        public var noSubscription = 0
 
-    /// - Parameters:
-    ///   - backlogFull: how many had no room in the backlog of their subscription.
-    ///   - noSubscription: how many no subscription wanted.
-    public init(backlogFull: Int = 0, noSubscription: Int = 0) {
-        (self.backlogFull, self.noSubscription) = (backlogFull, noSubscription)
+        /// - Parameters:
+        ///   - backlogFull: how many had no room in the backlog of their subscription.
+        ///   - noSubscription: how many no subscription wanted.
+        public init(backlogFull: Int = 0, noSubscription: Int = 0) {
+            (self.backlogFull, self.noSubscription) = (backlogFull, noSubscription)
+        }
     }
 }

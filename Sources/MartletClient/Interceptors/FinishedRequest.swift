@@ -55,14 +55,16 @@ extension FinishedRequest.Outcome {
     }
 }
 
-/// What is done about an answer, before whoever asked gets it.
-public enum RequestAction: Hashable, Sendable {
-    /// Nothing: whoever asked gets the outcome.
-    case none
-    /// The request is sent once more after that time, where its timeout is not over by then; what it says then is told again.
-    case retry(after: Duration = .zero)
-    /// A `Client` says goodbye and stays offline until `start()` or `connect()`; whoever asked gets the outcome.
-    case logOut
+extension FinishedRequest {
+    /// What is done about an answer, before whoever asked gets it.
+    public enum Action: Hashable, Sendable {
+        /// Nothing: whoever asked gets the outcome.
+        case none
+        /// The request is sent once more after that time, where its timeout is not over by then; what it says then is told again.
+        case retry(after: Duration = .zero)
+        /// A `Client` says goodbye and stays offline until `start()` or `connect()`; whoever asked gets the outcome.
+        case logOut
+    }
 }
 
 /// Reads the failure of every request in one place: to ask again, to log out, to tell somebody.
@@ -79,21 +81,21 @@ public enum RequestAction: Hashable, Sendable {
 /// ]
 /// ```
 public struct OnFailure: Interceptor {
-    private let failed: @Sendable (FinishedRequest) async -> RequestAction
+    private let failed: @Sendable (FinishedRequest) async -> FinishedRequest.Action
 
     /// - `failed`: in the task that asked, which waits for it: it may log in anew before it says `.retry`. Not told of cancelled requests.
-    public init(perform failed: @escaping @Sendable (FinishedRequest) async -> RequestAction) { self.failed = failed }
+    public init(perform failed: @escaping @Sendable (FinishedRequest) async -> FinishedRequest.Action) { self.failed = failed }
 
     /// Calls the closure for a request that has failed.
-    public func didFinish(_ request: FinishedRequest) async -> RequestAction {
+    public func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action {
         request.failure == nil ? .none : await failed(request)
     }
 }
 
 extension Sequence<any Interceptor> {
     /// Tells all of them, in the opposite order; the last word that is not `.none` counts.
-    func didFinish(_ request: FinishedRequest) async -> RequestAction {
-        var action = RequestAction.none
+    func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action {
+        var action = FinishedRequest.Action.none
         for interceptor in reversed() {
             let said = await interceptor.didFinish(request)
             if said != .none { action = said }

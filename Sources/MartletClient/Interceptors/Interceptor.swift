@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// var settings = ClientSettings(server: "mqtt://broker.example")
-/// settings.interceptors = [AddUserProperties(["app": "panel"]), LogOutOn(.notAuthorized)]
+/// settings.interceptors = [AddUserProperties(["app": "panel"]), OnRefusal(of: .notAuthorized) { _ in .logOut }]
 /// ```
 /// They are asked in their order before a message leaves, and in the opposite order for what comes.
 public protocol Interceptor: Sendable {
@@ -17,10 +17,10 @@ public protocol Interceptor: Sendable {
 
     /// A request has its answer, or will have none, and whoever asked is not told yet: what is to be done about it. In the task that asked, which
     /// waits for this. Also told of what `StubClient` and other clients of requests answer.
-    func didFinish(_ request: FinishedRequest) async -> RequestAction
+    func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action
 
     /// The server has refused something, and whoever asked for it is told. On the client's own thread, where everything waits for it.
-    func didRefuse(_ refusal: Refusal) -> RefusalAction
+    func didRefuse(_ refusal: Refusal) -> Refusal.Action
 
     /// Messages have come that nobody gets. Told once in a turn of the client's thread for each subscription, and on that thread, where everything
     /// waits for it.
@@ -37,9 +37,9 @@ extension Interceptor {
     /// Leaves the message as it is.
     public func didReceive(_ message: inout ReceivedMessage) {}
     /// Does nothing.
-    public func didFinish(_ request: FinishedRequest) async -> RequestAction { .none }
+    public func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action { .none }
     /// Does nothing.
-    public func didRefuse(_ refusal: Refusal) -> RefusalAction { .none }
+    public func didRefuse(_ refusal: Refusal) -> Refusal.Action { .none }
 }
 
 /// Gives every message and request User Properties, beside its own: who uses the program, when it was asked, for which company. MQTT 5.0 only.
@@ -83,46 +83,38 @@ public struct AddUserProperties: Interceptor {
     }
 }
 
-/// Calls its owner when the server refuses something for one of these reasons: to ask for another login, to tell somebody.
+/// Calls its owner when the server refuses something for one of these reasons: to log out, to ask for another login, to tell somebody.
+///
+/// ```swift
+/// settings.interceptors = [
+///     OnRefusal(of: .notAuthorized, .banned) { refusal in .logOut },
+///     OnRefusal { refusal in
+///         print("\(refusal.subject): \(refusal.words ?? "\(refusal.reason)")")
+///         return .none
+///     },
+/// ]
+/// ```
 public struct OnRefusal: Interceptor {
     private let reasons: Set<ReasonCode>
-    private let refused: @Sendable (Refusal) -> Void
+    private let refused: @Sendable (Refusal) -> Refusal.Action
 
-    /// - `refused`: runs on the client's own thread: it must not wait.
-    public init(of reasons: ReasonCode..., perform refused: @escaping @Sendable (Refusal) -> Void) {
+    /// - Parameters:
+    ///   - reasons: those that are told; none for all.
+    ///   - refused: runs on the client's own thread: it must not wait.
+    public init(of reasons: ReasonCode..., perform refused: @escaping @Sendable (Refusal) -> Refusal.Action) {
         (self.reasons, self.refused) = (Set(reasons), refused)
     }
 
     /// Tells of a refusal for one of the reasons.
-    public func didRefuse(_ refusal: Refusal) -> RefusalAction {
-        if reasons.contains(refusal.reason) { refused(refusal) }
-        return .none
-    }
-}
-
-/// Logs the client out when the server refuses something for one of these reasons: it says goodbye and stays offline until `start()` or
-/// `connect()`, by when somebody has logged in anew.
-public struct LogOutOn: Interceptor {
-    private let reasons: Set<ReasonCode>
-    private let loggedOut: @Sendable (Refusal) -> Void
-
-    /// - `loggedOut`: told of the refusal, on the client's own thread: it must not wait.
-    public init(_ reasons: ReasonCode..., loggedOut: @escaping @Sendable (Refusal) -> Void = { _ in }) {
-        (self.reasons, self.loggedOut) = (Set(reasons), loggedOut)
-    }
-
-    /// Tells of a refusal for one of the reasons.
-    public func didRefuse(_ refusal: Refusal) -> RefusalAction {
-        guard reasons.contains(refusal.reason) else { return .none }
-        loggedOut(refusal)
-        return .logOut
+    public func didRefuse(_ refusal: Refusal) -> Refusal.Action {
+        reasons.isEmpty || reasons.contains(refusal.reason) ? refused(refusal) : .none
     }
 }
 
 extension Sequence<any Interceptor> {
     /// Tells all of them; one that wants to log out is enough.
-    func didRefuse(_ refusal: Refusal) -> RefusalAction {
-        var action = RefusalAction.none
+    func didRefuse(_ refusal: Refusal) -> Refusal.Action {
+        var action = Refusal.Action.none
         for interceptor in self where interceptor.didRefuse(refusal) == .logOut { action = .logOut }
         return action
     }

@@ -35,10 +35,12 @@ extension Refusal {
     }
 }
 
-/// What a client does about a refusal, beside telling whoever asked.
-public enum RefusalAction: Hashable, Sendable {
-    /// The client goes on.
-    case none
-    /// It says goodbye and stays offline until `start()` or `connect()`.
-    case logOut
+extension Refusal {
+    /// What a client does about a refusal, beside telling whoever asked.
+    public enum Action: Hashable, Sendable {
+        /// The client goes on.
+        case none
+        /// It says goodbye and stays offline until `start()` or `connect()`.
+        case logOut
+    }
 }

@@ -24,14 +24,16 @@ extension ClientEngine {
     }
 
     /// How the client shows itself to the server that is tried.
-    var login: Login { connecting.server.login ?? settings.login }
+    var login: ClientSettings.Login { connecting.server.login ?? settings.login }
 
     private func take(_ servers: [ServerAddress]) {
         connecting.take(servers)
         if servers.isEmpty { return attemptFailed(connecting.unreachable("none was given")) }
         for server in servers {
             if let flaw = server.flaw { return attemptFailed(flaw) }
-            if settings.version != .v5, case .authenticator? = server.login { return attemptFailed(Login.needsVersion5) }
+            if settings.version != .v5, case .authenticator? = server.login {
+                return attemptFailed(ClientSettings.Login.needsVersion5)
+            }
         }
         logIn()
     }
@@ -39,14 +41,14 @@ extension ClientEngine {
     private func logIn() {
         switch login {
         case .none: loggedIn(nil)
-        case .password(let user, let password): loggedIn(Credentials(user: user, password: password))
+        case .password(let user, let password): loggedIn(ClientSettings.Credentials(user: user, password: password))
         case .provider(let provider):
             ask("the login is not known", provider) { engine, credentials in engine.loggedIn(credentials) }
         case .authenticator(let authenticator): beginExchange(authenticator)
         }
     }
 
-    func loggedIn(_ credentials: Credentials?) {
+    func loggedIn(_ credentials: ClientSettings.Credentials?) {
         session.options.userName = credentials.flatMap { EncodedString($0.user) }
         session.options.password = credentials?.password
         guard case .network(_, _, usesTLS: true, _) = connecting.server.kind,

@@ -90,7 +90,7 @@ package final class ClientEngine: @unchecked Sendable {
     /// Pipes with much that is not taken.
     var pipesBehind: Set<ObjectIdentifier> = []
     /// What came and nobody got.
-    let dropped = Locked(DroppedCounts())
+    let dropped = Locked(DroppedMessages.Counts())
     var sharedTokens = SharedTokens()
     var unmatched = UnmatchedMessages()
     /// What is kept in the store; nil without one.

@@ -20,7 +20,7 @@ struct PublishingCalls {
     var offlineSize: ClientSize.Part { ClientSize.Part(messages: offline.count, bytes: offlineByteCount) }
 
     /// Whether one more may be handed to the session.
-    func hasRoom(for call: PublishCall, _ limits: QueueLimits) -> Bool {
+    func hasRoom(for call: PublishCall, _ limits: ClientSettings.QueueLimits) -> Bool {
         calls.count < limits.messages && (byteCount + call.byteCount <= limits.bytes || calls.isEmpty)
     }
 
@@ -92,7 +92,7 @@ struct PublishingCalls {
     var hasBlocked: Bool { !blocked.isEmpty }
 
     /// The first that is blocked, if there is room for it now.
-    mutating func popBlocked(_ limits: QueueLimits) -> PublishCall? {
+    mutating func popBlocked(_ limits: ClientSettings.QueueLimits) -> PublishCall? {
         while let first = blocked.first {
             if !first.call.isOver, !hasRoom(for: first, limits) { return nil }
             blocked.popFirst()
@@ -114,7 +114,7 @@ struct PublishingCalls {
     }
 
     /// Keeps a message of QoS 0 for the next connection. Returns whether there was room.
-    mutating func waitForConnection(_ call: PublishCall, _ limits: QueueLimits) -> Bool {
+    mutating func waitForConnection(_ call: PublishCall, _ limits: ClientSettings.QueueLimits) -> Bool {
         guard offline.count < limits.messages, offline.isEmpty || offlineByteCount + call.byteCount <= limits.bytes else {
             return false
         }

@@ -12,7 +12,7 @@ internal import Platform
 package final class MessagePipe: Sendable {
     package let filters: [TopicFilter]
     package let settings: SubscriptionSettings
-    package let backlog: Backlog
+    package let backlog: SubscriptionSettings.Backlog
     private let state: Locked<State>
     /// Who gets messages before the pipe; nil for nobody. The source's thread alone touches it.
     nonisolated(unsafe) var sink: (any MessageSink)?
@@ -74,7 +74,9 @@ package final class MessagePipe: Sendable {
 
     private typealias Waiter = UnsafeContinuation<Void, Never>
 
-    package init(filters: [TopicFilter], settings: SubscriptionSettings, backlog: Backlog, source: any MessageSource) {
+    package init(
+        filters: [TopicFilter], settings: SubscriptionSettings, backlog: SubscriptionSettings.Backlog, source: any MessageSource
+    ) {
         (self.filters, self.settings, self.backlog) = (filters, settings, backlog)
         state = Locked(State(source: source))
     }

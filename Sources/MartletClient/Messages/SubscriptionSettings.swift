@@ -57,38 +57,40 @@ public struct SubscriptionSettings: Hashable, Sendable {
     }
 }
 
-/// What happens to messages that come faster than they are taken.
-///
-/// Each policy has two bounds, messages and their bytes: topics, payloads and properties. The one that is reached first holds. One message alone
-/// always has room, however large it is. Whatever waits, the client goes on reading: answers to what it has asked, and the messages of its other
-/// subscriptions, never stand behind a backlog.
-public enum Backlog: Hashable, Sendable {
-    /// So many wait.
+extension SubscriptionSettings {
+    /// What happens to messages that come faster than they are taken.
     ///
-    /// Nothing of QoS 1 and 2 is lost: what comes beyond waits too, and is not acknowledged before it is taken. The server sends as many as it has
-    /// unacknowledged messages for a client, ``ClientSettings/receiveMaximum`` at most, and then no others of QoS 1 and 2, for any subscription
-    /// of the client: see ``ConnectionState/heldBy``. Nothing can hold messages of QoS 0 back: those that come beyond are dropped and counted.
-    case hold(Int, bytes: Int = 16 << 20)
-    /// The latest so many are kept, older ones are dropped, acknowledged and counted.
-    case dropOldest(Int, bytes: Int = 16 << 20)
-    /// Of each topic the latest is kept, older ones are dropped, acknowledged and counted; at most so many topics, then the oldest topic goes.
-    case latestPerTopic(Int, bytes: Int = 64 << 20)
-    /// They are stored on disk, acknowledged, and come from there. Needs a store. Nothing is lost, nobody waits.
-    case spill
+    /// Each policy has two bounds, messages and their bytes: topics, payloads and properties. The one that is reached first holds. One message alone
+    /// always has room, however large it is. Whatever waits, the client goes on reading: answers to what it has asked, and the messages of its other
+    /// subscriptions, never stand behind a backlog.
+    public enum Backlog: Hashable, Sendable {
+        /// So many wait.
+        ///
+        /// Nothing of QoS 1 and 2 is lost: what comes beyond waits too, and is not acknowledged before it is taken. The server sends as many as it has
+        /// unacknowledged messages for a client, ``ClientSettings/receiveMaximum`` at most, and then no others of QoS 1 and 2, for any subscription
+        /// of the client: see ``ConnectionState/heldBy``. Nothing can hold messages of QoS 0 back: those that come beyond are dropped and counted.
+        case hold(Int, bytes: Int = 16 << 20)
+        /// The latest so many are kept, older ones are dropped, acknowledged and counted.
+        case dropOldest(Int, bytes: Int = 16 << 20)
+        /// Of each topic the latest is kept, older ones are dropped, acknowledged and counted; at most so many topics, then the oldest topic goes.
+        case latestPerTopic(Int, bytes: Int = 64 << 20)
+        /// They are stored on disk, acknowledged, and come from there. Needs a store. Nothing is lost, nobody waits.
+        case spill
 
-    /// As many wait as a burst brings: 65,536 messages, 16 MiB.
-    public static var hold: Backlog { .hold(65_536) }
+        /// As many wait as a burst brings: 65,536 messages, 16 MiB.
+        public static var hold: Backlog { .hold(65_536) }
 
-    /// The latest of each of at most 10,000 topics.
-    public static var latestPerTopic: Backlog { .latestPerTopic(10_000) }
-}
+        /// The latest of each of at most 10,000 topics.
+        public static var latestPerTopic: Backlog { .latestPerTopic(10_000) }
+    }
 
-/// When a message of QoS 1 or 2 is acknowledged to the server.
-public enum Acknowledging: Hashable, Sendable {
-    /// When the next one is asked for.
-    case whenTaken
-    /// When `done()` or `refuse(_:)` is called.
-    case whenDone
-    /// When it arrives, or when it is taken where it came beyond the bounds of `.hold`. Messages that wait are lost if the process ends.
-    case atOnce
+    /// When a message of QoS 1 or 2 is acknowledged to the server.
+    public enum Acknowledging: Hashable, Sendable {
+        /// When the next one is asked for.
+        case whenTaken
+        /// When `done()` or `refuse(_:)` is called.
+        case whenDone
+        /// When it arrives, or when it is taken where it came beyond the bounds of `.hold`. Messages that wait are lost if the process ends.
+        case atOnce
+    }
 }

@@ -49,23 +49,25 @@ public struct Outbox: Sendable {
     }
 }
 
-/// A message of the outbox that the server has refused: it was taken out, and does not arrive.
-public struct RefusedMessage: Hashable, Sendable, Identifiable {
-    /// As its `Delivery` had it.
-    public let id: String
-    /// The message, as it was to be sent.
-    public let publication: Publication
-    /// Why, as `Delivery.status` says it: `ClientError.refused` with the server's words.
-    public let error: ClientError
-    /// The time since 1970-01-01 00:00 UTC at which the server refused it.
-    public let time: Duration
-    let number: UInt64
+extension Outbox {
+    /// A message of the outbox that the server has refused: it was taken out, and does not arrive.
+    public struct RefusedMessage: Hashable, Sendable, Identifiable {
+        /// As its `Delivery` had it.
+        public let id: String
+        /// The message, as it was to be sent.
+        public let publication: Publication
+        /// Why, as `Delivery.status` says it: `ClientError.refused` with the server's words.
+        public let error: ClientError
+        /// The time since 1970-01-01 00:00 UTC at which the server refused it.
+        public let time: Duration
+        let number: UInt64
 
-    init(_ row: RefusedRow) {
-        id = row.publication.properties.messageIdentifier ?? "\(row.number)"
-        (publication, number) = (row.publication, row.number)
-        error = ClientError(refused: row.reason, row.texts)
-        time = .milliseconds(Int64(clamping: row.refusedAt))
+        init(_ row: RefusedRow) {
+            id = row.publication.properties.messageIdentifier ?? "\(row.number)"
+            (publication, number) = (row.publication, row.number)
+            error = ClientError(refused: row.reason, row.texts)
+            time = .milliseconds(Int64(clamping: row.refusedAt))
+        }
     }
 }
 

@@ -2,22 +2,24 @@ internal import ClientCore
 internal import ClientStore
 internal import Platform
 
-/// When an answer that is kept is given instead of asking: the words of HTTP's caches (RFC 9111, RFC 5861).
-public struct CachePolicy: Hashable, Sendable {
-    /// A younger answer is returned, and nobody is asked.
-    public var maxAge: Duration
-    /// One that is older by less than this is returned at once, and asked for anew behind it.
-    public var staleWhileRevalidate: Duration
-    /// One that is older by less than this is returned where asking ends without an answer: offline, nobody there, too late.
-    public var staleIfError: Duration
+extension AnswerCache {
+    /// When an answer that is kept is given instead of asking: the words of HTTP's caches (RFC 9111, RFC 5861).
+    public struct Policy: Hashable, Sendable {
+        /// A younger answer is returned, and nobody is asked.
+        public var maxAge: Duration
+        /// One that is older by less than this is returned at once, and asked for anew behind it.
+        public var staleWhileRevalidate: Duration
+        /// One that is older by less than this is returned where asking ends without an answer: offline, nobody there, too late.
+        public var staleIfError: Duration
 
-    /// Times count from when the responder gave the answer; without any the responder is always asked.
-    public init(maxAge: Duration = .zero, staleWhileRevalidate: Duration = .zero, staleIfError: Duration = .zero) {
-        (self.maxAge, self.staleWhileRevalidate, self.staleIfError) = (maxAge, staleWhileRevalidate, staleIfError)
+        /// Times count from when the responder gave the answer; without any the responder is always asked.
+        public init(maxAge: Duration = .zero, staleWhileRevalidate: Duration = .zero, staleIfError: Duration = .zero) {
+            (self.maxAge, self.staleWhileRevalidate, self.staleIfError) = (maxAge, staleWhileRevalidate, staleIfError)
+        }
+
+        /// Always asks, and keeps the answer.
+        public static let reload = Policy()
     }
-
-    /// Always asks, and keeps the answer.
-    public static let reload = CachePolicy()
 }
 
 /// A response, from the responder or from an `AnswerCache`.
@@ -40,7 +42,8 @@ extension CachedResponse: Equatable where Value: Equatable {}
 /// ```swift
 /// let client = try Client(settings)
 /// let users = client.answerCache(scope: "anna")
-/// let user = try await users.send(GetUser(id: 7), CachePolicy(maxAge: .seconds(60), staleIfError: .seconds(86_400)))
+/// let policy = AnswerCache.Policy(maxAge: .seconds(60), staleIfError: .seconds(86_400))
+/// let user = try await users.send(GetUser(id: 7), policy)
 /// show(user.value, grey: user.isStale)
 /// ```
 /// A client keeps the latest 1000 answers of together 8 MiB, all scopes together; those that were stored longest ago go first. Requests are the same
@@ -67,7 +70,7 @@ public final class AnswerCache: Sendable {
     /// Returns the answer that is kept, as far as the policy goes, or asks and keeps what comes. What the responder answers instead of a response is
     /// thrown, and not kept.
     public func send<Asked: Request>(
-        _ request: Asked, to topic: CallTopic<Asked> = CallTopic(), _ policy: CachePolicy, timeout: Duration = .seconds(30)
+        _ request: Asked, to topic: CallTopic<Asked> = CallTopic(), _ policy: Policy, timeout: Duration = .seconds(30)
     ) async throws(RequestError<Asked.Failure>) -> CachedResponse<Asked.Response> {
         let key: AnswerTable.Key
         do throws(ClientError) { key = try self.key(request, topic) } catch { throw .client(error) }
@@ -89,7 +92,7 @@ public final class AnswerCache: Sendable {
     /// The answer that is kept, if there is one that the policy lets be shown, then, unless it is young enough, what the responder answers. Ends
     /// after that; throws `RequestError` where there is none.
     public func responses<Asked: Request>(
-        to request: Asked, at topic: CallTopic<Asked> = CallTopic(), _ policy: CachePolicy, timeout: Duration = .seconds(30)
+        to request: Asked, at topic: CallTopic<Asked> = CallTopic(), _ policy: Policy, timeout: Duration = .seconds(30)
     ) -> AsyncThrowingStream<CachedResponse<Asked.Response>, any Error> {
         AsyncThrowingStream { continuation in
             let task = Task {
@@ -141,7 +144,7 @@ public final class AnswerCache: Sendable {
     }
 
     private func kept<Asked: Request>(
-        _ key: AnswerTable.Key, _ type: Asked.Type, _ policy: CachePolicy
+        _ key: AnswerTable.Key, _ type: Asked.Type, _ policy: Policy
     ) -> CachedResponse<Asked.Response>? {
         guard let (payload, age) = answers.answer(key), let value = try? Asked.responseCoding.decode(payload, contentType: nil)
         else { return nil }

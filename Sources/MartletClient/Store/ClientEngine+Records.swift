@@ -312,7 +312,7 @@ extension ClientEngine {
     }
 
     /// Reads what the server has refused.
-    func readRefused(_ call: AwaitedOutcome<[RefusedMessage]>) {
+    func readRefused(_ call: AwaitedOutcome<[Outbox.RefusedMessage]>) {
         guard let records else {
             call.complete(.success([]))
             return
@@ -320,7 +320,8 @@ extension ClientEngine {
         records.storage.read(StoreQuery(.refusal)) { result in
             switch result {
             case .failure(let error): call.complete(.failure(ClientError(error)))
-            case .success(let rows): call.complete(.success(rows.rows.compactMap { RefusedRow($0).map { RefusedMessage($0) } }))
+            case .success(let rows):
+                call.complete(.success(rows.rows.compactMap { RefusedRow($0).map { Outbox.RefusedMessage($0) } }))
             }
         }
     }

@@ -20,7 +20,7 @@ final class ClientRecords {
     var owners: OutboxOwners
     var refused: RefusedMessages
     var gate = OutputGate()
-    let whenFull: QueueLimits.WhenFull
+    let whenFull: ClientSettings.QueueLimits.WhenFull
     /// Messages of the outbox that the session has.
     var flights: [PublishTicket: Flight] = [:]
     /// Of messages that wait for room in the outbox, the first first.

@@ -44,7 +44,7 @@ package final class StubServer: MessageSource {
     package var retained: [TopicName] { state.withLock(\.retainedOrder) }
 
     package func subscribe(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> MessagePipe {
-        let backlog: Backlog =
+        let backlog: SubscriptionSettings.Backlog =
             switch settings.backlog {
             // There is no store.
             case nil, .spill: .hold

@@ -41,25 +41,22 @@ import Testing
         #expect(seen.value.map { String($0.prefix(10)) } == ["guard befo", "next after", "guard afte"])
     }
 
-    @Test func `refusals for a reason are told to whoever asked for them`() throws {
-        let refusal = OnRefusal(of: .notAuthorized, .quotaExceeded) { refusal in seen.withLock { $0.append("\(refusal.reason)") } }
-        #expect(refusal.didRefuse(Refusal(.publication("a"), .notAuthorized)) == .none)
-        #expect(refusal.didRefuse(Refusal(.subscription(["a/#"]), .packetTooLarge)) == .none)
-        #expect(seen.value == ["\(ReasonCode.notAuthorized)"])
-    }
-
-    @Test func `LogOutOn logs out on its reasons alone, and tells`() {
+    @Test func `refusals for a reason are told to whoever asked for them, who says what is done`() {
         let told = Locked<[Refusal]>([])
-        let logOut = LogOutOn(.notAuthorized, .banned) { refusal in told.withLock { $0.append(refusal) } }
-        #expect(logOut.didRefuse(Refusal(.publication("t"), .quotaExceeded)) == .none)
-        #expect(logOut.didRefuse(Refusal(.publication("t"), .notAuthorized)) == .logOut)
-        #expect(logOut.didRefuse(Refusal(.connection, .banned, "go")) == .logOut)
+        let refusal = OnRefusal(of: .notAuthorized, .banned) { refusal in
+            told.withLock { $0.append(refusal) }
+            return refusal.reason == .banned ? .logOut : .none
+        }
+        #expect(refusal.didRefuse(Refusal(.publication("t"), .notAuthorized)) == .none)
+        #expect(refusal.didRefuse(Refusal(.subscription(["a/#"]), .packetTooLarge)) == .none)
+        #expect(refusal.didRefuse(Refusal(.connection, .banned, "go")) == .logOut)
         #expect(told.value == [Refusal(.publication("t"), .notAuthorized), Refusal(.connection, .banned, "go")])
+        #expect(OnRefusal { _ in .logOut }.didRefuse(Refusal(.connection, .serverBusy)) == .logOut, "no reason stands for all")
     }
 
     @Test func `settings take them as the documentation shows`() {
         var settings = ClientSettings(server: "mqtt://127.0.0.1")
-        settings.interceptors = [AddUserProperties(["app": "7"]), LogOutOn(.notAuthorized)]
+        settings.interceptors = [AddUserProperties(["app": "7"]), OnRefusal(of: .notAuthorized) { _ in .logOut }]
         #expect(settings.interceptors.count == 2)
     }
 

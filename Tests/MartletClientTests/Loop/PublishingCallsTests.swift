@@ -9,7 +9,7 @@ import Testing
     @Test func `what waits for a connection is bounded in messages and in bytes`() {
         var calls = PublishingCalls()
         var taken = ["12345", "1234", "12345"].map {
-            calls.waitForConnection(call(Payload($0)), QueueLimits(messages: 9, bytes: 12))
+            calls.waitForConnection(call(Payload($0)), ClientSettings.QueueLimits(messages: 9, bytes: 12))
         }
         #expect(taken == [true, true, false])
         var released: [Payload] = []
@@ -17,7 +17,7 @@ import Testing
         #expect(released == ["12345", "1234"])
         // One may always wait, and what has left takes no room.
         taken = ["larger than the limit", "1"].map {
-            calls.waitForConnection(call(Payload($0)), QueueLimits(messages: 9, bytes: 12))
+            calls.waitForConnection(call(Payload($0)), ClientSettings.QueueLimits(messages: 9, bytes: 12))
         }
         #expect(taken == [true, false])
     }
@@ -28,14 +28,14 @@ import Testing
         for call in blocked { calls.block(call) }
         blocked[1].call.complete(.failure(.cancelled))
         var released: [Payload] = []
-        while let call = calls.popBlocked(QueueLimits()) { released.append(call.publication.payload) }
+        while let call = calls.popBlocked(ClientSettings.QueueLimits()) { released.append(call.publication.payload) }
         #expect(released == ["1", "3", "4", "5"])
         #expect(!calls.hasBlocked)
     }
 
     @Test func `calls that are cancelled leave neither memory nor a place that is taken`() {
         var calls = PublishingCalls()
-        let limits = QueueLimits(messages: 2)
+        let limits = ClientSettings.QueueLimits(messages: 2)
         for _ in 1...10 {
             let offline = call("1")
             let isTaken = calls.waitForConnection(offline, limits)

@@ -33,7 +33,9 @@ final class RecordingSource: MessageSource {
 @Suite struct MessagePipeTests {
     let source = RecordingSource()
 
-    func pipe(_ backlog: Backlog = .hold(4), _ acknowledging: Acknowledging = .whenTaken) -> MessagePipe {
+    func pipe(_ backlog: SubscriptionSettings.Backlog = .hold(4), _ acknowledging: SubscriptionSettings.Acknowledging = .whenTaken)
+        -> MessagePipe
+    {
         MessagePipe(
             filters: ["#"], settings: SubscriptionSettings(backlog: backlog, acknowledging: acknowledging), backlog: backlog,
             source: source)

@@ -42,7 +42,7 @@ import Testing
 
     @Test func `a young answer is given without asking, an older one is asked for`() async throws {
         let cache = cache
-        let policy = CachePolicy(maxAge: .seconds(60))
+        let policy = AnswerCache.Policy(maxAge: .seconds(60))
         #expect(
             try await cache.send(GetUser(id: 1), policy) == CachedResponse(value: .init(name: "Anna"), age: .zero, isStale: false))
         time.withLock { $0 += .seconds(59) }
@@ -58,7 +58,7 @@ import Testing
 
     @Test func `an older answer is returned while it is asked for anew, once at a time`() async throws {
         let cache = cache
-        let policy = CachePolicy(maxAge: .seconds(1), staleWhileRevalidate: .seconds(60))
+        let policy = AnswerCache.Policy(maxAge: .seconds(1), staleWhileRevalidate: .seconds(60))
         _ = try await cache.send(GetUser(id: 1), policy)
         time.withLock { $0 += .seconds(30) }
         service.answer.withLock { $0 = .success("Berta") }
@@ -71,7 +71,7 @@ import Testing
 
     @Test func `offline an answer that is kept is given, as old as the policy allows`() async throws {
         let cache = cache
-        let policy = CachePolicy(maxAge: .seconds(1), staleIfError: .seconds(60))
+        let policy = AnswerCache.Policy(maxAge: .seconds(1), staleIfError: .seconds(60))
         _ = try await cache.send(GetUser(id: 1), policy)
         service.answer.withLock { $0 = .failure(.timedOut) }
         time.withLock { $0 += .seconds(60) }
@@ -85,7 +85,7 @@ import Testing
 
     @Test func `what is kept comes first, then the answer`() async throws {
         let cache = cache
-        let policy = CachePolicy(staleIfError: .seconds(60))
+        let policy = AnswerCache.Policy(staleIfError: .seconds(60))
         try cache.update(.init(name: "Local"), to: GetUser(id: 1))
         var names: [String] = []
         for try await response in cache.responses(to: GetUser(id: 1), policy) { names.append(response.value.name) }

@@ -115,7 +115,12 @@ import Testing
         defer { server.end() }
         let refusals = Locked<[Refusal]>([])
         let (client, _) = try client {
-            $0.interceptors = [OnRefusal(of: .quotaExceeded) { refusal in refusals.withLock { $0.append(refusal) } }]
+            $0.interceptors = [
+                OnRefusal(of: .quotaExceeded) { refusal in
+                    refusals.withLock { $0.append(refusal) }
+                    return .none
+                }
+            ]
         }
         (server.refusal, server.refusalTexts) = (.quotaExceeded, quotaTexts())
         try await client.connect()
@@ -175,7 +180,13 @@ import Testing
         defer { server.end() }
         let (refusals, told) = AsyncStream.makeStream(of: Refusal.self)
         let (client, _) = try client {
-            $0.interceptors = [AddUserProperties(["app": "panel"]), OnRefusal(of: .quotaExceeded) { told.yield($0) }]
+            $0.interceptors = [
+                AddUserProperties(["app": "panel"]),
+                OnRefusal(of: .quotaExceeded) { refusal in
+                    told.yield(refusal)
+                    return .none
+                },
+            ]
         }
         server.refusal = .quotaExceeded
         try await client.connect()
@@ -203,18 +214,18 @@ import Testing
 
     @Test func `a full outbox refuses, drops the oldest, or lets wait`() async throws {
         defer { server.end() }
-        let (first, _) = try client { $0.outbox = QueueLimits(messages: 2, whenFull: .refuse) }
+        let (first, _) = try client { $0.outbox = ClientSettings.QueueLimits(messages: 2, whenFull: .refuse) }
         for text in ["1", "2"] { _ = try await first.enqueue(Payload(text), to: "t") }
         await #expect(throws: ClientError.queueFull) { _ = try await first.enqueue("3", to: "t") }
         await first.crash()
-        let (second, _) = try client { $0.outbox = QueueLimits(messages: 2, whenFull: .dropOldest) }
+        let (second, _) = try client { $0.outbox = ClientSettings.QueueLimits(messages: 2, whenFull: .dropOldest) }
         // The outbox of an earlier run is read first.
         let open = try await second.outbox.open()
         var isDropped = false
         while !isDropped { isDropped = (try? await second.enqueue("3", to: "t")) != nil }
         #expect(open[0].status == .failed(.queueFull))
         await second.crash()
-        let (third, _) = try client { $0.outbox = QueueLimits(messages: 2, whenFull: .wait) }
+        let (third, _) = try client { $0.outbox = ClientSettings.QueueLimits(messages: 2, whenFull: .wait) }
         async let waiting = third.enqueue("4", to: "t")
         try await third.connect()
         try await waiting.arrival()

@@ -76,8 +76,8 @@ private final class BoundsRun: @unchecked Sendable {
             queuedMessagesMax: 2 * Limits.inboxWindowMax)
         let inFlight = Int.random(in: 1...12, using: &random)
         wire.inFlightMax = { $0 == "publisher" || $0 == "keeper" ? inFlight : nil }
-        func limits() -> QueueLimits {
-            QueueLimits(
+        func limits() -> ClientSettings.QueueLimits {
+            ClientSettings.QueueLimits(
                 messages: Int.random(in: 1...8, using: &random), bytes: Int.random(in: 60...400, using: &random),
                 whenFull: [.wait, .refuse, .dropOldest][random.below(3)])
         }
@@ -118,7 +118,7 @@ private final class BoundsRun: @unchecked Sendable {
         let (most, bytes) = (Int.random(in: 1...6, using: &random), Int.random(in: 60...400, using: &random))
         let window = ClientSize.Part(messages: Limits.spillWindowMax, bytes: Limits.spillWindowBytesMax)
         let part = ClientSize.Part(messages: most, bytes: bytes)
-        let backlogs: [(client: Int, backlog: Backlog, most: ClientSize.Part, kind: Waiting.Kind)] = [
+        let backlogs: [(client: Int, backlog: SubscriptionSettings.Backlog, most: ClientSize.Part, kind: Waiting.Kind)] = [
             (0, .hold(most, bytes: bytes), part, .holds(receiveMaximum: Int(receivers[0].settings.receiveMaximum))),
             (1, .dropOldest(most, bytes: bytes), part, .drops),
             (1, .latestPerTopic(2, bytes: bytes), ClientSize.Part(messages: 2, bytes: bytes), .drops), (2, .spill, window, .spills),
@@ -218,19 +218,22 @@ private final class BoundsRun: @unchecked Sendable {
     private func lookInside(_ client: Client) {
         let size = client.size
         check(
-            size.unmatched, QueueLimits(messages: Limits.unmatchedMessagesMax, bytes: Limits.unmatchedBytesMax), "nobody's messages"
+            size.unmatched, ClientSettings.QueueLimits(messages: Limits.unmatchedMessagesMax, bytes: Limits.unmatchedBytesMax),
+            "nobody's messages"
         )
-        check(size.unstored, QueueLimits(messages: Limits.storeChangesMax, bytes: Limits.storeBytesMax), "what is not durable")
+        check(
+            size.unstored, ClientSettings.QueueLimits(messages: Limits.storeChangesMax, bytes: Limits.storeBytesMax),
+            "what is not durable")
         if size.outboxInMemory.messages > size.outbox.messages { add("\(size): more is in memory than there is") }
         // When it is full, the messages that are on their way to the disk still come.
         let inFlight = Int(client.settings.receiveMaximum)
-        let arrivals = QueueLimits(
+        let arrivals = ClientSettings.QueueLimits(
             messages: Limits.inboxWindowMax + inFlight, bytes: Limits.inboxWindowBytesMax + inFlight * Self.floodBytesMax)
         for part in size.inboxes { check(part, arrivals, "arrivals") }
     }
 
     /// One message alone may have any size.
-    private func check(_ part: ClientSize.Part, _ limits: QueueLimits, _ name: String) {
+    private func check(_ part: ClientSize.Part, _ limits: ClientSettings.QueueLimits, _ name: String) {
         if part.messages > limits.messages || (part.bytes > limits.bytes && part.messages > 1) {
             add("\(name): \(part) waits, with \(limits.messages) messages and \(limits.bytes) bytes")
         }

@@ -174,7 +174,7 @@ private final class ConsumerRun: @unchecked Sendable {
             add("\(subscription.messages.waitingCount) messages wait at rest")
         }
         let dropped = subscriptions.reduce(0) { $0 + $1.messages.droppedCount }
-        if worker.dropped != DroppedCounts(backlogFull: dropped) { add("\(worker.dropped), by subscriptions \(dropped)") }
+        if worker.dropped != DroppedMessages.Counts(backlogFull: dropped) { add("\(worker.dropped), by subscriptions \(dropped)") }
         if !worker.state.heldBy.isEmpty { add("\(worker.state) at rest") }
         if worker.requests.count > 0 { add("\(worker.requests.count) requests have not ended") }
     }

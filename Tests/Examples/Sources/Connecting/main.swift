@@ -11,7 +11,7 @@ func withPassword(_ server: ServerAddress) -> ClientSettings {
 /// A token that expires: asked for before each attempt, and once more when the server refuses it.
 func withToken(_ server: ServerAddress, _ freshToken: @escaping @Sendable () async throws -> String) -> ClientSettings {
     var settings = ClientSettings(server: server, clientIdentifier: "greenhouse-1")
-    settings.login = .provider { Credentials(user: "greenhouse-1", password: try await freshToken()) }
+    settings.login = .provider { ClientSettings.Credentials(user: "greenhouse-1", password: try await freshToken()) }
     return settings
 }
 
