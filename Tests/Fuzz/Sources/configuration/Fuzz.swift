@@ -1,6 +1,5 @@
 import BrokerCore
 import BrokerModel
-import BrokerModel
 import Configuration
 import FuzzKit
 import MartletTestKit

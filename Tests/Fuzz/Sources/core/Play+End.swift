@@ -47,7 +47,9 @@ extension Play {
         expect(core.tally.inbound == 0 && core.tally.ofNewcomers == 0, "\(core.tally.inbound) bytes count that came in part")
         expect(core.tally.sessions == 0, "\(core.tally.sessions) bytes of sessions count")
         expect((core.sessionCount as? SimulatedSessionCount)?.value == 0, "sessions are counted")
-        expect(core.sessions.fullElsewhere.isEmpty && core.room.ofStore.isEmpty && core.room.ofQueues.isEmpty, "somebody waits for room")
+        expect(
+            core.sessions.fullElsewhere.isEmpty && core.room.ofStore.isEmpty && core.room.ofQueues.isEmpty,
+            "somebody waits for room")
         expect(core.receipts.isEmpty, "receipts of QoS 2 are left")
         expect(core.wheel.count == (core.systemReport.isOn ? 1 : 0), "\(core.wheel.count) timers are left")
         expect(core.ledger.count == core.retained.count, "\(core.ledger.count) messages, \(core.retained.count) retained")

@@ -1,6 +1,5 @@
 import BrokerCore
 import BrokerModel
-import BrokerModel
 import FuzzKit
 import MQTTCodec
 import MartletServer
