@@ -160,7 +160,8 @@ import Testing
                 _ = try home.open(StoreOptions(repair: repair))
                 Issue.record("opened")
             } catch {
-                #expect("\(error)".hasSuffix("has version 9, which a later Martlet wrote; this one knows version 3"), "\(error)")
+                let complaint = "has version 9, which a later Martlet wrote; this Martlet reads version 3. Start the later one"
+                #expect("\(error)".hasSuffix(complaint), "\(error)")
             }
         }
     }

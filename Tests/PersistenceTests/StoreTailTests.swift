@@ -99,7 +99,8 @@ import Testing
         try meta.update(.state, [version] + body[1...])
         try connection.execute("PRAGMA user_version = \(version)")
         let complaint =
-            "\(home.path)/martlet.db has version \(version), which only builds before the first release wrote; this one knows version 3"
+            "\(home.path)/martlet.db has version \(version), which only builds before the first release wrote; this Martlet reads version 3. "
+            + "Move the file away to begin with an empty store; its sessions and retained messages stay in it"
         for repair in [false, true] {
             let error = #expect(throws: StoreError.self) { _ = try home.open(StoreOptions(repair: repair)) }
             #expect(error?.description == complaint)

@@ -308,7 +308,8 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
 
     private static func adviceOnVersion(_ version: UInt32) -> String {
         version > RowSchema.broker.version
-            ? "Start the later one" : "Move the file away to begin with an empty store; its sessions and retained messages stay in it"
+            ? "Start the later one"
+            : "Move the file away to begin with an empty store; its sessions and retained messages stay in it"
     }
 
     private static func describe(_ path: String, _ damages: [StoreDamage]) -> String {
