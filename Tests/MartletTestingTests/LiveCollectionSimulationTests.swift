@@ -96,6 +96,30 @@ struct LiveCollectionSimulationTests {
         }
     }
 
+    @Test func `changes of an entry that tasks make at the same time are all made, also by way of the store`() async throws {
+        try await Simulation.run(seed: 6) { world in
+            let broker = world.broker()
+            let panel = try world.client("panel", of: broker) { $0.store = world.disk("panel") }
+            let collection = try panel.collection(of: "t/+")
+            try await collection.set("0", at: "t/1")
+            try collection.setLocal("own", at: "t/2")
+            try await withThrowingTaskGroup { group in
+                for _ in 1...20 {
+                    group.addTask { try await collection.update(at: "t/1") { $0 = "\((Int($0.text ?? "") ?? 0) + 1)" } }
+                }
+                try await group.waitForAll()
+            }
+            #expect(collection["t/1"]?.value == "20")
+            try await panel.connect()
+            await world.advance(by: .seconds(60))
+            #expect(collection.entries.map { "\($0.key)=\($0.value) \($0.state)" } == ["t/1=20 confirmed", "t/2=own local"])
+            #expect(broker.retained.filter { $0.topic == "t/1" || $0.topic == "t/2" }.map(\.payload) == ["20"])
+            world.crash(panel)
+            let next = try world.client("panel", of: broker) { $0.store = world.disk("panel") }.collection(of: "t/+")
+            #expect(next.entries.map(\.state) == [.stored], "what is the program's own is not stored")
+        }
+    }
+
     @Test func `a client that ends before it has sent a write says so, and the write is still to be sent`() async throws {
         try await Simulation.run(seed: 5) { world in
             let broker = world.broker()
