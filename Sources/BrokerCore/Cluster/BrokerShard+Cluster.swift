@@ -179,11 +179,4 @@ extension BrokerShard {
         // What is published from now on goes in other batches.
         durability?.shardMessagesPosted()
     }
-
-    /// Refuses a client while the cluster cannot be reached; false if it can, or that does not matter.
-    func lacksCluster(_ connection: Connection) -> Bool {
-        guard let cluster, cluster.isAway, settings.refusesWithoutCluster, !connection.isLocal else { return false }
-        refuseConnect(connection, .serverUnavailable, Self.withoutClusterWords)
-        return true
-    }
 }

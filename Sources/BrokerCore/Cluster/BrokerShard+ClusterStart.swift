@@ -5,7 +5,7 @@ import MQTTCodec
 /// port that is open.
 ///
 ///     CONNECT ─► awaitsCluster ─► clusterIsAway(false) ─► ClusterArrivals ─► the login, and so on
-///                      └── too long ──────────────────► Server unavailable
+///                      └── too long: timedOut ────────► Server unavailable
 struct ClusterStart {
     /// When nobody waits any more, in milliseconds.
     let endsAt: UInt64
@@ -53,12 +53,11 @@ struct ClusterArrivals {
 
 extension BrokerShard {
     /// Whether a client waits until its node has found the cluster. Whoever has logged in already goes on behind that.
-    func awaitsCluster(_ connection: Connection, login: VerifiedLogin? = nil) -> Bool {
+    func awaitsCluster(_ connection: Connection) -> Bool {
         guard let cluster, cluster.isAway, let start = cluster.start, now < start.endsAt, settings.refusesWithoutCluster,
             draining.notice == nil, !connection.isLocal
         else { return false }
         cluster.start?.add(connection.id)
-        if let login { connection.makeExtras().login = login }
         rearm(connection, at: min(now + settings.connectTimeoutMilliseconds, start.endsAt))
         log(.debug) { "Client \(connection.name) waits until this node has found its cluster." }
         return true
@@ -67,19 +66,18 @@ extension BrokerShard {
     /// The cluster is reached for the first time: who waits for it goes on, in this turn and the next ones.
     func beginCluster(_ start: ClusterStart) {
         for id in start.inOrder {
-            guard let connection = connections.find(id), connection.state == .authenticating else { continue }
-            line(up: connection)
+            if let connection = connections.find(id) { advance(connection, .clusterFound) }
         }
     }
 
     /// Whether a client that comes has to stand behind those who have waited: it may be one of them, come once more.
-    func standsBehindOthers(_ connection: Connection) -> Bool {
-        guard let cluster, !cluster.arrivals.isEmpty, !cluster.isAway, !connection.isLocal else { return false }
-        line(up: connection)
-        return true
+    func hasToQueue(_ connection: Connection) -> Bool {
+        guard let cluster else { return false }
+        return !cluster.arrivals.isEmpty && !cluster.isAway && !connection.isLocal
     }
 
-    private func line(up connection: Connection) {
+    /// Has a client wait behind the others.
+    func lineUp(_ connection: Connection) {
         // Its turn comes, however many there are.
         wheel.disarm(connection.timer)
         connection.timer = TimerWheel.none
@@ -89,25 +87,18 @@ extension BrokerShard {
     /// The next of those who have waited go on.
     func stepArrivals(_ cluster: ClusterPort) {
         for id in cluster.arrivals.take(Limits.newcomersPerTurn) {
-            guard let connection = connections.find(id), connection.state == .authenticating,
-                let packet = connection.extras?.pendingConnect
-            else { continue }
+            guard let connection = connections.find(id), connection.state == .authenticating else { continue }
             rearm(connection, at: now + settings.connectTimeoutMilliseconds)
-            if let login = connection.extras?.login {
-                admit(connection, packet, userName: login.userName, authenticationData: login.authenticationData)
-            } else {
-                decideAtOnce(connection, packet, settings.listeners[connection.info.listener])
-            }
+            advance(connection, .turnCame)
             recount(connection)
         }
     }
 
-    /// A client has waited long enough; false if it does not wait for the cluster.
-    func refusesUnstarted(_ connection: Connection) -> Bool {
-        guard cluster?.start?.remove(connection.id) == true else { return false }
-        refuseConnect(connection, .serverUnavailable, Self.withoutClusterWords)
-        return true
+    /// Refuses a client while the cluster cannot be reached, where that matters.
+    func checkCluster(_ connection: Connection) throws(ConnectRefusal) {
+        if let cluster, cluster.isAway, settings.refusesWithoutCluster, !connection.isLocal { throw Self.withoutCluster }
     }
 
-    static let withoutClusterWords = "the cluster cannot be reached (martlet_cluster_detached refuse)."
+    static let withoutCluster = ConnectRefusal(
+        .serverUnavailable, "the cluster cannot be reached (martlet_cluster_detached refuse).")
 }

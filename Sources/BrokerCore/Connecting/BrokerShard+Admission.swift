@@ -1,94 +1,45 @@
 import BrokerModel
 import MQTTCodec
 
-/// Letting a client in: its session, its limits, and CONNACK.
+/// What a client comes back to.
+struct ExistingSession {
+    /// The session of its Client Identifier; nil if there is none.
+    let session: Session?
+    /// Whether the store had one when the client came, even if that has ended meanwhile.
+    let hadRow: Bool
+    /// Whether it is another user's, and gives way.
+    let isForeign: Bool
+    /// Whether it ends, whatever is in it: the client wants it so, or it is another user's.
+    let endsSession: Bool
+}
+
+/// The last two steps of a CONNECT: its session becomes this node's, and the client is let in.
 extension BrokerShard {
-    /// Lets the client in: ends its earlier connection, finds or makes its session, and answers.
-    ///
-    /// - Parameter epoch: by which claim this node keeps the client's session, where sessions are the cluster's; nil before that has said so.
-    func admit(
-        _ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?, authenticationData: [UInt8]?,
-        claimedBy epoch: UInt64? = nil
-    ) {
-        guard !awaitsCluster(connection, login: VerifiedLogin(userName: userName, authenticationData: authenticationData)) else {
-            return
-        }
-        // The login may have told who the user is, and the list may be another one meanwhile.
-        guard !turnsAway(connection, packet, userName: userName) else { return }
+    /// Finds what the client comes back to, and has the cluster say that this node keeps it, where sessions are the cluster's. When that has
+    /// been said, the same is looked at again: time has passed.
+    func claim(_ connect: PendingConnect, _ login: VerifiedLogin, _ connection: Connection) throws(ConnectRefusal) {
+        if awaitsCluster(connection) { return connect.awaited = .cluster }
+        // The login may have told who the user is, and the list of bans may be another one meanwhile.
+        try checkIsWelcome(connect, connection)
+        let existing = existingSession(connect, login, connection)
+        try checkMemory(existing)
+        try checkOwner(existing, connection)
+        try checkStore(connect, existing)
+        if try needsClaim(connect, existing, connection) { return sendClaim(connect, login, existing, connection) }
+        try enterSessionCount(existing)
+        connect.state = .claimed(login, existing)
+    }
+
+    private func existingSession(
+        _ connect: PendingConnect, _ login: VerifiedLogin, _ connection: Connection
+    ) -> ExistingSession {
         // Whatever becomes of it, CONNACK tells of it.
-        let hadRow = sessions.find(packet.clientIdentifier)?.isStored ?? false
-        let known = livingSession(packet.clientIdentifier, isClaimed: epoch != nil)
-        if known == nil, isMemoryFull {
-            refuseConnect(connection, .quotaExceeded, "memory is short.")
-            return
-        }
-        let policy = settings.policy(of: connection.info.listener)
-        let isForeign = known.map { !belongs($0, to: userName, mountPoint: policy.mountPoint) } ?? false
-        if isForeign, settings.foreignSession == .refusesNewcomer {
-            // 0x85 and not 0x87: the user may come in, by another identifier. [MQTT-3.1.3-8 v5] [MQTT-3.1.3-9 v3.1.1]
-            refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is another user's.")
-            return
-        }
-        if let owner = known?.listener, settings.policy(of: owner).isOwn, !connection.isLocal {
-            refuseConnect(connection, .clientIdentifierNotValid, "the Client Identifier is the broker's own.")
-            return
-        }
-        let beginsAnew = packet.cleanStart || isForeign
-        if let refusal = storeObjection(to: packet, known, beginsAnew: beginsAnew) {
-            refuseConnect(connection, refusal.reason, refusal.explanation)
-            return
-        }
-        if epoch == nil, let moves = cluster?.moves,
-            claims(connection, packet, userName, authenticationData, known, beginsAnew: beginsAnew, moves)
-        {
-            return
-        }
-        guard known != nil || sessionCount.enter(max: settings.sessionsMax) else {
-            refuseConnect(connection, .serverBusy, "the broker has no room for more clients.")
-            return
-        }
-        let isPresent = known != nil && !beginsAnew
-        if let known { takeOver(known, for: connection, of: userName, beginsAnew: beginsAnew, isForeign: isForeign) }
-        // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
-        let resumed = isPresent ? sessions.find(packet.clientIdentifier) : nil
-        let session =
-            resumed
-            ?? sessions.make(
-                packet.clientIdentifier, publisherKey: publisherKey(of: packet.clientIdentifier))
-        if resumed == nil { session.createdAt = now }
-        if let epoch {
-            (session.isClaimed, session.epoch) = (true, epoch)
-            if resumed == nil { session.stepFloor = FlowStep.Place(epoch: epoch, number: 0) }
-        }
-        if !settings.ownQueueBounds.isEmpty { updateOwnBound(of: session) }
-        if !settings.topicParts.isEmpty { updateTopicPart(of: session) }
-        bind(connection, to: session, packet, userName: userName)
-        if epoch != nil, let moves = cluster?.moves { nameWill(of: session, moves) }
-        recount(session)
-        // A bridge tells itself when it is connected.
-        if !connection.isLocal { logConnection(.notice, of: connection) { self.greeting(connection, packet) } }
-        logWill(of: session)
-        statistics.connectionsAccepted += 1
-        statistics.clientsConnected += 1
-        if connection.isLocal { statistics.localClientsConnected += 1 }
-        guard answer(connection, packet, session, isPresent: resumed != nil, authenticationData) else {
-            logRefusal(of: connection, .packetTooLarge, because: "CONNACK is larger than the client's Maximum Packet Size.")
-            detach(connection, will: .discarded)
-            close(connection)
-            return
-        }
-        reportArrival(of: connection, packet, sessionPresent: resumed != nil)
-        keep(session)
-        // Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
-        // Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
-        let makesRoom = resumed != nil && hadRow && !session.outbox.isEmpty && journal?.health == .full
-        let isSaving = epoch != nil && !makesRoom && holdsUntilSaved(connection, session, isNew: resumed == nil)
-        if session.isStored || hadRow, !makesRoom, !isSaving { holdOutput(of: connection) }
-        setPresence(of: session, isConnected: true)
-        pump(session, on: connection)
-        resumeOwed(session)
-        resumeInbound(connection)
-        recount(connection)
+        let hadRow = sessions.find(connect.packet.clientIdentifier)?.isStored ?? false
+        let session = livingSession(connect.packet.clientIdentifier, isClaimed: connect.epoch != nil)
+        let mountPoint = settings.policy(of: connection.info.listener).mountPoint
+        let isForeign = session.map { !belongs($0, to: login.userName, mountPoint: mountPoint) } ?? false
+        return ExistingSession(
+            session: session, hadRow: hadRow, isForeign: isForeign, endsSession: connect.packet.cleanStart || isForeign)
     }
 
     /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late
@@ -107,73 +58,163 @@ extension BrokerShard {
         return sessions.find(identifier)
     }
 
+    private func checkMemory(_ existing: ExistingSession) throws(ConnectRefusal) {
+        if existing.session == nil, isMemoryFull { throw ConnectRefusal(.quotaExceeded, "memory is short.") }
+    }
+
+    /// 0x85 and not 0x87: the user may come in, by another identifier. [MQTT-3.1.3-8 v5] [MQTT-3.1.3-9 v3.1.1]
+    private func checkOwner(_ existing: ExistingSession, _ connection: Connection) throws(ConnectRefusal) {
+        if existing.isForeign, settings.foreignSession == .refusesNewcomer {
+            throw ConnectRefusal(.clientIdentifierNotValid, "the Client Identifier is another user's.")
+        }
+        if let owner = existing.session?.listener, settings.policy(of: owner).isOwn, !connection.isLocal {
+            throw ConnectRefusal(.clientIdentifierNotValid, "the Client Identifier is the broker's own.")
+        }
+    }
+
+    /// A store in trouble keeps no session, and forgets none.
+    private func checkStore(_ connect: PendingConnect, _ existing: ExistingSession) throws(ConnectRefusal) {
+        guard let journal, journal.health != .good else { return }
+        let isNew = existing.session == nil || existing.endsSession
+        let lasts =
+            connect.packet.version == .v5
+            ? connect.packet.properties.sessionExpiryInterval ?? 0 > 0 : !connect.packet.cleanStart
+        if isNew, lasts || existing.session?.isStored == true {
+            throw ConnectRefusal(.quotaExceeded, "the broker's store is full, and cannot keep a session.")
+        }
+    }
+
+    /// A new session takes a place among all that may be; one that is there has it.
+    private func enterSessionCount(_ existing: ExistingSession) throws(ConnectRefusal) {
+        if existing.session == nil, !sessionCount.enter(max: settings.sessionsMax) {
+            throw ConnectRefusal(.serverBusy, "the broker has no room for more clients.")
+        }
+    }
+
+    // MARK: Letting in
+
+    /// Lets the client in: ends its earlier connection, finds or makes its session, and answers with CONNACK.
+    func admit(
+        _ connect: PendingConnect, _ login: VerifiedLogin, _ existing: ExistingSession, _ connection: Connection
+    ) {
+        let policy = settings.policy(of: connection.info.listener)
+        takeOver(existing, for: connection, login)
+        let (session, isPresent) = resumeOrMake(existing, connect)
+        bind(connection, to: session, connect, login, policy)
+        reportBound(connection, session, connect)
+        let isAnswered = acknowledge(connect, login, session, isPresent: isPresent, connection, policy)
+        forgetConnect(of: connection)
+        guard isAnswered else {
+            logRefusal(of: connection, .packetTooLarge, because: "CONNACK is larger than the client's Maximum Packet Size.")
+            detach(connection, will: .discarded)
+            return close(connection)
+        }
+        reportArrival(of: connection, sessionPresent: isPresent)
+        makeDurable(session, existing, isPresent: isPresent, isClaimed: connect.epoch != nil, connection)
+        setPresence(of: session, isConnected: true)
+        pump(session, on: connection)
+        resumeOwed(session)
+        resumeInbound(connection)
+        recount(connection)
+    }
+
     /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew:
     /// it asks for that, or is another user. [MQTT-3.1.4-3 v5]
-    private func takeOver(
-        _ session: Session, for newcomer: Connection, of userName: EncodedString?, beginsAnew: Bool, isForeign: Bool
-    ) {
+    private func takeOver(_ existing: ExistingSession, for newcomer: Connection, _ login: VerifiedLogin) {
+        guard let session = existing.session else { return }
         // The new session counts in its place: between the two no other client comes in.
         session.leavesPlace = false
         defer { session.leavesPlace = true }
         if let old = session.connection?.object {
-            logConnection(.error) { "Client \(session.clientIdentifier) \(old.logPlace) disconnected: session taken over." }
-            sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
-            // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
-            let delay = session.will?.properties.willDelayInterval ?? 0
-            if beginsAnew { session.expiryIntervalSeconds = 0 }
-            let sessionEnds = session.expiryIntervalSeconds == 0
-            let fate: WillFate = delay == 0 || sessionEnds ? .due : .kept
-            reportDeparture(
-                of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate,
-                isOwnReturn: settings.flapping != nil && isOneParty(old, newcomer, userName))
-            detach(old, will: fate)
-            close(old)
-        } else if beginsAnew {
+            endTakenOver(old, session, existing, isOwnReturn: settings.flapping != nil && isOneParty(old, newcomer, login.userName))
+        } else if existing.endsSession {
             // Its client is back before the delay is over, whatever it begins; of another user it says nothing. [MQTT-3.1.2-8 v5]
-            if !isForeign { forgetWill(of: session) }
-            endSession(session, publishesWill: isForeign)
+            if !existing.isForeign { forgetWill(of: session) }
+            endSession(session, publishesWill: existing.isForeign)
         }
         forgetWill(of: session)
         session.willDueAt = .max
     }
 
-    private func bind(_ connection: Connection, to session: Session, _ packet: ConnectPacket, userName: EncodedString?) {
+    /// Ends the connection that a session has, for the sake of another one.
+    private func endTakenOver(_ old: Connection, _ session: Session, _ existing: ExistingSession, isOwnReturn: Bool) {
+        logConnection(.error) { "Client \(session.clientIdentifier) \(old.logPlace) disconnected: session taken over." }
+        sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
+        // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
+        let delay = session.will?.properties.willDelayInterval ?? 0
+        if existing.endsSession { session.expiryIntervalSeconds = 0 }
+        let fate: WillFate = delay == 0 || session.expiryIntervalSeconds == 0 ? .due : .kept
+        reportDeparture(
+            of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate, isOwnReturn: isOwnReturn)
+        detach(old, will: fate)
+        close(old)
+    }
+
+    /// The session that the client has from now on, and whether it is the one from before, as CONNACK's Session Present tells.
+    private func resumeOrMake(_ existing: ExistingSession, _ connect: PendingConnect) -> (session: Session, isPresent: Bool) {
+        // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
+        let mayResume = existing.session != nil && !existing.endsSession
+        let resumed = mayResume ? sessions.find(connect.packet.clientIdentifier) : nil
+        let session = resumed ?? makeSession(connect)
+        if let epoch = connect.epoch { (session.isClaimed, session.epoch) = (true, epoch) }
+        if !settings.ownQueueBounds.isEmpty { updateOwnBound(of: session) }
+        if !settings.topicParts.isEmpty { updateTopicPart(of: session) }
+        return (session, resumed != nil)
+    }
+
+    private func makeSession(_ connect: PendingConnect) -> Session {
+        let identifier = connect.packet.clientIdentifier
+        let session = sessions.make(identifier, publisherKey: publisherKey(of: identifier))
+        session.createdAt = now
+        if let epoch = connect.epoch { session.stepFloor = FlowStep.Place(epoch: epoch, number: 0) }
+        return session
+    }
+
+    // MARK: Binding
+
+    /// Gives the connection its session, and both what CONNECT and the listener say of them.
+    private func bind(
+        _ connection: Connection, to session: Session, _ connect: PendingConnect, _ login: VerifiedLogin, _ policy: ListenerPolicy
+    ) {
         connection.session = session
         connection.state = .connected
         connection.advertisedLimits =
             connection.isLocal ? AdvertisedLimits(settings, settings.own) : advertisedLimits[connection.info.listener]
-        connection.userName = userName
-        connection.isCleanStart = packet.cleanStart
+        connection.userName = login.userName
+        connection.isCleanStart = connect.packet.cleanStart
         connection.connectedAt = now
-        session.connection = Reference(connection)
-        session.version = packet.version
-        session.endsAt = .max
-        session.willDueAt = .max
-        (session.will, session.willName) = (packet.will, nil)
-        // Of the broker's own clients, whose sessions keep what waits for others, none ends before its time.
-        session.expiryIntervalSeconds =
-            connection.isLocal ? packet.properties.sessionExpiryInterval ?? 0 : expiryInterval(asked: packet)
-        if session.expiryIntervalSeconds > 0 { session.readsLog = true }
-        session.inFlightMax = inFlightMax(asked: packet.properties.receiveMaximum)
+        connection.holdsPromises = policy.holdsAcknowledgements
+        setTerms(of: session, connect, connection)
         grantAccess(session, connection)
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
-        armKeepAlive(connection, seconds: keepAliveSeconds(asked: packet))
-        let policy = settings.policy(of: connection.info.listener)
-        connection.frameKind = packet.version == .v5 ? .shared5 : .shared3
-        let aliases = min(packet.properties.topicAliasMaximum ?? 0, policy.sentTopicAliasMaximum)
-        if aliases > 0 {
-            connection.makeExtras().sentAliases = SentAliases(maximum: aliases)
-            connection.frameKind = .own
-        }
-        let takesAnySize = connection.maximumPacketSize == BrokerSettings.packetBytesLargest
-        if !takesAnySize || !policy.mountPoint.isEmpty { connection.frameKind = .own }
-        connection.holdsPromises = policy.holdsAcknowledgements
+        armKeepAlive(connection, seconds: keepAliveSeconds(of: connect))
+        chooseFrames(connection, connect, policy)
         applyLimits(to: connection, policy)
-        if let session = connection.session, let will = session.will, let words = objection(to: will, of: session) {
-            will.topic.bytes.withUnsafeBytes { logDenied(publish: $0, of: session, connection, because: words) }
-            session.will = nil
-        }
+        setWill(connect, session, connection, policy)
+        recount(session)
+    }
+
+    /// What CONNECT says of the session.
+    private func setTerms(of session: Session, _ connect: PendingConnect, _ connection: Connection) {
+        session.connection = Reference(connection)
+        session.version = connect.packet.version
+        session.endsAt = .max
+        session.willDueAt = .max
+        // Of the broker's own clients, whose sessions keep what waits for others, none ends before its time.
+        session.expiryIntervalSeconds =
+            connection.isLocal ? connect.packet.properties.sessionExpiryInterval ?? 0 : expiryInterval(of: connect)
+        if session.expiryIntervalSeconds > 0 { session.readsLog = true }
+        session.inFlightMax = inFlightMax(asked: connect.packet.properties.receiveMaximum)
+    }
+
+    /// How PUBLISH packets to the client are encoded.
+    private func chooseFrames(_ connection: Connection, _ connect: PendingConnect, _ policy: ListenerPolicy) {
+        connection.frameKind = connect.packet.version == .v5 ? .shared5 : .shared3
+        let aliases = min(connect.packet.properties.topicAliasMaximum ?? 0, policy.sentTopicAliasMaximum)
+        if aliases > 0 { connection.makeExtras().sentAliases = SentAliases(maximum: aliases) }
+        let takesAnySize = connection.maximumPacketSize == BrokerSettings.packetBytesLargest
+        if aliases > 0 || !takesAnySize || !policy.mountPoint.isEmpty { connection.frameKind = .own }
     }
 
     /// What only few brokers ask for: rates, and topics that look different from inside.
@@ -184,20 +225,30 @@ extension BrokerShard {
         if settings.bytesPerSecondMax > 0 {
             connection.makeExtras().byteRate = RateGauge(perSecond: settings.bytesPerSecondMax, now: now)
         }
-        guard !policy.mountPoint.isEmpty else { return }
-        connection.makeExtras().mountPoint = policy.mountPoint
-        guard let will = connection.session?.will else { return }
-        if let topic = will.topic.mounted(policy.mountPoint) {
-            connection.session?.will?.topic = topic
-        } else {
-            // CONNECT was refused for it, unless the rules have changed while the login was awaited: it goes nowhere else.
-            connection.session?.will = nil
-        }
+        if !policy.mountPoint.isEmpty { connection.makeExtras().mountPoint = policy.mountPoint }
     }
 
-    func expiryInterval(asked packet: ConnectPacket) -> UInt32 {
-        if packet.version == .v5 { return min(packet.properties.sessionExpiryInterval ?? 0, settings.sessionExpirySecondsMax) }
-        return packet.cleanStart ? 0 : settings.sessionExpirySecondsMax
+    /// The will goes with the session from now on, if its client may publish it.
+    private func setWill(_ connect: PendingConnect, _ session: Session, _ connection: Connection, _ policy: ListenerPolicy) {
+        (session.will, session.willName) = (nil, nil)
+        guard var will = connect.packet.will else { return }
+        if !policy.mountPoint.isEmpty {
+            // CONNECT was refused for it, unless the rules have changed while the login was awaited: it goes nowhere else.
+            guard let topic = will.topic.mounted(policy.mountPoint) else { return }
+            will.topic = topic
+        }
+        if let words = objection(to: will, of: session) {
+            will.topic.bytes.withUnsafeBytes { logDenied(publish: $0, of: session, connection, because: words) }
+            return
+        }
+        session.will = will
+        if connect.epoch != nil, let moves = cluster?.moves { nameWill(of: session, moves) }
+    }
+
+    /// How long the session outlives its connection, in seconds.
+    func expiryInterval(of connect: PendingConnect) -> UInt32 {
+        guard connect.packet.version == .v5 else { return connect.packet.cleanStart ? 0 : settings.sessionExpirySecondsMax }
+        return min(connect.packet.properties.sessionExpiryInterval ?? 0, settings.sessionExpirySecondsMax)
     }
 
     private func inFlightMax(asked receiveMaximum: UInt16?) -> Int {
@@ -205,48 +256,35 @@ extension BrokerShard {
         return min(own, Int(receiveMaximum ?? 65_535), 65_535)
     }
 
-    private func keepAliveSeconds(asked packet: ConnectPacket) -> UInt16 {
-        let longest = settings.keepAliveSecondsMax
-        guard longest > 0, packet.version == .v5 || settings.boundsEarlierKeepAlives else { return packet.keepAliveSeconds }
-        return packet.keepAliveSeconds == 0 ? longest : min(packet.keepAliveSeconds, longest)
+    private func keepAliveSeconds(of connect: PendingConnect) -> UInt16 {
+        let (asked, longest) = (connect.packet.keepAliveSeconds, settings.keepAliveSecondsMax)
+        guard longest > 0, connect.packet.version == .v5 || settings.boundsEarlierKeepAlives else { return asked }
+        return asked == 0 ? longest : min(asked, longest)
     }
+
+    // MARK: CONNACK
 
     /// CONNACK with what the client must know of the broker's limits. [MQTT-3.2.2-3 v5]
     ///
     /// - Returns: false if it is too large for the client, which then knows nothing.
-    private func answer(
-        _ connection: Connection, _ packet: ConnectPacket, _ session: Session, isPresent: Bool, _ authenticationData: [UInt8]?
+    private func acknowledge(
+        _ connect: PendingConnect, _ login: VerifiedLogin, _ session: Session, isPresent: Bool, _ connection: Connection,
+        _ policy: ListenerPolicy
     ) -> Bool {
         var answer = ConnackPacket(reasonCode: .success)
         // 3.1 has no Session Present flag.
-        answer.sessionPresent = isPresent && packet.version != .v31
-        if packet.version == .v5 {
-            answer.properties = advertisedLimits(of: settings.policy(of: connection.info.listener))
-            if connection.extras?.hasAssignedIdentifier == true {
-                answer.properties.assignedClientIdentifier = session.clientIdentifier
-            }
-            let keepAlive = keepAliveSeconds(asked: packet)
-            if keepAlive != packet.keepAliveSeconds { answer.properties.serverKeepAlive = keepAlive }
-            let asked = packet.properties.sessionExpiryInterval ?? 0
-            if session.expiryIntervalSeconds != asked { answer.properties.sessionExpiryInterval = session.expiryIntervalSeconds }
-            if packet.properties.requestResponseInformation == true, let prefix = settings.responseInformationPrefix {
-                // [MQTT-3.1.2-28 v5]
-                answer.properties.responseInformation = EncodedString(prefix.bytes + session.clientIdentifier.bytes)
-            }
-            if let identifier = settings.brokerIdentifier, !packet.properties.userProperties.isEmpty {
-                answer.properties.userProperties = [UserProperty(name: UserProperty.brokerName, value: identifier)]
-            }
-            answer.properties.authenticationMethod = packet.properties.authenticationMethod
-            answer.properties.authenticationData = authenticationData
+        answer.sessionPresent = isPresent && connect.packet.version != .v31
+        if connect.packet.version == .v5 {
+            setAdvertisedLimits(policy, in: &answer.properties)
+            setTerms(of: connect, session, in: &answer.properties)
+            answer.properties.authenticationMethod = connect.packet.properties.authenticationMethod
+            answer.properties.authenticationData = login.authenticationData
         }
-        let isSent = sendConnack(answer, to: connection)
-        releaseConnect(of: connection)
-        return isSent
+        return sendConnack(answer, to: connection)
     }
 
     /// Limits appear only where they differ from the standard's defaults. [MQTT-3.2.2-9 v5]
-    private func advertisedLimits(of policy: ListenerPolicy) -> Properties {
-        var properties = Properties()
+    private func setAdvertisedLimits(_ policy: ListenerPolicy, in properties: inout Properties) {
         if policy.topicAliasMaximum > 0 { properties.topicAliasMaximum = policy.topicAliasMaximum }
         if settings.packetBytesMax < BrokerSettings.packetBytesLargest {
             properties.maximumPacketSize = UInt32(clamping: settings.packetBytesMax)
@@ -259,14 +297,52 @@ extension BrokerShard {
         if !settings.wildcardSubscriptionAvailable { properties.wildcardSubscriptionAvailable = false }
         if !settings.subscriptionIdentifiersAvailable { properties.subscriptionIdentifierAvailable = false }
         if !settings.sharedSubscriptionAvailable { properties.sharedSubscriptionAvailable = false }
-        return properties
+    }
+
+    /// What the client gets instead of what it asked for, and what it asked to be told.
+    private func setTerms(of connect: PendingConnect, _ session: Session, in properties: inout Properties) {
+        if connect.hasAssignedIdentifier { properties.assignedClientIdentifier = session.clientIdentifier }
+        let keepAlive = keepAliveSeconds(of: connect)
+        if keepAlive != connect.packet.keepAliveSeconds { properties.serverKeepAlive = keepAlive }
+        let asked = connect.packet.properties.sessionExpiryInterval ?? 0
+        if session.expiryIntervalSeconds != asked { properties.sessionExpiryInterval = session.expiryIntervalSeconds }
+        if connect.packet.properties.requestResponseInformation == true, let prefix = settings.responseInformationPrefix {
+            // [MQTT-3.1.2-28 v5]
+            properties.responseInformation = EncodedString(prefix.bytes + session.clientIdentifier.bytes)
+        }
+        if let identifier = settings.brokerIdentifier, !connect.packet.properties.userProperties.isEmpty {
+            properties.userProperties = [UserProperty(name: UserProperty.brokerName, value: identifier)]
+        }
     }
 
     /// CONNECT is answered; what only that needed may go.
-    private func releaseConnect(of connection: Connection) {
+    private func forgetConnect(of connection: Connection) {
         guard let extras = connection.extras else { return }
         extras.pendingConnect = nil
         if extras.isIdle { connection.extras = nil }
+    }
+
+    /// Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
+    /// Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
+    private func makeDurable(
+        _ session: Session, _ existing: ExistingSession, isPresent: Bool, isClaimed: Bool, _ connection: Connection
+    ) {
+        keep(session)
+        let makesRoom = isPresent && existing.hadRow && !session.outbox.isEmpty && journal?.health == .full
+        if makesRoom { return }
+        if isClaimed, holdsUntilSaved(connection, session, isNew: !isPresent) { return }
+        if session.isStored || existing.hadRow { holdOutput(of: connection) }
+    }
+
+    // MARK: Reporting
+
+    private func reportBound(_ connection: Connection, _ session: Session, _ connect: PendingConnect) {
+        // A bridge tells itself when it is connected.
+        if !connection.isLocal { logConnection(.notice, of: connection) { self.greeting(connection, session, connect) } }
+        logWill(of: session)
+        statistics.connectionsAccepted += 1
+        statistics.clientsConnected += 1
+        if connection.isLocal { statistics.localClientsConnected += 1 }
     }
 
     private func logWill(of session: Session) {
@@ -278,99 +354,28 @@ extension BrokerShard {
         log(.debug) { "\t\(will.topic)" }
     }
 
-    private func greeting(_ connection: Connection, _ packet: ConnectPacket) -> String {
+    private func greeting(_ connection: Connection, _ session: Session, _ connect: PendingConnect) -> String {
         let (address, user) = (connection.info.address, connection.userName)
-        let names = LineWriter.room(for: packet.clientIdentifier) + LineWriter.room(for: user)
+        let names = LineWriter.room(for: session.clientIdentifier) + LineWriter.room(for: user)
         return .line(room: 128 + address.utf8.count + names) { line in
             line.write("New client connected from ")
             line.write(address)
             line.write(":")
             line.write(connection.info.port)
             line.write(" as ")
-            line.write(packet.clientIdentifier)
+            line.write(session.clientIdentifier)
             line.write(" (p")
-            line.write(digit: packet.version.rawValue)
+            line.write(digit: connection.version.rawValue)
             line.write(", c")
-            line.write(digit: packet.cleanStart ? 1 : 0)
+            line.write(digit: connection.isCleanStart ? 1 : 0)
             line.write(", k")
-            line.write(packet.keepAliveSeconds)
+            line.write(connect.packet.keepAliveSeconds)
             if let user {
                 line.write(", u'")
                 line.write(user)
                 line.write("'")
             }
             line.write(").")
-        }
-    }
-}
-
-/// Puts a line of the log together in one piece of memory: interpolation grows a string again and again, and every client that comes and
-/// goes makes three lines.
-///
-///     String.line(room: 64) { $0.write("Client "); $0.write(identifier); $0.write(" closed its connection.") }
-///
-/// What has no room is left out.
-struct LineWriter {
-    private let buffer: UnsafeMutableBufferPointer<UInt8>
-    fileprivate private(set) var count = 0
-
-    fileprivate init(_ buffer: UnsafeMutableBufferPointer<UInt8>) { self.buffer = buffer }
-
-    mutating func write(_ words: StaticString) {
-        write(UnsafeRawBufferPointer(start: words.utf8Start, count: words.utf8CodeUnitCount))
-    }
-
-    mutating func write(_ text: String) {
-        var text = text
-        text.withUTF8 { write(UnsafeRawBufferPointer($0)) }
-    }
-
-    /// What a peer called something, as `LoggedText` shows it.
-    mutating func write(_ text: EncodedString) {
-        guard text.count <= Self.plainBytes else { return write(LoggedText(text.bytes).description) }
-        text.bytes.withUnsafeBytes { write($0) }
-    }
-
-    mutating func write(_ number: UInt16) {
-        var divisor: UInt16 = 10_000
-        while divisor > 1, number < divisor { divisor /= 10 }
-        while divisor > 0 {
-            write(digit: UInt8(number / divisor % 10))
-            divisor /= 10
-        }
-    }
-
-    /// - Parameter digit: below 10.
-    mutating func write(digit: UInt8) {
-        guard count < buffer.count else { return }
-        buffer[count] = UInt8(ascii: "0") &+ digit
-        count += 1
-    }
-
-    private mutating func write(_ bytes: UnsafeRawBufferPointer) {
-        guard let source = bytes.baseAddress, let start = buffer.baseAddress, bytes.count <= buffer.count - count else { return }
-        UnsafeMutableRawPointer(start + count).copyMemory(from: source, byteCount: bytes.count)
-        count += bytes.count
-    }
-
-    /// What `write` of the text takes at most, with the dots behind one that is cut.
-    static func room(for text: EncodedString?) -> Int { text.map { min($0.count + 3, longestBytes) } ?? 0 }
-
-    /// A text of no more bytes is certainly shown as it is.
-    private static let plainBytes = 128
-    /// More than `LoggedText` ever shows.
-    private static let longestBytes = 512
-}
-
-extension String {
-    /// - Parameters:
-    ///   - room: the bytes of the line at most.
-    ///   - write: writes it.
-    static func line(room: Int, _ write: (inout LineWriter) -> Void) -> String {
-        String(unsafeUninitializedCapacity: room) { buffer in
-            var writer = LineWriter(buffer)
-            write(&writer)
-            return writer.count
         }
     }
 }

@@ -3,7 +3,7 @@ public import MQTTCodec
 
 /// Sessions that are the cluster's: a client that comes waits until this node keeps its session.
 ///
-///     CONNECT ─► admit ─► claims ── ClusterNote.claim ──► sessionClaimed ─► admit ─► CONNACK
+///     CONNECT ─► claim ─► sendClaim ── ClusterNote.claim ──► sessionClaimed ─► finishClaim ─► claim ─► admit ─► CONNACK
 extension BrokerShard {
     /// This node keeps a session from now on.
     ///
@@ -26,7 +26,7 @@ extension BrokerShard {
             finishClaim(name, epoch: epoch, moves)
         case .nowhere:
             // What its client had here, it ends itself, with its will.
-            let endsItself = session?.isClaimed == true && moves.claims[name]?.packet.cleanStart == true
+            let endsItself = session?.isClaimed == true && moves.claims[name]?.cleanStart == true
             if let session, !endsItself { discard(session) }
             moves.arrivals[name] = nil
             finishClaim(name, epoch: epoch, moves)
@@ -54,8 +54,9 @@ extension BrokerShard {
         if let session = sessions.find(name), let replay = moves.replays[session.key] {
             (replay.isAsked, replay.isAnswered) = (false, false)
         }
-        guard let claim = moves.claims.removeValue(forKey: name), let connection = waiting(claim) else { return }
-        refuseConnect(connection, isForeign ? .clientIdentifierNotValid : .serverUnavailable, explanation, isTold: isTold)
+        guard let claim = moves.claims.removeValue(forKey: name), let connection = connections.find(claim.connection) else { return }
+        let reason: ReasonCode = isForeign ? .clientIdentifierNotValid : .serverUnavailable
+        advance(connection, .claimFailed(ConnectRefusal(reason, explanation, isTold: isTold)))
     }
 
     func joinMoves(_ port: ClusterPort) {
@@ -78,48 +79,45 @@ extension BrokerShard {
         }
     }
 
-    /// Whether a client has to wait for its session, or is refused because it cannot get it.
-    func claims(
-        _ connection: Connection, _ packet: ConnectPacket, _ userName: EncodedString?, _ authenticationData: [UInt8]?,
-        _ known: Session?, beginsAnew: Bool, _ moves: SessionMoves
-    ) -> Bool {
-        guard !connection.isLocal else { return false }
-        guard cluster?.isAway == false else {
-            guard let known, known.isMoving || known.isReplaying else { return false }
-            refuseConnect(connection, .serverUnavailable, "the session is not complete, and the cluster cannot be reached.")
-            return true
+    /// Whether the cluster is to say that this node keeps the client's session, where sessions are the cluster's.
+    func needsClaim(
+        _ connect: PendingConnect, _ existing: ExistingSession, _ connection: Connection
+    ) throws(ConnectRefusal) -> Bool {
+        guard connect.epoch == nil, let cluster, cluster.moves != nil, !connection.isLocal else { return false }
+        guard cluster.isAway else { return true }
+        if let session = existing.session, session.isMoving || session.isReplaying {
+            throw ConnectRefusal(.serverUnavailable, "the session is not complete, and the cluster cannot be reached.")
         }
-        let name = packet.clientIdentifier
-        let earlier = moves.claims.updateValue(
-            SessionMoves.Claim(
-                connection: connection.id, packet: packet, userName: userName, authenticationData: authenticationData),
-            forKey: name)
-        connection.makeExtras().pendingConnect = packet
-        recount(connection)
-        guard let earlier else {
-            let policy = settings.policy(of: connection.info.listener)
-            let claim = SessionClaim(
-                identifier: Array(name.bytes), expiryInterval: expiryInterval(asked: packet), cleanStart: beginsAnew,
-                hasSession: known != nil, epoch: known?.epoch ?? 0, userName: userName, mountPoint: policy.mountPoint)
-            effects.append(.cluster(.claim(claim)))
-            return true
-        }
-        // Nothing may come before CONNACK, which knows no Session taken over: it was never connected. [MQTT-3.2.0-1 v5]
-        if earlier.connection != connection.id, let old = waiting(earlier) {
-            refuseConnect(old, .serverUnavailable, "another connection uses this Client Identifier.")
-        }
-        return true
+        return false
     }
 
-    /// A CONNECT has waited too long; false if it does not wait for a session.
-    func refusesUnclaimed(_ connection: Connection) -> Bool {
-        guard let moves = cluster?.moves, let name = connection.extras?.pendingConnect?.clientIdentifier,
-            moves.claims[name]?.connection == connection.id
-        else { return false }
-        // Who comes next asks again.
-        moves.claims[name] = nil
-        refuseConnect(connection, .serverUnavailable, "the cluster has not answered in time which node has the session.")
-        return true
+    /// Asks the cluster for the session, unless another connection has done so already, in whose place this one waits.
+    func sendClaim(
+        _ connect: PendingConnect, _ login: VerifiedLogin, _ existing: ExistingSession, _ connection: Connection
+    ) {
+        guard let moves = cluster?.moves else { return }
+        connect.awaited = .claim
+        let identifier = connect.packet.clientIdentifier
+        let earlier = moves.claims.updateValue(
+            SessionMoves.Claim(connection: connection.id, cleanStart: connect.packet.cleanStart), forKey: identifier)
+        recount(connection)
+        guard let earlier else {
+            let claim = SessionClaim(
+                identifier: Array(identifier.bytes), expiryInterval: expiryInterval(of: connect),
+                cleanStart: existing.endsSession, hasSession: existing.session != nil, epoch: existing.session?.epoch ?? 0,
+                userName: login.userName, mountPoint: settings.policy(of: connection.info.listener).mountPoint)
+            effects.append(.cluster(.claim(claim)))
+            return
+        }
+        // Nothing may come before CONNACK, which knows no Session taken over: it was never connected. [MQTT-3.2.0-1 v5]
+        guard earlier.connection != connection.id, let old = connections.find(earlier.connection) else { return }
+        advance(old, .claimFailed(ConnectRefusal(.serverUnavailable, "another connection uses this Client Identifier.")))
+    }
+
+    /// A client does not wait for its session any more: who comes next asks again.
+    func forgetClaim(of connect: PendingConnect, _ connection: Connection) {
+        guard let moves = cluster?.moves, moves.claims[connect.packet.clientIdentifier]?.connection == connection.id else { return }
+        moves.claims[connect.packet.clientIdentifier] = nil
     }
 
     /// The node keeps a session, and all of it is here but for what it lacks of the log.
@@ -152,8 +150,7 @@ extension BrokerShard {
         let hadSession = session != nil
         // CONNACK waits for what the session was given just now; acknowledgements of that wait for CONNACK.
         save()
-        admit(
-            connection, claim.packet, userName: claim.userName, authenticationData: claim.authenticationData, claimedBy: epoch)
+        advance(connection, .claimed(epoch: epoch))
         if !hadSession, sessions.find(name) == nil {
             effects.append(.cluster(.sessionEnded(identifier: Array(name.bytes))))
         }

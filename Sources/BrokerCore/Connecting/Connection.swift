@@ -61,8 +61,6 @@ final class Connection {
     var isBridge = false
     /// Whether CONNECT's remaining length had more bytes than it needed.
     var hasOverlongLength = false
-    /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output is sent.
-    var isLeaving = false
     /// Whether its far end is a `LocalClient`.
     var isLocal = false
     /// Whether its packets may be traced: `Tracer` says.
@@ -104,6 +102,9 @@ final class Connection {
 
     /// What of `countedBytes` it held while its client was not let in.
     var newcomerBytes: Int { isCountedAsNewcomer ? countedBytes : 0 }
+
+    /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output is sent.
+    var isLeaving: Bool { extras?.pendingConnect?.awaited == .otherShard }
 
     /// Whether its client is not let in yet.
     var isNewcomer: Bool { state == .awaitingConnect || state == .authenticating }

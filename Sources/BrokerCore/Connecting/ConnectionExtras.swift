@@ -4,17 +4,12 @@ import MQTTCodec
 
 /// The part of a connection that most connections never need.
 final class ConnectionExtras {
-    /// The CONNECT whose answer waits for a decision.
-    var pendingConnect: ConnectPacket? {
-        didSet { pendingConnectBytes = pendingConnect?.heldBytes ?? 0 }
-    }
-    private var pendingConnectBytes = 0
+    /// The CONNECT that is not answered yet.
+    var pendingConnect: PendingConnect?
     /// The bytes of memory that it takes, with the topics of the client's aliases.
-    var heldBytes: Int { pendingConnectBytes + receivedAliases.byteCount + (openPacket?.heldBytes ?? 0) }
+    var heldBytes: Int { (pendingConnect?.heldBytes ?? 0) + receivedAliases.byteCount + (openPacket?.heldBytes ?? 0) }
     /// The packet that is still being worked off.
     var openPacket: WaitingPacket?
-    /// The login that was accepted before it was known which shard the client lives on.
-    var login: VerifiedLogin?
     /// The topics that the client gave aliases to.
     var receivedAliases = ReceivedAliases()
     /// The topics that the broker gave aliases to.
@@ -34,8 +29,6 @@ final class ConnectionExtras {
     var endMarks = EndMarks()
     /// The Authentication Method of CONNECT, for AUTH packets.
     var authenticationMethod: EncodedString?
-    /// Whether the broker chose the Client Identifier, so that CONNACK tells it.
-    var hasAssignedIdentifier = false
     /// Whether the client is connected and needs none of this any more.
     var isIdle: Bool {
         authenticationMethod == nil && sentAliases.maximum == 0 && mountPoint.isEmpty && messageRate == nil && byteRate == nil

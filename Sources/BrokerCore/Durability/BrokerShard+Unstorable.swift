@@ -45,15 +45,4 @@ extension BrokerShard {
         }
         room.ofStore = []
     }
-
-    /// Returns the reason for which a client is refused whose session cannot be stored.
-    func storeObjection(
-        to packet: ConnectPacket, _ known: Session?, beginsAnew: Bool
-    ) -> (reason: ReasonCode, explanation: String)? {
-        guard let journal, journal.health != .good else { return nil }
-        let isNew = known == nil || beginsAnew
-        let lasts = packet.version == .v5 ? packet.properties.sessionExpiryInterval ?? 0 > 0 : !packet.cleanStart
-        guard isNew, lasts || known?.isStored == true else { return nil }
-        return (.quotaExceeded, "the broker's store is full, and cannot keep a session.")
-    }
 }

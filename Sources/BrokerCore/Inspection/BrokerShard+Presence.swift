@@ -30,7 +30,7 @@ extension BrokerShard {
     }
 
     /// A client was let in.
-    func reportArrival(of connection: Connection, _ packet: ConnectPacket, sessionPresent: Bool) {
+    func reportArrival(of connection: Connection, sessionPresent: Bool) {
         presence.lastNumber = max(presence.lastNumber + 1, wallClock(now))
         connection.arrivalNumber = presence.lastNumber
         guard isPresenceTold, let session = connection.session else { return }
@@ -38,8 +38,8 @@ extension BrokerShard {
             .connected(
                 ClientArrival(
                     clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
-                    userName: connection.userName, connection: connection.id, info: connection.info, version: packet.version,
-                    cleanStart: packet.cleanStart, sessionPresent: sessionPresent,
+                    userName: connection.userName, connection: connection.id, info: connection.info, version: connection.version,
+                    cleanStart: connection.isCleanStart, sessionPresent: sessionPresent,
                     keepAliveSeconds: UInt16(clamping: connection.keepAliveMilliseconds / 1500),
                     sessionExpirySeconds: session.expiryIntervalSeconds, receiveMaximum: session.inFlightMax, at: now)))
     }

@@ -119,7 +119,7 @@ extension BrokerShard {
     /// The name of the authenticator that decides on a client, as the counts of logins have it.
     private func loginBackend(of connection: Connection) -> String {
         let (extras, policy) = (connection.extras, settings.policy(of: connection.info.listener))
-        if let method = extras?.authenticationMethod ?? extras?.pendingConnect?.properties.authenticationMethod {
+        if let method = extras?.authenticationMethod ?? extras?.pendingConnect?.packet.properties.authenticationMethod {
             return settings.authenticationMethods.contains(method) ? "\(method)" : "unknown_method"
         }
         if policy.userNameSource != .login {

@@ -18,18 +18,12 @@ extension BrokerShard {
             case .user(let userName): (BrokerSettings.ownUsersListener, userName)
             }
         let connection = connections.make(ConnectionInfo(address: "local", listener: listener), now: now)
-        connection.version = .v5
         connection.isLocal = true
-        connection.state = .authenticating
-        let packet = connectPacket(login, userName)
         let extras = connection.makeExtras()
         if login.relays { extras.relay = LocalRelay(room: login.bytesMax) } else { extras.local = LocalClient(login) }
-        extras.pendingConnect = packet
-        guard !isStopping else {
-            refuseConnect(connection, .serverUnavailable, "the broker is shutting down.")
-            return connection.id
-        }
-        admit(connection, packet, userName: userName, authenticationData: nil)
+        let verified = VerifiedLogin(userName: userName, authenticationData: nil)
+        begin(PendingConnect(connectPacket(login, userName), .verified(verified)), connection)
+        advance(connection, .begun)
         if connection.state == .connected, let session = connection.session { loosenLimits(of: connection, session, login) }
         return connection.id
     }

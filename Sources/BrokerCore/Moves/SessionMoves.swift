@@ -3,18 +3,17 @@ import MQTTCodec
 
 /// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what lacks some of the log.
 ///
-///     CONNECT ─► claims ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
-///                                          └─► arrivals ─► (replays) ─► restored ────────►
+///     CONNECT ─► claim ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
+///                                         └─► arrivals ─► (replays) ─► restored ────────►
 ///     sessionLeaves ─► departures ─► pieces ─► sessionGone, sessionStays
 ///
 /// There is none where each node keeps its own sessions.
 final class SessionMoves {
     /// A CONNECT that waits for its session.
     struct Claim {
-        var connection: ConnectionID
-        var packet: ConnectPacket
-        var userName: EncodedString?
-        var authenticationData: [UInt8]?
+        let connection: ConnectionID
+        /// Whether its client begins anew.
+        let cleanStart: Bool
     }
 
     /// Something that is told when the journal is durable so far.

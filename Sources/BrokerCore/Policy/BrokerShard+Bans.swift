@@ -20,7 +20,7 @@ struct Banning {
 ///
 /// ```
 ///     apply(list) ─► the rows of the store (shard 0) ─► sweep: ends the connections of banned clients, some in each turn
-///     CONNECT     ─► turnsAway: before anybody looks at the password, and once more when the user is known
+///     CONNECT     ─► checkBan: before anybody looks at the password, and once more when the user is known
 /// ```
 extension BrokerShard {
     /// Who is not let in.
@@ -33,14 +33,13 @@ extension BrokerShard {
         banning.sweepSlot = bans.isEmpty ? nil : 0
     }
 
-    /// Refuses a client that is banned, or anybody while clients are sent away; false for one that is not.
-    func turnsAway(_ connection: Connection, _ packet: ConnectPacket, userName: EncodedString?) -> Bool {
-        if turnsAwayNewcomer(connection) { return true }
-        guard !bans.isEmpty, !connection.isLocal,
-            bans.ban(ofClient: packet.clientIdentifier, user: userName, address: connection.info.address) != nil
-        else { return false }
-        refuseConnect(connection, .banned, "it is banned.", failure: .banned)
-        return true
+    /// Refuses a client that is banned.
+    func checkBan(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
+        if !bans.isEmpty, !connection.isLocal,
+            bans.ban(ofClient: connect.clientIdentifier, user: connect.userName, address: connection.info.address) != nil
+        {
+            throw ConnectRefusal(.banned, "it is banned.", failure: .banned)
+        }
     }
 
     /// Looks at some of the connections for clients that are banned.

@@ -72,12 +72,7 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            if refusesUnstarted(connection) || refusesUnclaimed(connection) { return true }
-            logConnection(.notice) {
-                "Client \(connection.logName) \(connection.logPlace) sent no CONNECT in time, disconnecting."
-            }
-            reportRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
-            end(connection)
+            connectTimedOut(connection)
         case .connected:
             let deadline = connection.lastReceivedAt + UInt64(connection.keepAliveMilliseconds)
             // Activity since the timer was armed only wrote down its time; the timer follows it now.

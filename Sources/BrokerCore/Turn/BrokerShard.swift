@@ -498,12 +498,10 @@ extension BrokerShard {
         }
     }
 
-    /// Refuses a client while others are sent away, or the cluster that it came for cannot be reached; false if neither is so.
-    func turnsAwayNewcomer(_ connection: Connection) -> Bool {
-        if lacksCluster(connection) { return true }
-        guard let drain = draining.notice, !connection.isLocal else { return false }
-        refuseConnect(connection, drain.connackReason, Self.drainWords, reference: nextServerReference(drain))
-        return true
+    /// Refuses a client while others are sent away.
+    func checkDraining(_ connection: Connection) throws(ConnectRefusal) {
+        guard let drain = draining.notice, !connection.isLocal else { return }
+        throw ConnectRefusal(drain.connackReason, Self.drainWords, reference: nextServerReference(drain))
     }
 
     private func nextServerReference(_ drain: DrainNotice) -> EncodedString? {
