@@ -15,10 +15,13 @@ struct ExistingSession {
 
 /// The last two steps of a CONNECT: its session becomes this node's, and the client is let in.
 extension BrokerShard {
-    /// Finds what the client comes back to, and has the cluster say that this node keeps it, where sessions are the cluster's. When that has
-    /// been said, the same is looked at again: time has passed.
+    /// Finds what the client comes back to, and has the cluster say that this node keeps it, where sessions are the
+    /// cluster's. When that has been said, the same is looked at again: time has passed.
     func claim(_ connect: PendingConnect, _ login: VerifiedLogin, _ connection: Connection) throws(ConnectRefusal) {
-        if awaitsCluster(connection) { return connect.awaited = .cluster }
+        guard !awaitsCluster(connection) else {
+            connect.awaited = .cluster
+            return
+        }
         // The login may have told who the user is, and the list of bans may be another one meanwhile.
         try checkIsWelcome(connect, connection)
         let existing = existingSession(connect, login, connection)
@@ -42,8 +45,8 @@ extension BrokerShard {
             session: session, hadRow: hadRow, isForeign: isForeign, endsSession: connect.packet.cleanStart || isForeign)
     }
 
-    /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be too late
-    /// for what has become due before it. [MQTT-3.1.2-23 v5]
+    /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be
+    /// too late for what has become due before it. [MQTT-3.1.2-23 v5]
     private func livingSession(_ identifier: EncodedString, isClaimed: Bool) -> Session? {
         guard let known = sessions.find(identifier), known.connection == nil, !known.isMoving, !known.isTakenUp,
             min(known.endsAt, known.willDueAt) <= now, isClaimed || !mustBeAdopted(known)
@@ -118,8 +121,8 @@ extension BrokerShard {
         recount(connection)
     }
 
-    /// Ends what the session had before: its connection and its waiting will, and the session itself when the client begins anew:
-    /// it asks for that, or is another user. [MQTT-3.1.4-3 v5]
+    /// Ends what the session had before: its connection and its waiting will, and the session itself when the client
+    /// begins anew: it asks for that, or is another user. [MQTT-3.1.4-3 v5]
     private func takeOver(_ existing: ExistingSession, for newcomer: Connection, _ login: VerifiedLogin) {
         guard let session = existing.session else { return }
         // The new session counts in its place: between the two no other client comes in.
@@ -128,7 +131,8 @@ extension BrokerShard {
         if let old = session.connection?.object {
             endTakenOver(old, session, existing, isOwnReturn: settings.flapping != nil && isOneParty(old, newcomer, login.userName))
         } else if existing.endsSession {
-            // Its client is back before the delay is over, whatever it begins; of another user it says nothing. [MQTT-3.1.2-8 v5]
+            // Its client is back before the delay is over, whatever it begins; of another user it says nothing.
+            // [MQTT-3.1.2-8 v5]
             if !existing.isForeign { forgetWill(of: session) }
             endSession(session, publishesWill: existing.isForeign)
         }
@@ -139,18 +143,18 @@ extension BrokerShard {
     /// Ends the connection that a session has, for the sake of another one.
     private func endTakenOver(_ old: Connection, _ session: Session, _ existing: ExistingSession, isOwnReturn: Bool) {
         logConnection(.error) { "Client \(session.clientIdentifier) \(old.logPlace) disconnected: session taken over." }
-        sendDisconnect(.sessionTakenOver, to: old, explanation: "another connection uses this Client Identifier.")
-        // A will without delay is due as the old connection closes; one with delay only if the session ends. [MQTT-3.1.3-9 v5]
+        // A will without delay is due as the old connection closes; one with delay only if the session ends.
+        // [MQTT-3.1.3-9 v5]
         let delay = session.will?.properties.willDelayInterval ?? 0
         if existing.endsSession { session.expiryIntervalSeconds = 0 }
         let fate: WillFate = delay == 0 || session.expiryIntervalSeconds == 0 ? .due : .kept
-        reportDeparture(
-            of: old, .sessionTakenOver, "another connection uses this Client Identifier", will: fate, isOwnReturn: isOwnReturn)
-        detach(old, will: fate)
-        close(old)
+        dismiss(
+            old, .sessionTakenOver, telling: "another connection uses this Client Identifier.",
+            "another connection uses this Client Identifier", will: fate, isOwnReturn: isOwnReturn)
     }
 
-    /// The session that the client has from now on, and whether it is the one from before, as CONNACK's Session Present tells.
+    /// The session that the client has from now on, and whether it is the one from before, as CONNACK's Session Present
+    /// tells.
     private func resumeOrMake(_ existing: ExistingSession, _ connect: PendingConnect) -> (session: Session, isPresent: Bool) {
         // A session that ended with its earlier connection is gone by now. [MQTT-3.1.2-4 v5] [MQTT-3.1.2-6 v3.1.1]
         let mayResume = existing.session != nil && !existing.endsSession
@@ -233,7 +237,8 @@ extension BrokerShard {
         (session.will, session.willName) = (nil, nil)
         guard var will = connect.packet.will else { return }
         if !policy.mountPoint.isEmpty {
-            // CONNECT was refused for it, unless the rules have changed while the login was awaited: it goes nowhere else.
+            // CONNECT was refused for it, unless the rules have changed while the login was awaited: it goes nowhere
+            // else.
             guard let topic = will.topic.mounted(policy.mountPoint) else { return }
             will.topic = topic
         }
@@ -322,8 +327,8 @@ extension BrokerShard {
         if extras.isIdle { connection.extras = nil }
     }
 
-    /// Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is not.
-    /// Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
+    /// Nothing that CONNACK says of the session may be undone by a crash: that it is there, or that an earlier one is
+    /// not. Without room for that, who has messages waiting is let in all the same: taking them is what makes room.
     private func makeDurable(
         _ session: Session, _ existing: ExistingSession, isPresent: Bool, isClaimed: Bool, _ connection: Connection
     ) {

@@ -7,13 +7,10 @@ public import MQTTCodec
 ///                               ▲                        │ challenge
 ///                               └── AUTH from the client ┘
 extension BrokerShard {
-    /// Asks who the user is, if anybody has to be asked, when the client need not wait for the cluster and is not banned.
+    /// Asks who the user is, if anybody has to be asked, when the client need not wait for the cluster and is not
+    /// banned.
     func verify(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
-        if awaitsCluster(connection) { return connect.awaited = .cluster }
-        if !connect.hadTurn, hasToQueue(connection) {
-            connect.awaited = .turn
-            return lineUp(connection)
-        }
+        guard !mustWait(connect, connection) else { return }
         try checkIsWelcome(connect, connection)
         let policy = settings.listeners[connection.info.listener]
         if let method = connect.packet.properties.authenticationMethod {
@@ -31,7 +28,19 @@ extension BrokerShard {
         }
     }
 
-    /// Whether the client may come at all, as far as is known of it: it is asked again when its user is known, and when time has passed.
+    /// Has the client wait for the cluster, or behind those who have waited for it.
+    private func mustWait(_ connect: PendingConnect, _ connection: Connection) -> Bool {
+        if awaitsCluster(connection) {
+            connect.awaited = .cluster
+        } else if !connect.hadTurn, hasToQueue(connection) {
+            connect.awaited = .turn
+            lineUp(connection)
+        }
+        return connect.awaited != .nothing
+    }
+
+    /// Whether the client may come at all, as far as is known of it: it is asked again when its user is known, and when
+    /// time has passed.
     func checkIsWelcome(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
         try checkCluster(connection)
         try checkDraining(connection)
@@ -149,7 +158,7 @@ extension BrokerShard {
 
     /// The connection ends while a decision is awaited: whoever decides need not go on.
     func abandonAuthentication(of connection: Connection) {
-        guard let extras = connection.extras, extras.authenticationMethod != nil, let connect = extras.pendingConnect else { return }
+        guard connection.extras?.authenticationMethod != nil, let connect = connection.extras?.pendingConnect else { return }
         request(.abandon, of: countedIdentifier(of: connect, connection), connection)
     }
 
@@ -217,15 +226,16 @@ extension BrokerShard {
 
 /// Logins that do not hold any more: as in mosquitto, who would not be let in any more after a reload has to go.
 extension BrokerShard {
-    /// Ends the connections of clients whose logins do not hold any more: 5.0 clients are told with 0x87. The shell knows the
-    /// users; who has a name from a certificate or a pre-shared key is judged here first. Whoever is about to be handed over with
-    /// such a login is asked again where it goes. O(connections).
+    /// Ends the connections of clients whose logins do not hold any more: 5.0 clients are told with 0x87. The shell
+    /// knows the users; who has a name from a certificate or a pre-shared key is judged here first. Whoever is about to
+    /// be handed over with such a login is asked again where it goes. O(connections).
     public func dismissClients(unless holds: (ConnectedLogin) -> Bool) {
         for id in leaving {
             guard let connection = connections.find(id), let connect = connection.extras?.pendingConnect, let login = connect.login
             else { continue }
             let method = connection.extras?.authenticationMethod
-            if !holds(ConnectedLogin(info: connection.info, userName: login.userName, method: method)) { connect.state = .identified }
+            guard !holds(ConnectedLogin(info: connection.info, userName: login.userName, method: method)) else { continue }
+            connect.state = .identified
         }
         for connection in Array(connections.all)
         where connection.state == .connected && !connection.isLocal {
@@ -239,7 +249,8 @@ extension BrokerShard {
         }
     }
 
-    /// Ends the connections that came by a listener which is closed in these settings. A 5.0 client is told with 0x98. O(connections).
+    /// Ends the connections that came by a listener which is closed in these settings. A 5.0 client is told with 0x98.
+    /// O(connections).
     func dismissClients(ofClosedIn settings: BrokerSettings) {
         for connection in Array(connections.all) where connection.info.listener >= 0 && connection.state != .closing {
             guard settings.listeners[connection.info.listener].isClosed else { continue }
@@ -247,7 +258,8 @@ extension BrokerShard {
         }
     }
 
-    /// Ends the connections of clients without a user name at listeners that let none in. A 5.0 client is told with 0x87.
+    /// Ends the connections of clients without a user name at listeners that let none in. A 5.0 client is told with
+    /// 0x87.
     func dismissUnknownUsers() {
         guard settings.listeners.contains(where: { !$0.allowsAnonymous }) else { return }
         for connection in Array(connections.all) where connection.state == .connected && connection.userName == nil {

@@ -3,7 +3,8 @@ public import MQTTCodec
 
 /// Sessions that are the cluster's: a client that comes waits until this node keeps its session.
 ///
-///     CONNECT ─► claim ─► sendClaim ── ClusterNote.claim ──► sessionClaimed ─► finishClaim ─► claim ─► admit ─► CONNACK
+///     CONNECT ─► claim ─► sendClaim ─► ClusterNote.claim
+///                CONNACK ◄─ admit ◄─ claim ◄─ finishClaim ◄─ sessionClaimed
 extension BrokerShard {
     /// This node keeps a session from now on.
     ///
@@ -37,8 +38,8 @@ extension BrokerShard {
         }
     }
 
-    /// Nobody can say who keeps a session: whoever waits for it is refused with Server unavailable, or, if it is another user's, with Client
-    /// Identifier not valid. Of a session that has not arrived as a whole nothing is left.
+    /// Nobody can say who keeps a session: whoever waits for it is refused with Server unavailable, or, if it is
+    /// another user's, with Client Identifier not valid. Of a session that has not arrived as a whole nothing is left.
     ///
     /// - Parameters:
     ///   - identifier: the Client Identifier.
@@ -54,7 +55,9 @@ extension BrokerShard {
         if let session = sessions.find(name), let replay = moves.replays[session.key] {
             (replay.isAsked, replay.isAnswered) = (false, false)
         }
-        guard let claim = moves.claims.removeValue(forKey: name), let connection = connections.find(claim.connection) else { return }
+        guard let claim = moves.claims.removeValue(forKey: name), let connection = connections.find(claim.connection) else {
+            return
+        }
         let reason: ReasonCode = isForeign ? .clientIdentifierNotValid : .serverUnavailable
         advance(connection, .claimFailed(ConnectRefusal(reason, explanation, isTold: isTold)))
     }
@@ -164,7 +167,8 @@ extension BrokerShard {
 
     // MARK: Sessions that are not this node's any more
 
-    /// Forgets a session that another node has, or that is only half here: nobody else gets its messages, and its will stays unsaid.
+    /// Forgets a session that another node has, or that is only half here: nobody else gets its messages, and its will
+    /// stays unsaid.
     func discard(_ session: Session) {
         endFrameBatch()
         session.isClaimed = false
@@ -187,7 +191,8 @@ extension BrokerShard {
 
     static let takenOverWords = "another connection uses this Client Identifier on another node of the cluster."
 
-    /// A session ends, or is ended before it has arrived or left: its queue is where any session's is, and nothing waits for it.
+    /// A session ends, or is ended before it has arrived or left: its queue is where any session's is, and nothing
+    /// waits for it.
     func endMoves(of session: Session) {
         guard let moves = cluster?.moves else { return }
         // The next connection's claim may have been answered already: then this node goes on to keep what that begins.
@@ -231,7 +236,8 @@ public struct SessionClaim: Equatable, Sendable {
     public var cleanStart: Bool
     /// Whether this shard has something of the session, which may be out of date.
     public var hasSession: Bool
-    /// By which claim this node has kept it; 0 for none. Of all nodes that have something, the newest is where this is highest.
+    /// By which claim this node has kept it; 0 for none. Of all nodes that have something, the newest is where this is
+    /// highest.
     public var epoch: UInt64
     /// The client's user and its mount point: a session is one user's behind one mount point.
     public var userName: EncodedString?

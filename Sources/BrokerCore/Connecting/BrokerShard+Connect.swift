@@ -1,8 +1,37 @@
 public import BrokerModel
 public import MQTTCodec
 
-/// The first step of a CONNECT: what its client may ask for, what it is called, and on which shard it lives.
+/// Before CONNECT, and its first step: what its client may ask for, what it is called, and on which shard it lives.
 extension BrokerShard {
+    /// Takes in a connection that was accepted; its first packet must be CONNECT and come in time.
+    public func connected(_ info: ConnectionInfo) -> ConnectionID {
+        let connection = connections.make(info, now: now)
+        statistics.socketsOpened += 1
+        logConnection(.notice) {
+            .line(room: 64 + info.address.utf8.count) { line in
+                line.write("New connection from ")
+                line.write(info.address)
+                line.write(":")
+                line.write(info.port)
+                line.write(" on port ")
+                line.write(self.settings.listeners[info.listener].port)
+                line.write(".")
+            }
+        }
+        rearm(connection, at: now + settings.connectTimeoutMilliseconds)
+        if isStopping { close(connection) }
+        markIfTraced(connection)
+        return connection.id
+    }
+
+    /// The transport has learned who is at the other end, which it did not know at `connected`. Before the first
+    /// `received`.
+    public func identified(_ id: ConnectionID, as info: ConnectionInfo) {
+        guard let connection = connections.find(id) else { return }
+        connection.info = info
+        markIfTraced(connection)
+    }
+
     /// Compares a CONNECT with the limits and its listener's rules, and gives it its client's identifier.
     func identify(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
         if tracer != nil { markIfTraced(connection, connect: connect.packet) }
@@ -129,8 +158,8 @@ extension BrokerShard {
         }
     }
 
-    /// An identifier that no session has, and that lives on this shard. Whoever knows it may take the session over: its 128 bits are
-    /// random. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]
+    /// An identifier that no session has, and that lives on this shard. Whoever knows it may take the session over: its
+    /// 128 bits are random. [MQTT-3.2.2-16 v5] [MQTT-3.1.3-6 v3.1.1]
     private func assignedIdentifier(prefix: String) -> EncodedString {
         let digits = Array("0123456789ABCDEF".utf8)
         while true {
@@ -156,7 +185,8 @@ extension BrokerShard {
         leaving.append(connection.id)
     }
 
-    /// Hands over the connections whose clients turned out to live on other shards, with all that they have sent so far.
+    /// Hands over the connections whose clients turned out to live on other shards, with all that they have sent so
+    /// far.
     func handOverLeaving() {
         guard !leaving.isEmpty else { return }
         leaving.removeAll { id in
@@ -190,9 +220,7 @@ extension BrokerShard {
             connection.extras?.authenticationMethod = handOver.connect.properties.authenticationMethod
         }
         markIfTraced(connection)
-        connection.timer = wheel.arm(
-            TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
-            at: now + settings.connectTimeoutMilliseconds)
+        rearm(connection, at: now + settings.connectTimeoutMilliseconds)
         handOver.unread.withUnsafeBytes { connection.inbound.append($0) }
         advance(connection, .begun)
         recount(connection)

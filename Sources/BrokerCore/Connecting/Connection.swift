@@ -6,8 +6,8 @@ import MQTTCodec
 ///     awaitingConnect ──► authenticating ──► connected ──► closing
 ///            └──────────────────────┴─────────────┴──────────▲
 ///
-/// Owned by its shard's `ConnectionTable`. Its stored properties are internal and used inside this module only: one seen from
-/// another module costs 23 ns at each access.
+/// Owned by its shard's `ConnectionTable`. Its stored properties are internal and used inside this module only: one
+/// seen from another module costs 23 ns at each access.
 final class Connection {
     enum State: UInt8 {
         /// Nothing but CONNECT may come; a timer closes the connection if it does not. [MQTT-3.1.0-1 v5]
@@ -79,8 +79,8 @@ final class Connection {
     var lastReceivedAt: UInt64
     /// The largest packet that the client takes, in bytes; at most the largest that there can be. [MQTT-3.1.2-24 v5]
     private(set) var maximumPacketSize = UInt32(BrokerSettings.packetBytesLargest)
-    /// QoS 2 messages received on it and not released: bounded by our Receive Maximum, which counts from each connection anew.
-    /// [MQTT-3.3.4-7 v5] [MQTT-4.9.0-1 v5]
+    /// QoS 2 messages received on it and not released: bounded by our Receive Maximum, which counts from each
+    /// connection anew. [MQTT-3.3.4-7 v5] [MQTT-4.9.0-1 v5]
     var receivedInFlight: UInt32 = 0
     /// What CONNACK told it of the limits.
     var advertisedLimits: AdvertisedLimits?
@@ -103,7 +103,8 @@ final class Connection {
     /// What of `countedBytes` it held while its client was not let in.
     var newcomerBytes: Int { isCountedAsNewcomer ? countedBytes : 0 }
 
-    /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output is sent.
+    /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output
+    /// is sent.
     var isLeaving: Bool { extras?.pendingConnect?.awaited == .otherShard }
 
     /// Whether its client is not let in yet.
@@ -144,7 +145,8 @@ final class TrafficMark {
 }
 
 extension Connection {
-    /// Messages a second, since the last time that this was asked at least a second ago, else since the connection is there.
+    /// Messages a second, since the last time that this was asked at least a second ago, else since the connection is
+    /// there.
     func rates(at now: UInt64) -> (received: UInt64, sent: UInt64) {
         let mark = trafficMark ?? TrafficMark(connectedAt: connectedAt)
         trafficMark = mark
@@ -160,8 +162,8 @@ extension Connection {
 
 /// What CONNACK tells a client of the broker's limits.
 ///
-/// It holds for as long as the connection does, also when the operator lowers a limit meanwhile: the client cannot know. One object
-/// for all connections that came through a listener under the same settings.
+/// It holds for as long as the connection does, also when the operator lowers a limit meanwhile: the client cannot
+/// know. One object for all connections that came through a listener under the same settings.
 final class AdvertisedLimits {
     let packetBytesMax: Int
     let inFlightMessagesMax: Int

@@ -66,8 +66,8 @@ struct ReceivedAliases {
 ///     sent ──── here ─── last ───────── end of the output
 ///                 t1       t2                                    what stands before `here` was there at t1
 ///
-/// Two marks in the stream of bytes, each with the time when it was its end: the lag is too short by no more than the time between
-/// them, and never too long. Belongs to a connection.
+/// Two marks in the stream of bytes, each with the time when it was its end: the lag is too short by no more than the
+/// time between them, and never too long. Belongs to a connection.
 struct OutputLag {
     private struct Mark {
         let end: UInt64
@@ -124,7 +124,8 @@ extension BrokerShard {
 public protocol OutputSink: AnyObject {
     /// Sends as much as the transport takes without waiting.
     ///
-    /// - Returns: the bytes taken. When they are fewer than given, the shell calls `BrokerShard.writable` once there is room.
+    /// - Returns: the bytes taken. When they are fewer than given, the shell calls `BrokerShard.writable` once there is
+    ///   room.
     func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int
 }
 
@@ -155,8 +156,9 @@ struct RateGauge {
 
 /// The Topic Aliases that the broker uses towards one client.
 ///
-/// An alias costs three bytes each time and spares the topic, so only topics longer than that get one, and only when they come a second
-/// time; the aliases go to the topics that came first, and the one unused for longest gives way. [MQTT-3.3.2-11 v5]
+/// An alias costs three bytes each time and spares the topic, so only topics longer than that get one, and only when
+/// they come a second time; the aliases go to the topics that came first, and the one unused for longest gives way.
+/// [MQTT-3.3.2-11 v5]
 struct SentAliases {
     /// How a message names its topic.
     enum Naming: Equatable {

@@ -6,20 +6,22 @@ import MQTTCodec
 ///     read ──► identified ──► verified ──► claimed ──► (connected)
 ///                  └──────────────┴──► the client's own shard, where it goes on from the state that it had
 ///
-/// Owned by its connection's `ConnectionExtras`, from the packet to CONNACK. It is one object that the steps hand on: the packet, which is
-/// large, is copied by none of them. All that happens to it comes in by `BrokerShard.advance(_:_:)`.
+/// Owned by its connection's `ConnectionExtras`, from the packet to CONNACK. It is one object that the steps hand on:
+/// the packet, which is large, is copied by none of them. All that happens to it comes in by
+/// `BrokerShard.advance(_:_:)`.
 final class PendingConnect {
-    /// What is known. Each state but the last has a step of the same file; a step that finds something wrong throws a `ConnectRefusal`.
+    /// What is known. Each state has a step that leads to the next one; a step that finds something wrong throws a
+    /// `ConnectRefusal`.
     enum State {
         /// The packet is well-formed, and was compared with nothing. `identify` goes to `identified`.
         case read
-        /// The packet keeps to the limits and its listener's rules, and has the Client Identifier that its client has from now on, unless
-        /// that is the user name that the login will prove. `verify` goes to `verified`.
+        /// The packet keeps to the limits and its listener's rules, and has the Client Identifier that its client has
+        /// from now on, unless that is the user name that the login will prove. `verify` goes to `verified`.
         case identified
         /// It is known who the user is, and the Client Identifier is final. `claim` goes to `claimed`.
         case verified(VerifiedLogin)
-        /// The session is this node's, and nothing stands in the way of the client. `admit` sends CONNACK: the connection is `connected`, and
-        /// forgets this.
+        /// The session is this node's, and nothing stands in the way of the client. `admit` sends CONNACK: the
+        /// connection is `connected`, and forgets this.
         case claimed(VerifiedLogin, ExistingSession)
     }
 
@@ -31,7 +33,8 @@ final class PendingConnect {
         case cluster
         /// Others that have waited for the cluster go before it (`ClusterArrivals`). `Event.turnCame` follows.
         case turn
-        /// The shell is to decide about the login, or the client to go on with it by AUTH. `Event.authenticated` and `Event.auth` follow.
+        /// The shell is to decide about the login, or the client to go on with it by AUTH. `Event.authenticated` and
+        /// `Event.auth` follow.
         case authentication
         /// The client lives on another shard, where its connection goes when the turn ends and its output is sent.
         case otherShard
@@ -69,7 +72,8 @@ final class PendingConnect {
     var hasAssignedIdentifier = false
     /// Whether it has waited for others: it does so once.
     var hadTurn = false
-    /// By which claim this node keeps the session; nil before the cluster has said so, and where sessions are not the cluster's.
+    /// By which claim this node keeps the session; nil before the cluster has said so, and where sessions are not the
+    /// cluster's.
     var epoch: UInt64?
     /// The bytes of memory that the packet took when it came.
     let heldBytes: Int
@@ -234,7 +238,8 @@ extension BrokerShard {
         refuseConnect(connection, ConnectRefusal(reason, explanation))
     }
 
-    /// Answers a CONNECT that could not be read: 3.1.1 demands a return code for an unknown level, and otherwise silence.
+    /// Answers a CONNECT that could not be read: 3.1.1 demands a return code for an unknown level, and otherwise
+    /// silence.
     func refuseConnect(_ connection: Connection, _ error: WireError, _ body: UnsafeRawBufferPointer, firstByte: UInt8) {
         let announced = ConnectPacket.announcedLevel(body)
         if error == .unsupportedProtocolVersion {
@@ -250,7 +255,8 @@ extension BrokerShard {
         close(connection)
     }
 
-    /// What to say of a client that speaks another protocol than MQTT, which nothing else would tell its operator; nil for one that does.
+    /// What to say of a client that speaks another protocol than MQTT, which nothing else would tell its operator; nil
+    /// for one that does.
     func strangerWords(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) -> String? {
         let port = settings.listeners[connection.info.listener].port
         // The record of a handshake, version 3.x.

@@ -77,11 +77,8 @@ extension BrokerShard {
             return
         }
         logConnection(.error) { "Client \(session.clientIdentifier) connected to another node, closing old connection." }
-        sendDisconnect(.sessionTakenOver, to: old, explanation: Self.takenOverWords)
         if cleanStart { session.expiryIntervalSeconds = 0 }
-        reportDeparture(of: old, .sessionTakenOver, Self.takenOverWords, will: .due)
-        detach(old, will: .due)
-        close(old)
+        dismiss(old, .sessionTakenOver, telling: Self.takenOverWords, Self.takenOverWords, will: .due)
     }
 
     // MARK: Leaving

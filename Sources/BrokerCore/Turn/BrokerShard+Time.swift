@@ -95,11 +95,9 @@ extension BrokerShard {
             logConnection(.notice, of: connection, reason: "keep alive") {
                 "Client \(connection.name) \(connection.logPlace) disconnected: exceeded timeout."
             }
-            sendDisconnect(
-                .keepAliveTimeout, to: connection, explanation: "no packet came for one and a half times the Keep Alive.")
-            reportDeparture(of: connection, .keepAliveTimeout, "keep alive", will: .due)
-            detach(connection, will: .due)
-            close(connection)
+            dismiss(
+                connection, .keepAliveTimeout, telling: "no packet came for one and a half times the Keep Alive.", "keep alive",
+                will: .due)
         case .closing:
             end(connection)
         }

@@ -178,36 +178,6 @@ public final class BrokerShard {
 
     func nextRandom() -> UInt64 { random.next() }
 
-    /// Takes in a connection that was accepted; its first packet must be CONNECT and come in time.
-    public func connected(_ info: ConnectionInfo) -> ConnectionID {
-        let connection = connections.make(info, now: now)
-        statistics.socketsOpened += 1
-        logConnection(.notice) {
-            .line(room: 64 + info.address.utf8.count) { line in
-                line.write("New connection from ")
-                line.write(info.address)
-                line.write(":")
-                line.write(info.port)
-                line.write(" on port ")
-                line.write(self.settings.listeners[info.listener].port)
-                line.write(".")
-            }
-        }
-        connection.timer = wheel.arm(
-            TimerSubject(kind: .connection, index: connection.id.slot, generation: connection.id.generation),
-            at: now + settings.connectTimeoutMilliseconds)
-        if isStopping { close(connection) }
-        markIfTraced(connection)
-        return connection.id
-    }
-
-    /// The transport has learned who is at the other end, which it did not know at `connected`. Before the first `received`.
-    public func identified(_ id: ConnectionID, as info: ConnectionInfo) {
-        guard let connection = connections.find(id) else { return }
-        connection.info = info
-        markIfTraced(connection)
-    }
-
     /// The facts about a connection's other end; nil when it has ended.
     public func info(of id: ConnectionID) -> ConnectionInfo? { connections.find(id)?.info }
 
@@ -216,30 +186,6 @@ public final class BrokerShard {
 
     /// Whether the transport has taken less than it was given, and `writable` is waited for.
     public func isBlocked(_ id: ConnectionID) -> Bool { connections.find(id)?.isBlocked ?? false }
-
-    /// The transport has ended: the peer closed it, or it failed.
-    public func closed(_ id: ConnectionID) {
-        guard let connection = connections.find(id) else { return }
-        if connection.state == .connected {
-            // Of a bridge's client here there is nothing to tell: the bridge tells of its connection.
-            if !connection.isLocal {
-                logConnection(.notice, of: connection) {
-                    let name = connection.session?.clientIdentifier ?? EncodedString()
-                    let place = connection.logPlace
-                    return .line(room: 64 + LineWriter.room(for: name) + place.utf8.count) { line in
-                        line.write("Client ")
-                        line.write(name)
-                        line.write(" ")
-                        line.write(place)
-                        line.write(" disconnected: connection closed by client.")
-                    }
-                }
-            }
-            reportDeparture(of: connection, nil, "the client closed its connection", will: .due)
-            detach(connection, will: .due)
-        }
-        end(connection)
-    }
 
     /// Ends the turn: hands out the shard messages, so that the other shards work meanwhile, and gives every
     /// connection's output to its transport.
@@ -323,24 +269,6 @@ public final class BrokerShard {
     }
 
     var hasTimersLeft = false
-
-    /// Stops taking connections' messages: v5 clients get DISCONNECT with Server shutting down, and all connections end when their
-    /// output is drained or the linger time is up.
-    public func stop() {
-        // What passing members leave stays on the disk then.
-        if !newlyLasting.isEmpty { keepDealt() }
-        isStopping = true
-        writeLogPlaces()
-        for connection in Array(connections.all) {
-            if connection.state == .connected {
-                sendDisconnect(.serverShuttingDown, to: connection)
-                let fate = willFate(ofSentAway: connection)
-                reportDeparture(of: connection, .serverShuttingDown, "the broker is shutting down", will: fate)
-                detach(connection, will: fate)
-            }
-            close(connection)
-        }
-    }
 
     /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how busy a turn is.
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }
@@ -489,12 +417,12 @@ extension BrokerShard {
             else { continue }
             left -= 1
             if connection.state == .connected {
-                sendDisconnect(drain.reason, to: connection, explanation: Self.drainWords, reference: nextServerReference(drain))
-                let fate = willFate(ofSentAway: connection)
-                reportDeparture(of: connection, drain.reason, "the broker is being drained", will: fate)
-                detach(connection, will: fate)
+                dismiss(
+                    connection, drain.reason, telling: Self.drainWords, reference: nextServerReference(drain),
+                    "the broker is being drained", will: willFate(ofSentAway: connection))
+            } else {
+                close(connection)
             }
-            close(connection)
         }
     }
 
