@@ -18,7 +18,7 @@ public final class SimulatedBroker {
     /// What may end in a ban, in order.
     public package(set) var offences: [Offence] = []
     /// What the shards had to tell a cluster that they have joined, in order.
-    public package(set) var clusterNotes: [(shard: Int, note: ClusterNote)] = []
+    public package(set) var clusterNotes: [(shard: Int, note: ToCluster)] = []
     /// What the traces have recorded, in order.
     public package(set) var traces: [TraceBatch] = []
     /// Gets each batch of it, if somebody wants them at once.

@@ -1,4 +1,4 @@
-package import BrokerCore
+import BrokerCore
 import BrokerModel
 package import Cluster
 import Configuration
@@ -9,7 +9,7 @@ import Transports
 
 /// One node's part in its cluster: brings together the shards, the bus lane's decisions, the leases and the connection to the servers.
 ///
-///     shards ── ClusterNote ──► ClusterRunner ──► BusLane ──► ClusterSink ──► NATSConnection
+///     shards ── ToCluster ──► ClusterRunner ──► BusLane ──► ClusterSink ──► NATSConnection
 ///     shard ◄── ClusterSink ◄── BusLane ◄── ClusterRunner ◄── NATSConnection
 ///
 /// Belongs to the thread of the first loop.
@@ -24,7 +24,7 @@ package final class ClusterRunner: ClusterParticipant {
     lazy var connection = NATSConnection(
         plan.settings, tls: plan.credentials.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(),
         listener: self,
-        post: { [mailbox = loop.mailbox] in mailbox.post(.cluster(.nats($0))) })
+        post: { [mailbox = loop.mailbox] in mailbox.post(.gateway(.nats($0))) })
     /// nil where nothing is logged.
     var log: LogLane?
     /// nil where sessions do not move: without a store.
@@ -163,10 +163,10 @@ package final class ClusterRunner: ClusterParticipant {
         )
     }
 
-    package func received(_ message: ClusterLoopMessage) {
+    package func received(_ message: ToGateway) {
         switch message {
         case .nats(let message): connection.received(message)
-        case .note(let shard, let note): received(note, from: shard)
+        case .shard(let shard, let message): received(message, from: shard)
         case .access(let order): access.received(order, now: now)
         case .report:
             report()
@@ -191,20 +191,15 @@ package final class ClusterRunner: ClusterParticipant {
         case .recordsReplayed(let byteCount): sessions?.replay.taken(byteCount)
         case .incarnationEnded(let stored):
             guard change?.ended(stored) == true else { return }
-            for other in loop.loops { other.post(.beginIncarnation(after: change?.stored), from: loop) }
+            loop.postToAll(.incarnationBegins(after: change?.stored))
         case .incarnationBegun(let shard, let past): incarnationBegun(by: shard, past)
-        case .endIncarnation, .beginIncarnation, .isAway, .groups, .dealsFor, .hasDealt, .dealsNoMoreFor, .dealAgain, .learnDealt,
-            .forgetDealt,
-            .past, .sendDealt, .logged, .logIsFull, .logLacksRoom, .logBegins, .logIsCut, .logIsCurrent, .record, .retainedBytes,
-            .retainedIsFull, .retainedIsSafe, .lookForStaleChanges, .session:
-            return
         }
     }
 
     // MARK: The shards
 
-    package func received(_ note: ClusterNote, from shard: Int) {
-        switch note {
+    func received(_ message: ToCluster, from shard: Int) {
+        switch message {
         case .interest(let filter, true):
             if let ticket = lane.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
         case .interest(let filter, false): lane.release(filter, sink)
@@ -248,7 +243,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .staleChanges: retained.foundStale()
         case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .adopted,
             .wakes:
-            sessions?.received(note, from: shard)
+            sessions?.received(message, from: shard)
         }
         settle()
     }
@@ -267,7 +262,7 @@ package final class ClusterRunner: ClusterParticipant {
         while !sink.learned.isEmpty {
             let news = sink.learned.removeFirst()
             let token = receipts.begin(news.receipt, loops: loop.loops.count)
-            for other in loop.loops { other.post(.groups(news.change, token: token), from: loop) }
+            loop.postToAll(.groups(news.news, token: token))
         }
     }
 
@@ -293,7 +288,7 @@ package final class ClusterRunner: ClusterParticipant {
             log(.notice, "ready, with \(count) other \(count == 1 ? "node" : "nodes").")
             toldReasons = []
         }
-        for other in loop.loops { other.post(.isAway(isAway), from: loop) }
+        loop.postToAll(.isAway(isAway))
         report()
     }
 
@@ -320,7 +315,7 @@ extension ClusterRunner {
         retained.begin(as: incarnations.current)
         change = IncarnationChange(loops: loop.loops.count)
         log?.beginIncarnation()
-        for other in loop.loops { other.post(.endIncarnation(next: incarnations.current), from: loop) }
+        loop.postToAll(.incarnationEnds(next: incarnations.current))
     }
 
     func incarnationBegun(by shard: Int, _ past: StoredDealing?) {

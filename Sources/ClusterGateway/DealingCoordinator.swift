@@ -12,7 +12,7 @@ import ServerLoops
 ///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
 ///     a node is gone ────────┐
 ///     earlier incarnations of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
-///                                                                                                    └──────► PastOrder
+///                                                                                                    └──────► learnPast, followPast, dealPast
 ///
 /// Who deals is decided by `HeirBook`.
 ///
@@ -55,22 +55,22 @@ final class DealingCoordinator {
             (NodeID($0.incarnation), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir)))
         }
         for (gone, heir) in heirs.begin(self.incarnations.current, past: Dictionary(incarnations) { one, _ in one }) {
-            sendToAll(.past(.heir(of: gone, heir)))
+            loop.postToAll(.heir(of: gone.rawValue, heir.rawValue))
         }
     }
 
     /// To be called about each second.
     func ask() {
         answers = [:]
-        sendToAll(.sendDealt)
+        loop.postToAll(.dealtIsWanted)
         guard log.trouble == nil else { return }
         for gone in heirs.unclaimed { log.tell(heirOf: gone) }
         settle()
-        for gone in heirs.passSecond() { sendToAll(.hasDealt(for: gone)) }
+        for gone in heirs.passSecond() { loop.postToAll(.hasDealt(for: gone.rawValue)) }
         if isPastSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
             isPastSettled = false
             heirs.endPast()
-            sendToAll(.past(.end))
+            loop.postToAll(.endPast)
         }
     }
 
@@ -100,7 +100,7 @@ final class DealingCoordinator {
         }
         for other in change.come {
             heirs.isThere(other)
-            sendToAll(.dealsNoMoreFor(other))
+            loop.postToAll(.dealsNoMoreFor(other.rawValue))
         }
         for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { heirs.isGone(other, done: done) }
         for gone in heirs.unclaimed where change.known[gone] != nil { log.tell(heirOf: gone) }
@@ -111,7 +111,7 @@ final class DealingCoordinator {
 
     /// The log has a node's word that it would deal for one that is gone.
     private func said(heirOf gone: NodeID, by heir: NodeID) {
-        if heirs.said(heirOf: gone, by: heir) { sendToAll(.past(.heir(of: gone, heir))) }
+        if heirs.said(heirOf: gone, by: heir) { loop.postToAll(.heir(of: gone.rawValue, heir.rawValue)) }
         settle()
     }
 
@@ -124,7 +124,7 @@ final class DealingCoordinator {
             guard let self, incarnation == incarnations.current else { return }
             for (gone, done) in duties where heirs.isMine(gone) {
                 // What is read from now on, the shards deal as it comes.
-                sendToAll(.dealsFor(gone, after: done))
+                loop.postToAll(.dealsFor(gone.rawValue, after: done))
                 replay.add(gone, spans(after: done))
             }
             if let won { settlePast(won) }
@@ -132,7 +132,7 @@ final class DealingCoordinator {
     }
 
     private func settlePast(_ won: [(gone: NodeID, done: [UInt64])]) {
-        for (gone, done) in won { sendToAll(.dealsFor(gone, after: done)) }
+        for (gone, done) in won { loop.postToAll(.dealsFor(gone.rawValue, after: done)) }
         replay.settlePast(spans(after: heirs.pastDone), won: Set(won.map(\.gone))) { [weak self] in self?.isPastSettled = true }
     }
 
@@ -143,7 +143,6 @@ final class DealingCoordinator {
         }
     }
 
-    private func sendToAll(_ message: ClusterLoopMessage) { for other in loop.loops { other.post(message, from: loop) } }
 }
 
 /// Carries out what the bus lane decides: to the servers by the connection, to clients by the shard. Belongs to the loop that speaks to the
@@ -160,7 +159,7 @@ final class ClusterSink: BusSink {
     /// The size of one that was too large, until somebody tells of it.
     var tooLarge: (byteCount: Int, bytesMax: Int)?
     /// What other nodes have told of their members of share groups, and what to say when all loops know; to be taken from here.
-    var learned: [(change: GroupsChange, receipt: GroupReceipt?)] = []
+    var learned: [(news: [FromCluster], receipt: GroupReceipt?)] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0
     private let incarnations: NodeIncarnations
@@ -213,12 +212,12 @@ final class ClusterSink: BusSink {
                 node: node.rawValue, number: one.number, shareName: one.name.shareName, filter: one.name.filter,
                 connected: one.size.connected, away: one.size.away)
             group.readsLog = one.readsLog
-            return group
+            return FromCluster.group(group)
         }
-        learned.append((.told(groups), receipt))
+        learned.append((groups, receipt))
     }
 
-    func forget(_ node: NodeID) { learned.append((.isGone(node), nil)) }
+    func forget(_ node: NodeID) { learned.append(([.nodeIsGone(node.rawValue)], nil)) }
 
     func confirm(through ticket: UInt64) { confirmed = ticket }
 

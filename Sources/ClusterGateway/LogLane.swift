@@ -218,7 +218,7 @@ extension LogLane {
     func heard(_ news: FollowedStream.News, _ partition: LogPartition) {
         switch news {
         case .found(let first, let last): found(first, last, partition)
-        case .caughtUp: for other in loop.loops { other.post(.logIsCurrent(partition.index), from: loop) }
+        case .caughtUp: loop.postToAll(.logIsCurrent(partition.index))
         case .failed(let reason): partition.trouble = reason
         }
     }
@@ -273,7 +273,7 @@ extension LogLane {
         }
         partition.forgetGone(behind: last)
         whenCut(partition.index, last)
-        for other in loop.loops { other.post(.logIsCut(partition.index, at: last), from: loop) }
+        loop.postToAll(.logIsCut(partition.index, at: last))
         guard last < place.sequence else { return }
         partition.place?.sequence = last
         partition.stream?.restart(from: LogPartition.start(behind: last), now: now)
@@ -281,7 +281,7 @@ extension LogLane {
     }
 
     func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
-        loop.loops[shard].post(.logBegins(partition.index, place), from: loop)
+        loop.loops[shard].post(.logBegins(partition.index, after: place), from: loop)
     }
 
     /// Stands for the time at which a stream was made; never 0.
@@ -488,12 +488,16 @@ extension LogLane {
         settleReaders()
         settleRoom()
         for outcome in ledger.take() {
-            loop.loops[outcome.shard].post(.logged(serial: outcome.serial, failure: outcome.failure), from: loop)
+            let news: FromCluster =
+                outcome.failure.map {
+                    .logFailed(through: outcome.serial, isRefused: $0 != .unknown, isForRoom: $0 == .noRoom)
+                } ?? .logged(through: outcome.serial)
+            loop.loops[outcome.shard].post(news, from: loop)
         }
         let state = (isFull: partitions.contains { $0.writer.isFull }, isAway: !isAttached)
         guard state != told else { return }
         told = state
-        for other in loop.loops { other.post(.logIsFull(state.isFull, isAway: state.isAway), from: loop) }
+        loop.postToAll(.logRoom(isFull: state.isFull, isAway: state.isAway))
     }
 
     /// Tells which partitions have no room, before what has come of that.
@@ -505,6 +509,6 @@ extension LogLane {
             refusals.taken(Self.streamName(partition.index, plan))
         }
         toldLacking = lacking
-        for other in loop.loops { other.post(.logLacksRoom(lacking), from: loop) }
+        loop.postToAll(.logLacksRoom(lacking))
     }
 }

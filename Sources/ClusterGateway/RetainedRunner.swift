@@ -7,7 +7,7 @@ import ServerLoops
 
 /// One node's part in the cluster's retained messages: brings together the shards, the lane's decisions and the stream.
 ///
-///     shards ── ClusterNote.retained ──► RetainedLane ──► requests ──► the stream `martlet_NAME_retained`
+///     shards ── ToCluster.retained ──► RetainedLane ──► requests ──► the stream `martlet_NAME_retained`
 ///     shards ◄── settleRetained ◄────── RetainedLane ◄── FollowedStream ◄──┘
 ///
 /// Belongs to the loop that speaks to the servers. Where the lane wants the stream read from elsewhere, that is begun when the lane's call
@@ -74,7 +74,7 @@ final class RetainedRunner: RetainedSink {
         let room = max(0, info.payloadBytesMax - Limits.retainedFrameBytesMax)
         if room != bytesMax {
             bytesMax = room
-            for other in loop.loops { other.post(.retainedBytes(max: room), from: loop) }
+            loop.postToAll(.retainedBytes(max: room))
         }
         stream?.attached(configuration, now: now)
         settle()
@@ -99,7 +99,7 @@ final class RetainedRunner: RetainedSink {
     func advance() {
         stream?.advance(now: now)
         if let wakesAt = lane.wakesAt, wakesAt <= now, lane.tick(now: now, self) {
-            for other in loop.loops { other.post(.lookForStaleChanges, from: loop) }
+            loop.postToAll(.lookForStaleChanges)
         }
         settle()
     }
@@ -123,7 +123,7 @@ final class RetainedRunner: RetainedSink {
         if lane.waitingCount == 0 { hasRoom() }
         guard (lane.isFull || lacksRoom) != isFull else { return }
         isFull.toggle()
-        for other in loop.loops { other.post(.retainedIsFull(isFull), from: loop) }
+        loop.postToAll(.retainedIsFull(isFull))
     }
 
     private func given(_ record: StreamRecord) {

@@ -68,8 +68,8 @@ final class GrowthBroker {
     func joinCluster() {
         for shard in shards {
             shard.joinCluster(logPartitions: 1, node: 1 << 32 | 1)
-            shard.clusterIsAway(false)
-            shard.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 1))
+            shard.received(.isAway(false))
+            shard.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 1)))
         }
         settle()
     }
@@ -81,7 +81,7 @@ final class GrowthBroker {
             unlogged = []
             for (shard, batch) in taken {
                 lastRecord += 1
-                shards[shard].logged(through: batch.logSerial)
+                shards[shard].received(.logged(through: batch.logSerial))
                 for reader in shards {
                     batch.forEachMessage { message in
                         guard message.isLogged else { return }
@@ -102,7 +102,7 @@ final class GrowthBroker {
         var group = ClusterGroup(
             node: 2 << 32 | 1, number: 1, shareName: Array("g".utf8), filter: Array("t".utf8), connected: count, away: 0)
         group.readsLog = true
-        for shard in shards { shard.received(group) }
+        for shard in shards { shard.received(.group(group)) }
         settle()
     }
 

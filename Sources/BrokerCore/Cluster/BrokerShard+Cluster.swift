@@ -17,7 +17,7 @@ struct ClusterRows {
 
 /// A shard's part in a cluster: one more that wants messages, has some, and is waited for before SUBACK.
 ///
-///     client ── PUBLISH ──► route ──► ClusterPort ── ClusterNote.messages ──► the other nodes
+///     client ── PUBLISH ──► route ──► ClusterPort ── ToCluster.messages ──► the other nodes
 ///     client ◄── PUBLISH ── route ◄── receivedFromCluster ◄───────────────── the other nodes
 ///
 /// Of the log see `+ClusterLog`, of what is retained `+ClusterRetained`, of share groups `+ClusterGroups`.
@@ -69,7 +69,7 @@ extension BrokerShard {
     }
 
     /// Whether the cluster can be reached; while it cannot, and the settings want it so, nobody new is let in.
-    public func clusterIsAway(_ isAway: Bool) {
+    func clusterIsAway(_ isAway: Bool) {
         cluster?.isAway = isAway
         guard !isAway, let cluster else { return }
         cluster.isStrange = false

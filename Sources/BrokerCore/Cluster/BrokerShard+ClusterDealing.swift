@@ -15,7 +15,7 @@ extension BrokerShard {
     /// - Parameters:
     ///   - node: that node's number.
     ///   - done: by partition, up to where it was done.
-    public func dealsFor(_ node: UInt64, after done: [UInt64]) {
+    func dealsFor(_ node: UInt64, after done: [UInt64]) {
         guard let port = cluster else { return }
         port.dealtFor.insert(node)
         port.inherited[node] = done
@@ -24,10 +24,10 @@ extension BrokerShard {
     }
 
     /// All that was dealt to a node that is gone stands in the log once more.
-    public func hasDealt(for node: UInt64) { cluster?.inherited[node] = nil }
+    func hasDealt(for node: UInt64) { cluster?.inherited[node] = nil }
 
     /// A node that was gone is there again, or another one deals for it.
-    public func dealsNoMoreFor(_ node: UInt64) {
+    func dealsNoMoreFor(_ node: UInt64) {
         cluster?.dealtFor.remove(node)
         cluster?.inherited[node] = nil
         cluster?.unclaimed.forget(node)

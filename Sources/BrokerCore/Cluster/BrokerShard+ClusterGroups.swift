@@ -9,7 +9,7 @@ import MQTTCodec
 ///                                                     another node, once more ◄── if it has none any more
 extension BrokerShard {
     /// Another node has so many members of a group.
-    public func received(_ news: ClusterGroup) {
+    func heard(of news: ClusterGroup) {
         guard let shareName = EncodedString(news.shareName) else { return }
         let name = GroupName(shareName: shareName, filter: news.filter)
         guard name.topicFilter != nil else { return }
@@ -26,7 +26,7 @@ extension BrokerShard {
     }
 
     /// Another node is gone: nothing is dealt there, unless a group has no other member; then it waits for who comes with that node's sessions.
-    public func clusterNodeIsGone(_ node: UInt64) {
+    func clusterNodeIsGone(_ node: UInt64) {
         for group in groups.indices {
             let (name, standsForGone) = (groups[group]?.name, standsForGone(group))
             if groups[group]?.nodeIsGone(node) == true { cluster?.goneSince[node] = now }

@@ -5,7 +5,7 @@ import MQTTCodec
 /// it and in no other way.
 ///
 ///     client ── PUBLISH ──► routeByLane(.passing) ──► sessions that end with their connection
-///                              └── ClusterNote.messages ──► the log ──► logged ──► PUBACK, PUBREC
+///                              └── ToCluster.messages ──► the log ──► logged ──► PUBACK, PUBREC
 ///     client that lasts ◄── routeByLane(.lasting) ◄── received(_:at:), read ◄── the log, on every node
 ///
 /// The place up to which was read stands in the store in the same batch as what came of it.
@@ -61,7 +61,7 @@ extension BrokerShard {
     // MARK: What has become of it
 
     /// All messages of the batches up to this serial are in the log.
-    public func logged(through serial: UInt64) {
+    func logged(through serial: UInt64) {
         guard let log = clusterLog else { return }
         for first in log.takeUnlogged(through: serial) { keepLogged(first) }
         settleLogged(serial, log)
@@ -82,7 +82,7 @@ extension BrokerShard {
     ///   - serial: of the last of these batches.
     ///   - isRefused: whether it is known not to be there.
     ///   - isForRoom: whether that is because there was no room, and will be different when there is.
-    public func logFailed(through serial: UInt64, isRefused: Bool, isForRoom: Bool = false) {
+    func logFailed(through serial: UInt64, isRefused: Bool, isForRoom: Bool = false) {
         guard let log = clusterLog, let held = durability?.held(for: logReceiver, through: serial) else { return }
         for first in log.takeUnlogged(through: serial) {
             let session = sessions.find(index: first.session.index, generation: first.session.generation)
@@ -111,7 +111,7 @@ extension BrokerShard {
     }
 
     /// Whether so much waits for the log, which is away, that no more is taken.
-    public func logIsFull(_ isFull: Bool) {
+    func logIsFull(_ isFull: Bool) {
         guard let log = clusterLog, log.isFull != isFull else { return }
         log.isFull = isFull
         (room.hasNew, log.hasNews) = (true, true)
@@ -119,7 +119,7 @@ extension BrokerShard {
     }
 
     /// The partitions that have no room, a bit for each: publishers are told so, or wait, instead of hearing nothing.
-    public func logLacksRoom(_ partitions: UInt64) {
+    func logLacksRoom(_ partitions: UInt64) {
         guard let log = clusterLog, let port = cluster, log.lackingRoom != partitions else { return }
         log.lackingRoom = partitions
         (room.hasNew, log.hasNews) = (true, true)
@@ -134,7 +134,7 @@ extension BrokerShard {
     // MARK: Reading
 
     /// From where on a partition is read: for a shard that has read nothing of it, or whose stream is no more.
-    public func logBegins(_ partition: Int, after place: LogPlaces.Place) {
+    func logBegins(_ partition: Int, after place: LogPlaces.Place) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.places[partition] = place
         log.dealt.note(read: log.places)
@@ -143,7 +143,7 @@ extension BrokerShard {
     }
 
     /// A partition ends at this record, before some that was read: the servers have lost those, and will give their numbers to others.
-    public func logIsCut(_ partition: Int, at last: UInt64) {
+    func logIsCut(_ partition: Int, at last: UInt64) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.cut(partition, at: last)
         log.dealt.cut(partition, at: last)

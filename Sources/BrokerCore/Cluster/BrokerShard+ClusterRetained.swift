@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// Retained messages of a cluster: its stream has the newest of each topic, and its order decides which that is.
 ///
-///     PUBLISH ──► keep ──► ClusterNote.retained ──► the stream ──► settleRetained ──► settle    on every node
-///                   └────► ClusterNote.messages ──► the other nodes' subscribers ──► keep       what they hear of before that
+///     PUBLISH ──► keep ──► ToCluster.retained ──► the stream ──► settleRetained ──► settle    on every node
+///                   └────► ToCluster.messages ──► the other nodes' subscribers ──► keep       what they hear of before that
 ///
 /// A change counts on its own node at once, and on the others when they hear of it, as a live message does: so whoever subscribes gets a
 /// message live or as the retained one, on any node. `UnsettledChanges` says what becomes of it when it comes out of the stream.
@@ -48,16 +48,16 @@ extension BrokerShard {
     }
 
     /// How many bytes a retained message may have, with its topic, properties and origin.
-    public func clusterTakesRetained(upTo byteCount: Int) { cluster?.retainedBytesMax = byteCount }
+    func clusterTakesRetained(upTo byteCount: Int) { cluster?.retainedBytesMax = byteCount }
 
     /// Whether as many changes wait for the stream as may.
-    public func clusterRetainedIsFull(_ isFull: Bool) {
+    func clusterRetainedIsFull(_ isFull: Bool) {
         cluster?.isRetainedFull = isFull
         if !isFull { room.hasNew = true }
     }
 
     /// The changes up to this serial are in the stream.
-    public func retainedIsSafe(_ serial: UInt64) {
+    func retainedIsSafe(_ serial: UInt64) {
         if let receiver = durability?.retainedReceiver { durability?.confirmed(serial, by: receiver) }
         clusterLog?.hasNews = true
     }
@@ -153,11 +153,11 @@ extension BrokerShard {
     }
 
     /// All of the stream was read: a shard removes what it does not have, or tells it for the cluster; some nodes of the tree, and its
-    /// `ClusterNote.swept` says where to go on.
+    /// `ToCluster.swept` says where to go on.
     ///
     /// - Parameters:
     ///   - shard: which.
-    ///   - place: 0, or what `ClusterNote.swept` has said; from behind the end it does nothing but answer.
+    ///   - place: 0, or what `ToCluster.swept` has said; from behind the end it does nothing but answer.
     ///   - offers: whether the messages are new to the cluster, and not deleted there.
     ///   - round: comes back.
     public func sweepRetained(of shard: Int, from place: Int, offers: Bool, round: UInt64) {
@@ -203,8 +203,8 @@ extension BrokerShard {
     }
 
     /// Takes what was passed over for changes that do not come out of the stream. If other nodes have told of some that do not for long,
-    /// `ClusterNote.staleChanges` says so.
-    public func lookForStaleChanges() {
+    /// `ToCluster.staleChanges` says so.
+    func lookForStaleChanges() {
         guard let port = cluster else { return }
         for message in port.unsettled.takeOverdue(now: now) {
             var publication = Publication(message)

@@ -90,7 +90,7 @@ extension BrokerShard {
 
     /// The log says who deals for one of these incarnations: the store knows of it before it has what is read behind
     /// that.
-    public func learnPast(heirOf incarnation: UInt64, _ heir: UInt64) {
+    func learnPast(heirOf incarnation: UInt64, _ heir: UInt64) {
         guard let port = cluster, let log = port.log, let past = log.past, past.learn(heirOf: incarnation, heir) else { return }
         writeDealing(port, log)
     }
@@ -120,7 +120,7 @@ extension BrokerShard {
     /// All steps are known.
     ///
     /// - Parameter won: the incarnations whose part this node deals again; another one deals those of the others.
-    public func pastIsKnown(won: Set<UInt64>) { clusterLog?.past?.isKnown(won: won, sessions: sessions.all) }
+    func pastIsKnown(won: Set<UInt64>) { clusterLog?.past?.isKnown(won: won, sessions: sessions.all) }
 
     /// A message of a record, behind `pastIsKnown`.
     ///
@@ -159,7 +159,7 @@ extension BrokerShard {
     }
 
     /// All is dealt that earlier incarnations were not done with: clients that have waited go on.
-    public func settlePast() {
+    func settlePast() {
         guard let port = cluster, let log = port.log, let past = log.past else { return }
         past.isSettled = true
         for dealt in past.takeUnheard() { relog(dealt, port, log) }
@@ -167,7 +167,7 @@ extension BrokerShard {
     }
 
     /// The leases of earlier incarnations have ended: nobody deals them anything any more. Behind `settlePast`.
-    public func endPast() {
+    func endPast() {
         guard let port = cluster, let log = port.log, log.past?.isSettled == true else { return }
         log.past = nil
         writeDealing(port, log)

@@ -5,7 +5,7 @@ import MQTTCodec
 /// it up from the log when that node is lost; what clients have sent, also by the same one when it was killed.
 ///
 ///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
-///     PUBREL ──► recordReleased ─┴─► ClusterNote.messages ─► the log ─► received
+///     PUBREL ──► recordReleased ─┴─► ToCluster.messages ─► the log ─► received
 ///                                                                        └─► confirm, of this node's own incarnation
 ///
 ///     noteSent, before PUBLISH ──────────┐
@@ -163,7 +163,7 @@ extension BrokerShard {
 
     /// All that stood in a partition when this node found it has been given: what an earlier incarnation of this node
     /// has put there is known.
-    public func logIsCurrent(_ partition: Int) {
+    func logIsCurrent(_ partition: Int) {
         guard let log = clusterLog, log.unread.remove(partition) != nil, log.unread.isEmpty, let moves = cluster?.moves else {
             return
         }

@@ -217,7 +217,7 @@ extension BrokerShard {
     public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
 
     /// What was a node's is dealt again.
-    public func forgetDealt(by node: UInt64) { cluster?.learned[node] = nil }
+    func forgetDealt(by node: UInt64) { cluster?.learned[node] = nil }
 
     /// A client has gone: what it has not taken of its share groups waits for it.
     func recordDealt(to session: Session) {

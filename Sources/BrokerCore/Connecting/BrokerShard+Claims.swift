@@ -3,7 +3,7 @@ public import MQTTCodec
 
 /// Sessions that are the cluster's: a client that comes waits until this node keeps its session.
 ///
-///     CONNECT ─► claim ─► sendClaim ─► ClusterNote.claim
+///     CONNECT ─► claim ─► sendClaim ─► ToCluster.claim
 ///                CONNACK ◄─ admit ◄─ claim ◄─ finishClaim ◄─ sessionClaimed
 extension BrokerShard {
     /// This node keeps a session from now on.
@@ -12,7 +12,7 @@ extension BrokerShard {
     ///   - identifier: the Client Identifier.
     ///   - origin: where the newest of it is.
     ///   - epoch: tells this claim from earlier ones, which have lower numbers. A claim counts once.
-    public func sessionClaimed(_ identifier: [UInt8], _ origin: SessionOrigin, epoch: UInt64 = 0) {
+    func sessionClaimed(_ identifier: [UInt8], _ origin: SessionOrigin, epoch: UInt64 = 0) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
         let session = sessions.find(name)
         // A claim counts once.
@@ -46,7 +46,7 @@ extension BrokerShard {
     ///   - explanation: why.
     ///   - isForeign: whether the session is another user's.
     ///   - isTold: whether the log tells of it.
-    public func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
+    func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
         if let arrival = moves.arrivals.removeValue(forKey: name), !arrival.isWhole, let session = arrival.session {
             discard(session)

@@ -4,7 +4,7 @@ import MQTTCodec
 /// Sessions that come from another node.
 extension BrokerShard {
     /// A piece of a session that was claimed and arrives; pieces come in their order. One that was here before counts once.
-    public func sessionArrives(_ identifier: [UInt8], _ piece: SessionPiece) {
+    func sessionArrives(_ identifier: [UInt8], _ piece: SessionPiece) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier), let arrival = moves.arrivals[name],
             !arrival.isWhole,
             piece.number >= arrival.nextPiece

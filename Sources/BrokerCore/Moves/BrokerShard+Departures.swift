@@ -12,7 +12,7 @@ extension BrokerShard {
     /// - Parameters:
     ///   - identifier: the Client Identifier.
     ///   - cleanStart: whether its client begins anew: then the session ends, and there is nothing to give.
-    public func sessionLeaves(_ identifier: [UInt8], cleanStart: Bool = false) {
+    func sessionLeaves(_ identifier: [UInt8], cleanStart: Bool = false) {
         guard let moves = cluster?.moves else { return }
         endFrameBatch()
         guard let name = EncodedString(identifier), let session = sessions.find(name), !isOwnClients(session) else {
@@ -31,7 +31,7 @@ extension BrokerShard {
     }
 
     /// The other node has a piece, durably.
-    public func pieceTaken(_ identifier: [UInt8], number: Int) {
+    func pieceTaken(_ identifier: [UInt8], number: Int) {
         guard let moves = cluster?.moves, let departure = departure(identifier, moves), departure.isAwaitingReceiver,
             number == departure.pieceNumber - 1
         else { return }
@@ -40,13 +40,13 @@ extension BrokerShard {
     }
 
     /// The other node has all of a session, or this node's is out of date: forgets it, without its will.
-    public func sessionGone(_ identifier: [UInt8]) {
+    func sessionGone(_ identifier: [UInt8]) {
         guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name) else { return }
         discard(session)
     }
 
     /// The other node has given up: the session is this node's again.
-    public func sessionStays(_ identifier: [UInt8]) {
+    func sessionStays(_ identifier: [UInt8]) {
         guard let moves = cluster?.moves, let departure = departure(identifier, moves) else { return }
         let session = departure.session
         stay(session, moves)

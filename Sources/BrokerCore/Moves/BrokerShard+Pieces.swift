@@ -3,7 +3,7 @@ import MQTTCodec
 
 /// What a session that leaves is, in pieces: see `Departure` for their order.
 ///
-///     stepDepartures ─► give ─► offerMore ─► PieceItem ─► ClusterNote.leaving
+///     stepDepartures ─► give ─► offerMore ─► PieceItem ─► ToCluster.leaving
 ///                                  └─► Effect.read ─► receivedRows(ofDeparture:)
 extension BrokerShard {
     /// Gives pieces as far as the other node takes them and what they need is here.

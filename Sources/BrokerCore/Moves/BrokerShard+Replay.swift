@@ -50,8 +50,8 @@ extension BrokerShard {
         return true
     }
 
-    /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ClusterNote.lacksLog` comes again.
-    public func replayed(_ identifier: [UInt8]) {
+    /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ToCluster.lacksLog` comes again.
+    func replayed(_ identifier: [UInt8]) {
         guard let moves = cluster?.moves, let replay = replay(identifier) else { return }
         guard replay.isGiving else { return readForTakeUp(replay) }
         let session = replay.session

@@ -4,11 +4,11 @@ import MQTTCodec
 /// What the cluster stores of sessions, so that another node can take them up when their keeper is gone together with its disk: what they are,
 /// and from where on the log is to be read for them.
 ///
-///     SUBSCRIBE ─► noteChange ─► ClusterNote.saves ─► sessionSaved ─► SUBACK
-///                  savePlaces ─► ClusterNote.saves
+///     SUBSCRIBE ─► noteChange ─► ToCluster.saves ─► sessionSaved ─► SUBACK
+///                  savePlaces ─► ToCluster.saves
 extension BrokerShard {
-    /// The cluster has stored what `ClusterNote.saves` gave it with this number.
-    public func sessionSaved(_ identifier: [UInt8], number: UInt64) {
+    /// The cluster has stored what `ToCluster.saves` gave it with this number.
+    func sessionSaved(_ identifier: [UInt8], number: UInt64) {
         guard let moves = cluster?.moves, let session = EncodedString(identifier).flatMap({ sessions.find($0) }),
             let save = moves.saves[session.key], save.underWay == number
         else { return }
@@ -24,7 +24,7 @@ extension BrokerShard {
     }
 
     /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about each second.
-    public func savePlaces() {
+    func savePlaces() {
         if let cluster {
             forgetGoneMembers(cluster)
             if let log = cluster.log {

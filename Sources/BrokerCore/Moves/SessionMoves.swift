@@ -1,4 +1,4 @@
-public import BrokerModel
+import BrokerModel
 import MQTTCodec
 
 /// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what lacks some of the log.
@@ -170,8 +170,8 @@ final class SessionSave {
 /// Wills of sessions that are the cluster's: they stand in the session's record while its client is connected, and go through the log when they
 /// are due, in which one counts once. So one is published whatever becomes of its node, and not twice.
 ///
-///     CONNECT ─► nameWill ─► ClusterNote.saves ─► CONNACK
-///     the connection ends ─► publishWill ─► ClusterNote.will ─► the log ─► received(_:partition:sequence:isOwn:) on every node
+///     CONNECT ─► nameWill ─► ToCluster.saves ─► CONNACK
+///     the connection ends ─► publishWill ─► ToCluster.will ─► the log ─► received(_:partition:sequence:isOwn:) on every node
 extension BrokerShard {
     /// Gives the will of a session that this node keeps its name, if it has none.
     func nameWill(of session: Session, _ moves: SessionMoves) {
@@ -214,7 +214,7 @@ extension BrokerShard {
     }
 
     /// Publishes a will for this node's clients, and those that can be reached, while the cluster keeps no sessions.
-    public func publishAlone(_ will: SavedWill) {
+    func publishAlone(_ will: SavedWill) {
         beginPacket()
         will.withMessage { message in
             guard var publication = publication(message) else { return }
@@ -229,7 +229,7 @@ extension BrokerShard {
     ///   - identifier: the Client Identifier.
     ///   - epoch: of the claim.
     ///   - oldest: what this shard may have of it by an earlier claim is out of date.
-    public func sessionAdopted(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
+    func sessionAdopted(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
         guard let session = sessions.find(name), session.epoch >= oldest, session.epoch > 0, !session.isMoving else {
             effects.append(.cluster(.adopted(identifier: identifier, isHere: false, will: nil)))
@@ -246,17 +246,17 @@ extension BrokerShard {
         if session.connection == nil { armTimer(of: session) }
     }
 
-    /// A session for which `ClusterNote.wakes` has asked is another node's, or has ended: nobody is told what this shard has of it.
-    public func sessionIsElsewhere(_ identifier: [UInt8]) {
+    /// A session for which `ToCluster.wakes` has asked is another node's, or has ended: nobody is told what this shard has of it.
+    func sessionIsElsewhere(_ identifier: [UInt8]) {
         guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
             !session.isMoving, session.connection == nil
         else { return }
         discard(session)
     }
 
-    /// A session for which `ClusterNote.wakes` has asked is looked after by another node, which may not have what this shard has of it: only
+    /// A session for which `ToCluster.wakes` has asked is looked after by another node, which may not have what this shard has of it: only
     /// its will is seen to there.
-    public func sessionWillIsElsewhere(_ identifier: [UInt8]) {
+    func sessionWillIsElsewhere(_ identifier: [UInt8]) {
         guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
             !session.isMoving, session.connection == nil
         else { return }
@@ -267,7 +267,7 @@ extension BrokerShard {
     }
 
     /// The cluster has lost what it knew of a session: it is this node's.
-    public func sessionIsUnknown(_ identifier: [UInt8]) {
+    func sessionIsUnknown(_ identifier: [UInt8]) {
         guard let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed else { return }
         (session.epoch, session.willName) = (0, nil)
         keep(session)
@@ -289,7 +289,7 @@ extension BrokerShard {
 
     /// The node acts for its sessions again, which others may have looked after meanwhile: asks whose those are whose clients have stayed. The
     /// others are asked for when something of them is due, or their clients come. O(sessions).
-    public func leaseBegins() {
+    func leaseBegins() {
         guard cluster?.moves != nil else { return }
         for session in sessions.all where session.epoch > 0 && !session.isMoving {
             if session.connection == nil { session.isClaimed = false } else { askWhose(session) }

@@ -356,7 +356,7 @@ public enum Effect: Sendable {
     /// Write down what was recorded for traces, and say so with `tracesTaken`.
     indirect case traced(TraceBatch)
     /// Tell the cluster.
-    indirect case cluster(ClusterNote)
+    indirect case cluster(ToCluster)
     /// Write a line to the log; the fields tell programs what it is about.
     case log(LogTopics, String, LogFields?)
 }

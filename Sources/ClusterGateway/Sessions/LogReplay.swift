@@ -8,7 +8,7 @@ import ServerLoops
 /// Reads parts of the log once more, for sessions that came from elsewhere, and for what share groups had dealt to nodes that are gone: one scan of
 /// a partition at a time, for all that it can serve.
 ///
-///     spans of a session ──► waiting ──► a scan ──► SessionOrder.replay ──► … ──► SessionOrder.replayed
+///     spans of a session ──► waiting ──► a scan ──► FromGateway.recordAgain ──► … ──► FromCluster.replayed
 ///
 /// Belongs to the loop that speaks to the servers.
 final class LogReplay {
@@ -108,7 +108,7 @@ final class LogReplay {
     func add(_ session: [UInt8], shard: Int, _ spans: [LogSpan]) {
         let missing = spans.filter { $0.after < $0.through && scans.indices.contains($0.partition) }
         forget(session)
-        guard !missing.isEmpty else { return loop.loops[shard].post(.session(.replayed(session)), from: loop) }
+        guard !missing.isEmpty else { return loop.loops[shard].post(.replayed(session), from: loop) }
         add(.session(session, shard: shard), missing)
     }
 
@@ -138,8 +138,6 @@ final class LogReplay {
         past = nil
         for reader in [Reader.past, .pastSince, .pastShares] { forget(reader) }
     }
-
-    private func sendToAll(_ order: PastOrder) { for other in loop.loops { other.post(.past(order), from: loop) } }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
         let spans = spans.filter { $0.after < $0.through }
@@ -197,39 +195,32 @@ final class LogReplay {
         let bundle = Bundle(record.payload)
         let counts = bundle.map { scan.order.counts($0, at: sequence) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
-        var (learners, dealers): ([NodeID], [NodeID]) = ([], [])
-        var pastOrders: [(LogRecord) -> PastOrder] = []
+        var (learned, dealt, past): ([ReplayPurpose], [ReplayPurpose], [ReplayPurpose]) = ([], [], [])
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
-            case .learners(let node): learners.append(node)
-            case .dealers(let node): dealers.append(node)
-            case .past: pastOrders.append { .learn($0) }
-            case .pastSince: pastOrders.append { .follow($0) }
-            case .pastShares: pastOrders.append { .deal($0) }
+            case .learners(let node): learned.append(.learnDealt(by: node))
+            case .dealers(let node): dealt.append(.dealAgain(for: node))
+            case .past: past.append(.learnPast)
+            case .pastSince: past.append(.followPast)
+            case .pastShares: past.append(.dealPast)
             }
         }
         guard isNew else { return }
-        if counts, !receivers.isEmpty || !learners.isEmpty || !dealers.isEmpty || !pastOrders.isEmpty {
+        // What became of messages is learned before any is dealt again.
+        let purposesOfAll = learned + dealt + past
+        if counts, !receivers.isEmpty || !purposesOfAll.isEmpty {
             records += 1
             let given = LogRecord(
                 partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
                 isOwn: bundle.map { incarnations.contains($0.origin.node) } ?? false, bytes: Array(record.payload))
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost
-                loop.loops[shard].post(.session(.replay(given, sessions)), from: loop)
+                loop.loops[shard].post(.recordAgain(given, .sessions(sessions)), from: loop)
             }
-            for node in learners {
+            for purpose in purposesOfAll {
                 givenBytes += given.cost * loop.loops.count
-                for other in loop.loops { other.post(.learnDealt(given, by: node), from: loop) }
-            }
-            for node in dealers {
-                givenBytes += given.cost * loop.loops.count
-                for other in loop.loops { other.post(.dealAgain(given, for: node), from: loop) }
-            }
-            for order in pastOrders {
-                givenBytes += given.cost * loop.loops.count
-                sendToAll(order(given))
+                loop.postToAll(.recordAgain(given, purpose))
             }
             if givenBytes > Limits.replayGivenBytesMax { for scan in scans { scan?.stream?.hold() } }
         }
@@ -272,16 +263,16 @@ final class LogReplay {
     private func end(_ reader: Reader) {
         left[reader] = nil
         switch reader {
-        case .session(let session, let shard): loop.loops[shard].post(.session(.replayed(session)), from: loop)
+        case .session(let session, let shard): loop.loops[shard].post(.replayed(session), from: loop)
         case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dealers(node), spans) }
-        case .dealers(let node): for other in loop.loops { other.post(.forgetDealt(by: node), from: loop) }
+        case .dealers(let node): loop.postToAll(.forgetDealt(by: node.rawValue))
         case .past: if let past { add(.pastSince, behind(past.spans)) }
         case .pastSince:
             guard let past else { return }
-            sendToAll(.known(won: past.won))
+            loop.postToAll(.pastIsKnown(won: past.won))
             add(.pastShares, past.spans)
         case .pastShares:
-            sendToAll(.settle)
+            loop.postToAll(.settlePast)
             past?.then()
             past = nil
         }

@@ -28,14 +28,14 @@ extension SessionCoordinator {
                 .information,
                 "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(shownName(source.node)), which kept it by \(source.offer.epoch)."
             )
-            post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
+            post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
             return fetch(session)
         }
         let origin = origin(visit)
         guard hasForgotten(session, visit, origin) else { return }
         log(.information, "the session of client \(Self.name(session)) is this node's by claim \(epoch): \(origin).")
         visits[session] = nil
-        if departures.removeValue(forKey: session) != nil { post(.stays(session), to: visit.shard) }
+        if departures.removeValue(forKey: session) != nil { post(.sessionStays(session), to: visit.shard) }
         drop(session, visit)
         if let missing, !visit.claim.hasSession {
             counters.lost += 1
@@ -44,7 +44,7 @@ extension SessionCoordinator {
                 "client \(Self.name(session)) begins a new session: the node that kept its session, \(shownName(missing)), is gone."
             )
         }
-        post(.claimed(session, origin, epoch: epoch), to: visit.shard)
+        post(.sessionClaimed(session, origin, epoch: epoch), to: visit.shard)
     }
 
     /// What the cluster has stored of a session, if that is newer than what any node that is there has. Of one that ends, if share groups may have
@@ -89,10 +89,10 @@ extension SessionCoordinator {
             .notice,
             "the session of client \(Self.name(session)) is restored by claim \(epoch) from what the cluster has stored by claim "
                 + "\(saved.epoch): the node that kept it, \(shownName(missing)), \(fate).")
-        post(.claimed(session, .arriving, epoch: epoch), to: visit.shard)
+        post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places, isOver: visit.hasExpired)
-        post(.arrives(session, piece ?? SessionPiece(number: 0, isLast: true, bytes: [0])), to: visit.shard)
+        post(.sessionArrives(session, piece ?? SessionPiece(number: 0, isLast: true, bytes: [0])), to: visit.shard)
     }
 
     /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
@@ -137,7 +137,7 @@ extension SessionCoordinator {
             fetch.isLast = isLast
             visits[session]?.stage = .fetching(fetch)
             visits[session]?.progressAt = now
-            post(.arrives(session, SessionPiece(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
+            post(.sessionArrives(session, SessionPiece(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
         case .unknown:
             // It was started again, or has waited for too long: from the beginning.
             visits[session]?.offers[other.store] = nil
@@ -202,7 +202,7 @@ extension SessionCoordinator {
             log(.error, "client \(Self.name(session)) begins a new session: what the cluster has stored of it cannot be read.")
             visits[session] = nil
             drop(session, visit)
-            return post(.claimed(session, .nowhere, epoch: epoch), to: visit.shard)
+            return post(.sessionClaimed(session, .nowhere, epoch: epoch), to: visit.shard)
         }
         giveUp(session, visit, "what another node has sent of the session cannot be read")
     }
@@ -228,7 +228,7 @@ extension SessionCoordinator {
             counters.refused += 1
             if isTold { log(.warning, "client \(Self.name(session)) is refused: \(words).") }
         }
-        post(.failed(session, "\(words).", isTold: isTold), to: visit.shard)
+        post(.claimFailed(session, "\(words).", isTold: isTold), to: visit.shard)
     }
 
     func tickVisits() {

@@ -61,7 +61,7 @@ extension SessionCoordinator {
         case .stay:
             if let departure = departures[session], departure.epoch == nodeMessage.epoch {
                 departures[session] = nil
-                post(.stays(session), to: departure.shard)
+                post(.sessionStays(session), to: departure.shard)
             }
         }
         return true
@@ -117,7 +117,7 @@ extension SessionCoordinator {
         lastOffer += 1
         departures[session] = SessionDeparture(
             shard: shard, node: other, epoch: epoch, offer: lastOffer, asker: asker, touchedAt: now)
-        post(.leaves(session, cleanStart: cleanStart), to: shard)
+        post(.sessionLeaves(session, cleanStart: cleanStart), to: shard)
     }
 
     private func offer(_ departure: SessionDeparture, _ asker: Subject) {
@@ -170,12 +170,12 @@ extension SessionCoordinator {
             guard departure.epoch <= nodeMessage.epoch else { return }
             departures[session] = nil
             counters.given += 1
-            return post(.gone(session), to: departure.shard)
+            return post(.sessionGone(session), to: departure.shard)
         }
         // It has come back here since.
         guard visits[session] == nil, keeper?.keeps(session) != true, let shard = shard(of: session) else { return }
-        post(.leaves(session, cleanStart: false), to: shard)
-        post(.gone(session), to: shard)
+        post(.sessionLeaves(session, cleanStart: false), to: shard)
+        post(.sessionGone(session), to: shard)
     }
 
     /// Takes back sessions that another node has asked for and does not fetch, for it has gone away: they wait here as
@@ -183,7 +183,7 @@ extension SessionCoordinator {
     func tickDepartures() {
         for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionDepartureMillisecondsMax {
             departures[session] = nil
-            post(.stays(session), to: departure.shard)
+            post(.sessionStays(session), to: departure.shard)
         }
     }
 

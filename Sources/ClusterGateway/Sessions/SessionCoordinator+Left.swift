@@ -7,7 +7,7 @@ import ServerLoops
 /// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again. `LeftSessions` decides what becomes
 /// of them.
 ///
-///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► SessionOrder.adopted ──► this node's shard has it, or
+///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► FromCluster.sessionAdopted ──► this node's shard has it, or
 ///                          └──► wills, and the record's end
 extension SessionCoordinator: LeftSessionsSink {
     /// A record was read.
@@ -104,15 +104,15 @@ extension SessionCoordinator: LeftSessionsSink {
     private func sendToShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: Waking) {
         guard let shard = shard(of: session) else { return }
         // A client has come for it elsewhere: the one that has stayed is closed as if it had come then.
-        if waking.isConnected { return post(.gone(session), to: shard) }
+        if waking.isConnected { return post(.sessionGone(session), to: shard) }
         // Whether the servers have lost it tells the age of the bucket alone; the shard asks again.
         guard record != nil || records.createdAt != nil else { return }
         let isLost = record == nil && records.createdAt.map { $0 > waking.epoch } == true
         if let record, record.keepers.contains(where: { $0.node.store == node.store }) {
             // Its client finds here what nobody has fetched.
-            return post(.willIsElsewhere(session), to: shard)
+            return post(.sessionWillIsElsewhere(session), to: shard)
         }
-        post(isLost ? .isUnknown(session) : .isElsewhere(session), to: shard)
+        post(isLost ? .sessionIsUnknown(session) : .sessionIsElsewhere(session), to: shard)
     }
 
     private func taken(_ session: [UInt8], _ record: SessionRecord) {
@@ -120,11 +120,11 @@ extension SessionCoordinator: LeftSessionsSink {
         woken[session] = nil
         guard left.isHandling(session), keeper?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
         guard let oldest = adoptions.removeValue(forKey: session), oldest < .max else {
-            if hasStayed { post(.gone(session), to: shard) }
+            if hasStayed { post(.sessionGone(session), to: shard) }
             return left.takenUp(session, record)
         }
         awaitingShards[session] = record
-        post(.adopted(session, epoch: record.epoch, from: oldest), to: shard)
+        post(.sessionAdopted(session, epoch: record.epoch, from: oldest), to: shard)
     }
 
     /// A shard says whether it has what this node has claimed.

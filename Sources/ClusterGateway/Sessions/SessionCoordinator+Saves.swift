@@ -7,7 +7,7 @@ import ServerLoops
 
 /// What shards give of their sessions, to be stored in the sessions' records.
 ///
-///     shard ── ClusterNote.saves ──► SessionKeeper.save ──► record ──► SessionOrder.saved ──► shard
+///     shard ── ToCluster.saves ──► SessionKeeper.save ──► record ──► FromCluster.sessionSaved ──► shard
 extension SessionCoordinator {
     /// Stores it, or keeps it until what is on its way has been stored.
     func save(_ saved: SavedSession) {
@@ -28,7 +28,7 @@ extension SessionCoordinator {
         guard keeper != nil else {
             savesWaiting[session] = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
-            if plan.detached == .local, let shard = shard(of: session) { post(.saved(session, number: saved.number), to: shard) }
+            if plan.detached == .local, let shard = shard(of: session) { post(.sessionSaved(session, number: saved.number), to: shard) }
             return
         }
         guard keeper?.epoch(of: session) == saved.epoch, keeper?.keeps(session) == true else {
@@ -37,7 +37,7 @@ extension SessionCoordinator {
             // A client that has stayed without a lease has what this node gives it, whoever has claimed its session since.
             let isClaimed = keeper?.epoch(of: session) != nil || visits[session] != nil || departures[session] != nil
             if plan.detached == .local, !isClaimed, let shard = shard(of: session) {
-                post(.saved(session, number: saved.number), to: shard)
+                post(.sessionSaved(session, number: saved.number), to: shard)
             }
             return
         }
@@ -91,7 +91,7 @@ extension SessionCoordinator {
         }
         ticksAt = min(ticksAt, now + (left.isHandling(session) || visits[session] != nil ? 0 : Limits.sessionTickMilliseconds))
         guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { return }
-        post(.saved(session, number: number), to: shard)
+        post(.sessionSaved(session, number: number), to: shard)
     }
 
     func tickSaves() {
@@ -110,7 +110,7 @@ extension SessionCoordinator {
                 (adoptions[session], woken[session]) = (nil, nil)
             }
             guard let number = savesUnderWay.removeValue(forKey: session), let shard = shard(of: session) else { continue }
-            post(.saved(session, number: number), to: shard)
+            post(.sessionSaved(session, number: number), to: shard)
         }
     }
 
@@ -125,7 +125,7 @@ extension SessionCoordinator {
         if plan.detached == .local {
             let numbers = savesUnderWay.merging(savesWaiting.mapValues(\.number)) { $1 }
             for (session, number) in numbers {
-                if let shard = shard(of: session) { post(.saved(session, number: number), to: shard) }
+                if let shard = shard(of: session) { post(.sessionSaved(session, number: number), to: shard) }
             }
         }
         (savesUnderWay, savesWaiting) = ([:], [:])

@@ -7,7 +7,7 @@ import ServerLoops
 
 /// Wills that are due: of clients of this node, and of those whose node is gone. Each stands in its session's record until it is in the log.
 ///
-///     shard ── ClusterNote.will ──► job ──► the stream of what is retained ──► the log ──► the record without it
+///     shard ── ToCluster.will ──► job ──► the stream of what is retained ──► the log ──► the record without it
 ///     LeftSessions.publish ────────►
 extension SessionCoordinator {
     /// A shard's client has gone.

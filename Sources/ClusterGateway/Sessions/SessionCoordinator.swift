@@ -44,7 +44,7 @@ final class SessionCoordinator {
     let plan: ClusterPlan
     private let placement: ShardPlacement
     /// Brings an order to a shard.
-    lazy var deliver: (SessionOrder, Int) -> Void = { [unowned self] in loop.loops[$1].post(.session($0), from: loop) }
+    lazy var deliver: (FromGateway, Int) -> Void = { [unowned self] in loop.loops[$1].post($0, from: loop) }
     /// nil without a lease.
     var keeper: SessionKeeper?
     var visits: [[UInt8]: SessionVisit] = [:]
@@ -145,7 +145,7 @@ final class SessionCoordinator {
 
     func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
 
-    func post(_ order: SessionOrder, to shard: Int) { deliver(order, shard) }
+    func post(_ message: FromCluster, to shard: Int) { deliver(.shard(message), shard) }
 
     // MARK: The loop
 
@@ -241,20 +241,20 @@ final class SessionCoordinator {
         visits = [:]
         guard plan.detached == .refuse else { return }
         log(.warning, "this node's lease has expired: its clients are disconnected, because other nodes may serve them now.")
-        for shard in loop.loops.indices { post(.fence("the cluster cannot be reached"), to: shard) }
+        for shard in loop.loops.indices { post(.fenceClients("the cluster cannot be reached"), to: shard) }
     }
 
     // MARK: The shards
 
     /// Takes what a shard has to tell of sessions; false if it is about something else.
     @discardableResult
-    func received(_ note: ClusterNote, from shard: Int) -> Bool {
+    func received(_ note: ToCluster, from shard: Int) -> Bool {
         switch note {
         case .claim(let claim): claimed(claim, by: shard)
         case .leaving(let session, let piece): leaving(session, piece)
         case .arrived(let session, let number): arrived(session, number)
         case .illegible(let session): illegible(session)
-        case .lacksLog(let session): post(.findSpans(session), to: shard)
+        case .lacksLog(let session): deliver(.sessionLacksLog(session), shard)
         case .restored(let session): visits[session] = nil
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
@@ -411,7 +411,7 @@ extension SessionCoordinator: SessionKeeperSink {
         replay.forget(session)
         guard let visit = visits.removeValue(forKey: session) else { return }
         let words = "another connection uses this Client Identifier on another node of the cluster."
-        post(.failed(session, words, isTold: true), to: visit.shard)
+        post(.claimFailed(session, words, isTold: true), to: visit.shard)
     }
 
     func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
@@ -438,7 +438,7 @@ extension SessionCoordinator {
         unsettled[session]?.isOver = false
         // What it publishes from now on comes behind its earlier connection's will.
         if isKept, !isOver, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
-            return post(.claimed(session, .here, epoch: epoch), to: shard)
+            return post(.sessionClaimed(session, .here, epoch: epoch), to: shard)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
         visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, now: now)

@@ -149,7 +149,7 @@ extension SessionCoordinator {
             // The other node holds its lease and cannot be reached from here: the client would be connected twice for as long as that lasts.
             unsettled[session] = nil
             keeper?.release(session)
-            if let shard = shard(of: session) { post(.gone(session), to: shard) }
+            if let shard = shard(of: session) { post(.sessionGone(session), to: shard) }
             log(
                 .warning,
                 "client \(Self.name(session)) is disconnected: another node that had its session holds its lease, and does not answer."

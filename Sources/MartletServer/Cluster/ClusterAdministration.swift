@@ -23,7 +23,7 @@ final class ClusterAdministration {
 
     init(_ plan: ClusterPlan, _ server: Server) { (self.plan, self.server) = (plan, server) }
 
-    private func post(_ message: ClusterLoopMessage) { server.loops[0].mailbox.post(.cluster(message)) }
+    private func post(_ message: ToGateway) { server.loops[0].mailbox.post(.gateway(message)) }
 
     // MARK: How it is
 
@@ -220,7 +220,7 @@ extension Server {
                 startMilliseconds: Limits.clusterStartMilliseconds)
         }
         loops[0].cluster = ClusterRunner(clusterPlan, node: node, on: loops[0])
-        control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.cluster(.report)) }
+        control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.gateway(.report)) }
         let brokerClient = ClusterAdministration(clusterPlan, self)
         clusterAdministration = brokerClient
         brokerClient.summarize()
@@ -238,7 +238,7 @@ extension Server {
         }
         let watch = SyncWatch(
             plan, log: log, post: { [mailbox = control.mailbox] in mailbox.post(.syncConducts($0)) },
-            tell: { [unowned self] in loops[0].mailbox.post(.cluster(.unsynced($0))) })
+            tell: { [unowned self] in loops[0].mailbox.post(.gateway(.unsynced($0))) })
         syncWatch = watch
         watch.ask()
         control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
@@ -261,7 +261,7 @@ extension Server {
 
     func renewCluster(_ credentials: ClusterCredentials) {
         clusterCredentials = credentials
-        loops[0].mailbox.post(.cluster(.credentials(credentials)))
+        loops[0].mailbox.post(.gateway(.credentials(credentials)))
     }
 
     /// How the cluster is, as the loop that speaks to the servers says.
@@ -275,7 +275,7 @@ extension Server {
 
 extension Server {
     /// Brings an order to the bucket that the nodes share.
-    func sendToCluster(_ order: AccessOrder) { loops[0].mailbox.post(.cluster(.access(order))) }
+    func sendToCluster(_ order: AccessOrder) { loops[0].mailbox.post(.gateway(.access(order))) }
 
     func received(_ news: AccessNews) {
         let now = Self.moment().wallMilliseconds

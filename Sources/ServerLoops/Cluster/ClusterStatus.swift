@@ -1,4 +1,3 @@
-package import BrokerCore
 package import Cluster
 
 /// How the cluster is, as one node sees it.
@@ -109,10 +108,8 @@ package protocol ClusterParticipant: AnyObject {
     func start()
     /// Says goodbye to the other nodes, and sends what is to be sent.
     func stop()
-    /// What a shard has to tell.
-    func received(_ note: ClusterNote, from shard: Int)
-    /// What is meant for the loop that speaks to the servers.
-    func received(_ message: ClusterLoopMessage)
+    /// Takes what it is told.
+    func received(_ message: ToGateway)
     /// When it is to be called next by `advance`, in the loop's milliseconds; nil for not before something comes.
     var nextDeadline: UInt64? { get }
     /// Does what is due.

@@ -3,90 +3,53 @@ import Cluster
 import EpollLoop
 
 extension ShardLoop {
-    /// What a shard has to tell: to the loop that speaks to the servers, here or by message.
-    package func sendToCluster(_ note: ClusterNote) {
+    /// Brings the gateway a message, at once if it is on this loop.
+    package func postToGateway(_ message: ToGateway) {
         let speaker = loops[0]
-        if speaker === self {
-            cluster?.received(note, from: index)
+        guard speaker !== self else {
+            cluster?.received(message)
             return
         }
-        if let batch = note.batch { backlog.add(batch.byteCount, from: index, to: speaker.index) }
-        speaker.mailbox.post(.cluster(.note(from: index, note)))
+        if let batch = message.batch { backlog.add(batch.byteCount, from: index, to: speaker.index) }
+        speaker.mailbox.post(.gateway(message))
     }
 
-    /// Brings a message here, at once if this is the loop that sends it.
-    package func post(_ message: ClusterLoopMessage, from sender: ShardLoop) {
+    /// Brings a message of the gateway here, at once if this is the gateway's own loop.
+    package func post(_ message: FromGateway, from sender: ShardLoop) {
         if sender === self { received(message) } else { mailbox.post(.cluster(message)) }
     }
 
-    package func received(_ message: ClusterLoopMessage) {
+    package func post(_ message: FromCluster, from sender: ShardLoop) { post(.shard(message), from: sender) }
+
+    /// Brings a message of the gateway, which is on this loop, to all loops.
+    package func postToAll(_ message: FromGateway) { for other in loops { other.post(message, from: self) } }
+
+    package func postToAll(_ message: FromCluster) { postToAll(.shard(message)) }
+
+    func received(_ message: FromGateway) {
         switch message {
-        case .isAway(let isAway): shard.clusterIsAway(isAway)
-        case .groups(let change, let token):
-            switch change {
-            case .told(let news): for group in news { shard.received(group) }
-            case .isGone(let node): shard.clusterNodeIsGone(node.rawValue)
-            }
+        case .shard(let message): shard.received(message)
+        case .groups(let news, let token):
+            for group in news { shard.received(group) }
             groupsTaken.append(token)
             // Who hears that this node knows forgets what messages may name that wait here.
             if !shard.hasClusterMessages { reportGroupsTaken() }
-        case .logged(let serial, nil): shard.logged(through: serial)
-        case .logged(let serial, let failure?):
-            shard.logFailed(through: serial, isRefused: failure != .unknown, isForRoom: failure == .noRoom)
-        case .logLacksRoom(let partitions): shard.logLacksRoom(partitions)
-        case .logIsFull(let isFull, let isAway):
+        case .logRoom(let isFull, let isAway):
             isLogBehind = isFull && !isAway
-            shard.logIsFull(isFull && isAway)
-        case .logBegins(let partition, let place): shard.logBegins(partition, after: place)
-        case .logIsCut(let partition, let last): shard.logIsCut(partition, at: last)
-        case .logIsCurrent(let partition): shard.logIsCurrent(partition)
+            shard.received(.logIsFull(isFull && isAway))
         case .record(let record):
             recordsTaken.illegible += record.give(to: shard)
             recordsTaken.byteCount += record.cost
-        case .retainedBytes(let bytesMax): shard.clusterTakesRetained(upTo: bytesMax)
-        case .retainedIsFull(let isFull): shard.clusterRetainedIsFull(isFull)
-        case .retainedIsSafe(let serial): shard.retainedIsSafe(serial)
-        case .lookForStaleChanges: shard.lookForStaleChanges()
-        case .session(let order): received(order)
-        case .dealsFor(let node, let done): shard.dealsFor(node.rawValue, after: done)
-        case .hasDealt(let node): shard.hasDealt(for: node.rawValue)
-        case .dealsNoMoreFor(let node): shard.dealsNoMoreFor(node.rawValue)
-        case .dealAgain(let record, let node):
-            record.dealAgain(to: shard, for: node)
+        case .recordAgain(let record, let purpose):
+            record.giveAgain(to: shard, for: purpose)
             recordsReplayed += record.cost
-        case .learnDealt(let record, let node):
-            record.learnDealt(in: shard, by: node)
-            recordsReplayed += record.cost
-        case .past(let order): received(order)
-        case .endIncarnation(let node):
+        case .sessionLacksLog(let session): postToGateway(.spans(from: index, session, shard.replayNeeded(session)))
+        case .dealtIsWanted: postToGateway(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }))
+        case .incarnationEnds(let node):
             incarnationNews = .incarnationEnded(shard.endClusterIncarnation(next: node.rawValue))
-        case .beginIncarnation(let stored):
+        case .incarnationBegins(let stored):
             if let stored { shard.beginClusterIncarnation(after: stored) }
             incarnationNews = .incarnationBegun(from: index, past: shard.unsettledPast)
-        case .forgetDealt(let node): shard.forgetDealt(by: node.rawValue)
-        case .sendDealt:
-            loops[0].post(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }), from: self)
-        case .nats, .note, .report, .access, .recordsTaken, .summary, .credentials,
-            .groupsTaken, .dealt, .unsynced, .ask, .answer, .spans, .recordsReplayed, .incarnationEnded, .incarnationBegun:
-            cluster?.received(message)
-        }
-    }
-
-    private func received(_ order: PastOrder) {
-        switch order {
-        case .heir(let incarnation, let heir): shard.learnPast(heirOf: incarnation.rawValue, heir.rawValue)
-        case .learn(let record):
-            record.learnPast(in: shard)
-            recordsReplayed += record.cost
-        case .follow(let record):
-            record.followPast(in: shard)
-            recordsReplayed += record.cost
-        case .known(let won): shard.pastIsKnown(won: won)
-        case .deal(let record):
-            record.dealPast(to: shard)
-            recordsReplayed += record.cost
-        case .settle: shard.settlePast()
-        case .end: shard.endPast()
         }
     }
 
@@ -95,24 +58,36 @@ extension ShardLoop {
     func postIncarnationNews() {
         guard let news = incarnationNews else { return }
         incarnationNews = nil
-        loops[0].post(news, from: self)
+        postToGateway(news)
     }
 
     /// Says that the shard knows what it was told of share groups, behind all that it had chosen before.
     func reportGroupsTaken() {
         let tokens = groupsTaken
         groupsTaken = []
-        for token in tokens { loops[0].post(.groupsTaken(token: token), from: self) }
+        for token in tokens { postToGateway(.groupsTaken(token: token)) }
     }
 
     /// Lets more of the log come, if what has come is not far from the disk.
     func reportRecordsTaken() {
         if recordsReplayed > 0, shard.takesReplays {
-            loops[0].post(.recordsReplayed(byteCount: recordsReplayed), from: self)
+            postToGateway(.recordsReplayed(byteCount: recordsReplayed))
             recordsReplayed = 0
         }
         guard recordsTaken.byteCount > 0, shard.takesLog else { return }
-        loops[0].post(.recordsTaken(byteCount: recordsTaken.byteCount, illegible: recordsTaken.illegible), from: self)
+        postToGateway(.recordsTaken(byteCount: recordsTaken.byteCount, illegible: recordsTaken.illegible))
         recordsTaken = (0, 0)
+    }
+}
+
+extension ToGateway {
+    /// The messages of clients that it brings.
+    var batch: ShardMessageBatch? {
+        switch self {
+        case .shard(_, let message): message.batch
+        case .groupsTaken, .recordsTaken, .recordsReplayed, .spans, .dealt, .incarnationEnded, .incarnationBegun, .report, .access,
+            .summary, .unsynced, .credentials, .ask, .answer, .nats:
+            nil
+        }
     }
 }

@@ -53,8 +53,10 @@ package enum LoopMessage: Sendable {
     case tracesTaken
     /// What concerns bridges.
     case bridge(BridgeMessage)
-    /// What concerns the cluster.
-    case cluster(ClusterLoopMessage)
+    /// What the cluster's gateway tells the loop.
+    case cluster(FromGateway)
+    /// What the gateway is told, which is on this loop.
+    case gateway(ToGateway)
     /// So many bytes are kept for administrators, beside the loops.
     case remembered(byteCount: Int)
     /// Say that the loop still turns.

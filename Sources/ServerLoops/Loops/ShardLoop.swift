@@ -79,7 +79,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// What the shard knows of other nodes' share groups, and has not said yet.
     package var groupsTaken: [UInt64] = []
     /// What the end of the turn tells the loop that speaks to the servers of this node's runs.
-    var incarnationNews: ClusterLoopMessage?
+    var incarnationNews: ToGateway?
     /// How many bytes of records it has worked off that it was given again.
     package var recordsReplayed = 0
     /// The last heartbeat that the loop was asked for. For any thread.
@@ -191,12 +191,13 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 shard.watchPresence(isWatched)
             case .tracesTaken: shard.tracesTaken()
             case .bridge(let message): received(message)
-            case .cluster(let message):
-                if case .note(let sender, let note) = message, let batch = note.batch {
+            case .cluster(let message): received(message)
+            case .gateway(let message):
+                if case .shard(let sender, let message) = message, let batch = message.batch {
                     taken[sender] += batch.byteCount
                     takenSenders |= 1 << UInt64(sender)
                 }
-                received(message)
+                cluster?.received(message)
             case .remembered(let byteCount): shard.recordRemembered(byteCount)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let shutdownBarrier): stop(shutdownBarrier)
@@ -249,7 +250,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .offence(let offence): control?.post(.offence(offence))
             case .traced(let batch): control?.post(.traced(batch))
             case .local(let id, let event): received(event, of: id)
-            case .cluster(let note): sendToCluster(note)
+            case .cluster(let message): postToGateway(.shard(index, message))
             case .log(let topic, let text, let fields): log.write(topic, text, fields)
             }
         }

@@ -12,7 +12,7 @@ import Testing
         let broker = SimulatedBroker(shards: shards, seed: seed)
         for core in broker.cores {
             core.joinCluster()
-            core.clusterIsAway(false)
+            core.received(.isAway(false))
         }
         return broker
     }
@@ -24,7 +24,7 @@ import Testing
         var news = ClusterGroup(
             node: node, number: number, shareName: Array("g".utf8), filter: Array("a".utf8), connected: connected, away: away)
         news.readsLog = readsLog
-        for core in broker.cores { core.received(news) }
+        for core in broker.cores { core.received(.group(news)) }
     }
 
     private func deliver(
@@ -86,7 +86,7 @@ import Testing
         tell(broker, connected: 1)
         let publisher = broker.connected("publisher")
         publisher.publish("a", "1")
-        broker.cores[0].clusterNodeIsGone(7)
+        broker.cores[0].received(.nodeIsGone(7))
         publisher.publish("a", "2")
         tell(broker, connected: 1)
         tell(broker, connected: 0)
@@ -112,7 +112,7 @@ import Testing
         member.subscribe("$share/g/a")
         tell(broker, connected: 9)
         let publisher = broker.connected("publisher")
-        broker.cores[0].clusterIsAway(true)
+        broker.cores[0].received(.isAway(true))
         for number in 0..<5 { publisher.publish("a", "\(number)") }
         #expect(member.messages.count == 5)
         #expect(sent(broker) == (0..<5).map { "\($0) [] 0" })
@@ -209,8 +209,8 @@ import Testing
         defer { broker.powerOff() }
         for core in broker.cores {
             core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
-            core.clusterIsAway(false)
-            core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))
+            core.received(.isAway(false))
+            core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)))
         }
         let member = broker.client("member")
         member.connect(expiry: 100)
@@ -243,9 +243,9 @@ import Testing
         read(1, node: 5 << 32 | 2)
         read(2, node: 5 << 32 | 2)
         read(3, node: 6 << 32 | 1)
-        for core in broker.cores { core.dealsFor(6 << 32 | 1, after: [3]) }
+        for core in broker.cores { core.received(.dealsFor(6 << 32 | 1, after: [3])) }
         read(4, node: 6 << 32 | 1)
-        for core in broker.cores { core.dealsNoMoreFor(6 << 32 | 1) }
+        for core in broker.cores { core.received(.dealsNoMoreFor(6 << 32 | 1)) }
         read(5, node: 6 << 32 | 1)
         // An earlier incarnation of its own: see `DealingPast`.
         read(6, node: 5 << 32 | 1)
@@ -281,8 +281,8 @@ import Testing
         let broker = SimulatedBroker(store: SimulatedStore(seed: 1))
         for core in broker.cores {
             core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
-            core.clusterIsAway(false)
-            core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))
+            core.received(.isAway(false))
+            core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)))
         }
         tell(broker, connected: 1, readsLog: true)
         return broker
@@ -309,7 +309,7 @@ import Testing
     @Test func `nodes that wait for members that are gone do not give each other for ever what is for those`() {
         let broker = readingNode()
         defer { broker.powerOff() }
-        broker.cores[0].clusterNodeIsGone(7)
+        broker.cores[0].received(.nodeIsGone(7))
         tell(broker, node: 8 << 32 | 1, connected: 0, away: 1, readsLog: true)
         readPassedOn(broker, hops: 8)
         #expect(broker.statistics().drops[.refused] == 0)
@@ -324,7 +324,7 @@ import Testing
         for comes in [true, false] {
             let broker = readingNode()
             defer { broker.powerOff() }
-            broker.cores[0].clusterNodeIsGone(7)
+            broker.cores[0].received(.nodeIsGone(7))
             tell(broker, node: 8 << 32 | 1, connected: 0, away: 1, readsLog: true)
             readPassedOn(broker, hops: 8)
             broker.advance(seconds: 300)
@@ -347,7 +347,7 @@ import Testing
         defer { broker.powerOff() }
         readPassedOn(broker, hops: hops)
         #expect(broker.statistics().drops[.refused] == (hops == 8 ? 1 : 0))
-        broker.cores[0].logFailed(through: .max >> 1, isRefused: true)
+        broker.cores[0].received(.logFailed(through: .max >> 1, isRefused: true))
         broker.settle()
         #expect(broker.statistics().drops[.noRoom] == (hops == 7 ? 1 : 0))
     }
@@ -358,11 +358,11 @@ import Testing
         readPassedOn(broker, hops: 7)
         let first = logged(by: broker)
         #expect(first.count == 1)
-        broker.cores[0].logLacksRoom(1)
-        broker.cores[0].logFailed(through: .max >> 1, isRefused: true, isForRoom: true)
+        broker.cores[0].received(.logLacksRoom(1))
+        broker.cores[0].received(.logFailed(through: .max >> 1, isRefused: true, isForRoom: true))
         broker.settle()
         #expect(logged(by: broker) == first)
-        broker.cores[0].logLacksRoom(0)
+        broker.cores[0].received(.logLacksRoom(0))
         broker.settle()
         #expect(logged(by: broker) == first + first && broker.statistics().drops[.noRoom] == 0)
     }

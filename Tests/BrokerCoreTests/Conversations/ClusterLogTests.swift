@@ -16,14 +16,14 @@ import Testing
         init(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
             broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change), store: SimulatedStore(seed: 1))
             join()
-            for core in broker.cores { core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)) }
+            for core in broker.cores { core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))) }
             broker.settle()
         }
 
         private func join() {
             for core in broker.cores {
                 core.joinCluster(logPartitions: 1)
-                core.clusterIsAway(false)
+                core.received(.isAway(false))
             }
         }
 
@@ -52,9 +52,9 @@ import Testing
                 }
                 guard batch.logSerial != 0 else { continue }
                 if let failing {
-                    broker.cores[shard].logFailed(through: batch.logSerial, isRefused: failing)
+                    broker.cores[shard].received(.logFailed(through: batch.logSerial, isRefused: failing))
                 } else {
-                    broker.cores[shard].logged(through: batch.logSerial)
+                    broker.cores[shard].received(.logged(through: batch.logSerial))
                 }
             }
             taken = broker.clusterNotes.count
@@ -130,7 +130,7 @@ import Testing
         node.log()
         node.give()
         node.records.removeLast(2)
-        for core in node.broker.cores { core.logIsCut(0, at: 1) }
+        for core in node.broker.cores { core.received(.logIsCut(0, at: 1)) }
         #expect(node.broker.cores.allSatisfy { $0.logPlaces[0]?.sequence == 1 })
         for text in ["4", "5"] { publisher.publish("a", text, qos: .atLeastOnce) }
         node.log()
@@ -262,12 +262,12 @@ import Testing
     @Test func `while the log takes nothing more, publishers are told so or wait`() {
         let node = Node()
         let (client, early) = (node.broker.connected("client"), node.broker.connected("early", version: .v311))
-        node.broker.cores[0].logIsFull(true)
+        node.broker.cores[0].received(.logIsFull(true))
         #expect(client.publish("a", "1", qos: .atLeastOnce)?.reasonCode == .quotaExceeded)
         #expect(early.publish("a", "1", qos: .atLeastOnce) == nil)
         client.publish("a", "2")
         #expect(client.isConnected && early.isConnected)
-        node.broker.cores[0].logIsFull(false)
+        node.broker.cores[0].received(.logIsFull(false))
         node.broker.settle()
         #expect(!early.isConnected, "it may send again what was not taken")
         #expect(client.publish("a", "3", qos: .atLeastOnce) == nil)
@@ -279,12 +279,12 @@ import Testing
         #expect(client.publish("a", "0", qos: .atLeastOnce) == nil)
         node.log(failing: true)
         #expect(!client.isConnected && client.disconnectReason == .quotaExceeded)
-        for core in node.broker.cores { core.logLacksRoom(0b10) }
+        for core in node.broker.cores { core.received(.logLacksRoom(0b10)) }
         node.broker.settle()
         let again = node.broker.connected("again")
         #expect(again.publish("a", "1", qos: .atLeastOnce) == nil, "another partition has none")
         node.log()
-        for core in node.broker.cores { core.logLacksRoom(0b1) }
+        for core in node.broker.cores { core.received(.logLacksRoom(0b1)) }
         node.broker.settle()
         for qos in [QoS.atLeastOnce, .exactlyOnce] {
             #expect(again.publish("a", "2", qos: qos)?.reasonCode == .quotaExceeded)
@@ -292,7 +292,7 @@ import Testing
         }
         again.publish("a", "3")
         #expect(again.isConnected && early.isConnected)
-        for core in node.broker.cores { core.logLacksRoom(0) }
+        for core in node.broker.cores { core.received(.logLacksRoom(0)) }
         node.broker.settle()
         #expect(again.isConnected && !early.isConnected, "it may send again what was not taken")
         #expect(again.publish("a", "4", qos: .atLeastOnce) == nil)

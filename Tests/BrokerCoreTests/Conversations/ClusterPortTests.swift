@@ -11,7 +11,7 @@ import Testing
         let broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change))
         for core in broker.cores {
             core.joinCluster()
-            core.clusterIsAway(false)
+            core.received(.isAway(false))
         }
         return broker
     }
@@ -142,12 +142,12 @@ import Testing
     @Test func `newcomers are refused while the cluster is away, unless that is wanted otherwise`() {
         let broker = node()
         let early = broker.connected("early")
-        broker.cores[0].clusterIsAway(true)
+        broker.cores[0].received(.isAway(true))
         #expect(broker.client("late").connect()?.reasonCode == .serverUnavailable && early.isConnected)
-        broker.cores[0].clusterIsAway(false)
+        broker.cores[0].received(.isAway(false))
         #expect(broker.client("late").connect()?.reasonCode == .success)
         let alone = node { $0.refusesWithoutCluster = false }
-        alone.cores[0].clusterIsAway(true)
+        alone.cores[0].received(.isAway(true))
         #expect(alone.client("late").connect()?.reasonCode == .success)
     }
 
@@ -160,7 +160,7 @@ import Testing
     }
 
     private func reach(_ broker: SimulatedBroker) {
-        for core in broker.cores { core.clusterIsAway(false) }
+        for core in broker.cores { core.received(.isAway(false)) }
         broker.settle()
     }
 
@@ -179,7 +179,7 @@ import Testing
         early[1].publish("a", "x")
         #expect(early[0].messages.count == 1)
         // That was its start. Whoever comes while it is away later is to try another node at once.
-        for core in broker.cores { core.clusterIsAway(true) }
+        for core in broker.cores { core.received(.isAway(true)) }
         #expect(broker.client("late").connect()?.reasonCode == .serverUnavailable)
     }
 
@@ -187,7 +187,7 @@ import Testing
         let broker = starting()
         let early = (0..<300).map { broker.client("client \($0)") }
         for client in early { client.connect() }
-        broker.cores[0].clusterIsAway(false)
+        broker.cores[0].received(.isAway(false))
         // The last one comes once more, and has not told that its first connection is gone.
         let again = broker.client("client 299")
         again.beginConnect(ConnectPacket(version: .v5, clientIdentifier: "client 299"))

@@ -16,7 +16,7 @@ import Testing
     private func joined(_ broker: SimulatedBroker) -> SimulatedBroker {
         for core in broker.cores {
             core.joinCluster()
-            core.clusterIsAway(false)
+            core.received(.isAway(false))
         }
         return broker
     }
@@ -178,7 +178,7 @@ import Testing
         // They keep their order, and QoS 0 has nothing to wait for.
         #expect(client.acknowledgements(.puback).isEmpty && client.acknowledgements(.pubrec).isEmpty)
         #expect(changes(broker).last?.serial == 0)
-        broker.cores[0].retainedIsSafe(serial)
+        broker.cores[0].received(.retainedIsSafe(serial))
         // A turn that sees it.
         client.publish("turn")
         broker.commit()
@@ -200,7 +200,7 @@ import Testing
         second.commit()
         let told = changes(second)
         #expect(told.map(\.topic) == ["a"] && client.acknowledgements(.pubrec).isEmpty)
-        second.cores[0].retainedIsSafe(told.last?.serial ?? 0)
+        second.cores[0].received(.retainedIsSafe(told.last?.serial ?? 0))
         client.publish("turn")
         second.commit()
         #expect(client.acknowledgements(.pubrec).count == 1)
@@ -268,16 +268,16 @@ import Testing
     @Test func `nothing is retained that the cluster would not take`() {
         let broker = node()
         let client = broker.connected("client")
-        broker.cores[0].clusterTakesRetained(upTo: 200)
+        broker.cores[0].received(.retainedBytes(max: 200))
         #expect(
             client.publish("a", String(repeating: "x", count: 300), qos: .atLeastOnce, retain: true)?.reasonCode
                 == .implementationSpecificError)
         #expect(client.publish("a", String(repeating: "x", count: 300), qos: .atLeastOnce)?.reasonCode == .success)
-        broker.cores[0].clusterRetainedIsFull(true)
+        broker.cores[0].received(.retainedIsFull(true))
         #expect(client.publish("a", "x", qos: .atLeastOnce, retain: true)?.reasonCode == .quotaExceeded)
         client.publish("b", "x", retain: true)
         #expect(changes(broker).isEmpty && found("#", on: broker).isEmpty)
-        broker.cores[0].clusterRetainedIsFull(false)
+        broker.cores[0].received(.retainedIsFull(false))
         #expect(client.publish("a", "x", qos: .atLeastOnce, retain: true)?.reasonCode == .success)
     }
 
@@ -285,7 +285,7 @@ import Testing
         let broker = node()
         func isNoticed() -> Bool {
             broker.clusterNotes = []
-            broker.cores[0].lookForStaleChanges()
+            broker.cores[0].received(.lookForStaleChanges)
             broker.settle()
             return broker.clusterNotes.contains { if case .staleChanges = $0.note { true } else { false } }
         }

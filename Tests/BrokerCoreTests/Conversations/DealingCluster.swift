@@ -31,8 +31,8 @@ final class DealingCluster {
                 shards: shards, settings: SimulatedBroker.testSettings, seed: number, store: SimulatedStore(seed: number + 10))
             for core in broker.cores {
                 core.joinCluster(logPartitions: 1, node: number)
-                core.clusterIsAway(false)
-                core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))
+                core.received(.isAway(false))
+                core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)))
             }
             broker.settle()
             publisher = broker.connected("publisher")
@@ -128,7 +128,7 @@ final class DealingCluster {
     func bury() {
         guard let node = dead else { return }
         dead = nil
-        for other in there { for core in other.broker.cores { core.clusterNodeIsGone(node.number) } }
+        for other in there { for core in other.broker.cores { core.received(.nodeIsGone(node.number)) } }
         guard let heir = there.min(by: { $0.number < $1.number }) else { return }
         read(heir, atMost: .max)
         // And for those for which that one dealt.
@@ -142,7 +142,7 @@ final class DealingCluster {
     private func deal(for gone: Node, _ heir: Node) {
         let span = Int(gone.told)..<records.count
         for core in heir.broker.cores {
-            core.dealsFor(gone.number, after: [gone.told])
+            core.received(.dealsFor(gone.number, after: [gone.told]))
             for before in records[span].joined().compactMap(\.dealing?.before) where before != .none {
                 core.learnPassedOn(before, by: gone.number)
             }
@@ -153,7 +153,7 @@ final class DealingCluster {
                     }
                 }
             }
-            core.forgetDealt(by: gone.number)
+            core.received(.forgetDealt(by: gone.number))
         }
     }
 
@@ -245,7 +245,7 @@ final class DealingCluster {
             away: 0)
         group.readsLog = true
         for other in there where other !== node {
-            for core in other.broker.cores { core.received(group) }
+            for core in other.broker.cores { core.received(.group(group)) }
             other.broker.settle()
         }
     }
@@ -278,9 +278,9 @@ final class DealingCluster {
             guard node.isThere else { continue }
             if fails {
                 hasFaults = true
-                node.broker.cores[shard].logFailed(through: batch.logSerial, isRefused: false)
+                node.broker.cores[shard].received(.logFailed(through: batch.logSerial, isRefused: false))
             } else {
-                node.broker.cores[shard].logged(through: batch.logSerial)
+                node.broker.cores[shard].received(.logged(through: batch.logSerial))
             }
             node.broker.settle()
         }

@@ -17,7 +17,7 @@ final class PlayedCoordinator {
     let shell: SimulatedShell
     let servers: PlayedServers
     let coordinator: SessionCoordinator
-    private(set) var orders: [SessionOrder] = []
+    private(set) var orders: [FromCluster] = []
     /// Sessions of which the shard is to say whether it has them.
     private var asked: [[UInt8]] = []
     /// What it says.
@@ -41,9 +41,10 @@ final class PlayedCoordinator {
         coordinator = SessionCoordinator(plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection)
         servers.receive = { [unowned self] in _ = coordinator.answered($0, $1) }
         coordinator.readWallClock = { [unowned self] in 1_700_000_000_000 + shell.network.now }
-        coordinator.deliver = { [unowned self] order, _ in
+        coordinator.deliver = { [unowned self] message, _ in
+            guard case .shard(let order) = message else { return }
             orders.append(order)
-            if case .adopted(let session, _, _) = order { asked.append(session) }
+            if case .sessionAdopted(let session, _, _) = order { asked.append(session) }
         }
         servers.bucketIsMadeMeanwhile = bucketIsMadeMeanwhile
         servers.connect()
@@ -70,13 +71,13 @@ final class PlayedCoordinator {
         }
     }
 
-    func take(ticks: Int = 3) -> [SessionOrder] {
+    func take(ticks: Int = 3) -> [FromCluster] {
         run(ticks: ticks)
         defer { orders = [] }
         return orders
     }
 
-    func note(_ note: ClusterNote) { coordinator.received(note, from: 0) }
+    func note(_ note: ToCluster) { coordinator.received(note, from: 0) }
 
     var subject: String {
         "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(Self.session), as: UTF8.self)
@@ -92,7 +93,7 @@ final class PlayedCoordinator {
         note(
             .claim(
                 SessionClaim(identifier: Self.session, expiryInterval: expiry, cleanStart: false, hasSession: false)))
-        for case .claimed(_, .here, let epoch) in take() { return epoch }
+        for case .sessionClaimed(_, .here, let epoch) in take() { return epoch }
         Issue.record("it is not claimed")
         return 0
     }
@@ -101,7 +102,7 @@ final class PlayedCoordinator {
     func come(
         expiry: UInt32 = 60, cleanStart: Bool = false, hasSession: Bool = false, epoch: UInt64 = 0,
         _ stops: (node: NodeID, keptBy: UInt64?)...
-    ) -> [SessionOrder] {
+    ) -> [FromCluster] {
         let found = record?.epoch ?? 0
         note(
             .claim(
@@ -143,7 +144,7 @@ final class PlayedCoordinator {
         servers.put(record.encoded, to: subject)
         for _ in 0..<20 {
             note(.claim(SessionClaim(identifier: record.identifier, expiryInterval: 60, cleanStart: false, hasSession: false)))
-            if case .claimed(_, _, let epoch)? = take().first { return epoch }
+            if case .sessionClaimed(_, _, let epoch)? = take().first { return epoch }
         }
         Issue.record("it is not claimed")
         return 0
@@ -155,7 +156,7 @@ final class PlayedCoordinator {
     static let session = Array("client".utf8)
 
     static func saved(_ epoch: UInt64, _ number: UInt64, state: [UInt8]? = [1], will: SavedWill? = nil, away: UInt64 = 0)
-        -> ClusterNote
+        -> ToCluster
     {
         var saved = SavedSession(
             identifier: session, epoch: epoch, number: number, expiryInterval: 60, state: state, places: state == nil ? nil : [2])
@@ -169,8 +170,8 @@ final class PlayedCoordinator {
             payload: [UInt8(number)], qos: .atLeastOnce, retain: retain, publisher: 7)
     }
 
-    static func numbers(_ orders: [SessionOrder]) -> [UInt64] {
-        orders.compactMap { if case .saved(_, let number) = $0 { number } else { nil } }
+    static func numbers(_ orders: [FromCluster]) -> [UInt64] {
+        orders.compactMap { if case .sessionSaved(_, let number) = $0 { number } else { nil } }
     }
 
     /// The record of a session that a node has kept which is gone.

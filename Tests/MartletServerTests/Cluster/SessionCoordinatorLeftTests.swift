@@ -35,12 +35,12 @@ import Testing
         return (node, epoch, record)
     }
 
-    private func adoption(_ orders: [SessionOrder]) -> UInt64? {
-        orders.lazy.compactMap { if case .adopted(_, let epoch, _) = $0 { epoch } else { nil } }.first
+    private func adoption(_ orders: [FromCluster]) -> UInt64? {
+        orders.lazy.compactMap { if case .sessionAdopted(_, let epoch, _) = $0 { epoch } else { nil } }.first
     }
 
-    private func isGone(_ orders: [SessionOrder]) -> Bool {
-        orders.contains { if case .gone = $0 { true } else { false } }
+    private func isGone(_ orders: [FromCluster]) -> Bool {
+        orders.contains { if case .sessionGone = $0 { true } else { false } }
     }
 
     @Test func `a client that has stayed has its session again, though another node has looked after it`() throws {

@@ -14,8 +14,8 @@ import Testing
 
 /// Sessions that come from other nodes, and go there: conversations of one node's desk.
 @Suite struct SessionCoordinatorMoveTests {
-    private func isArriving(_ orders: [SessionOrder]) -> Bool {
-        orders.contains { if case .claimed(_, .arriving, _) = $0 { true } else { false } }
+    private func isArriving(_ orders: [FromCluster]) -> Bool {
+        orders.contains { if case .sessionClaimed(_, .arriving, _) = $0 { true } else { false } }
     }
 
     @Test func `who has a session stays in its record until that is here, so that its client can go on to another node`() throws {
@@ -80,8 +80,8 @@ import Testing
             node.servers.put(record.encoded, to: node.subject)
             node.note(.wakes(identifier: PlayedCoordinator.session, epoch: 999, isConnected: false))
             switch node.take().first {
-            case .willIsElsewhere: #expect(!isFetched)
-            case .isElsewhere: #expect(isFetched)
+            case .sessionWillIsElsewhere: #expect(!isFetched)
+            case .sessionIsElsewhere: #expect(isFetched)
             case let other: Issue.record("\(String(describing: other))")
             }
         }
@@ -100,7 +100,7 @@ import Testing
         let other = try PlayedCoordinator(store: 3)
         other.lease(PlayedCoordinator.second)
         other.servers.put(PlayedCoordinator.left(state: [99]).encoded, to: other.subject)
-        guard case .claimed(_, .nowhere, _)? = other.come((PlayedCoordinator.second, nil)).first else {
+        guard case .sessionClaimed(_, .nowhere, _)? = other.come((PlayedCoordinator.second, nil)).first else {
             Issue.record("it comes back")
             return
         }
@@ -128,7 +128,7 @@ import Testing
         node.servers.releaseAnswers()
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
-        let isClaimed = node.take().contains { if case .claimed(_, _, epoch: 1001) = $0 { true } else { false } }
+        let isClaimed = node.take().contains { if case .sessionClaimed(_, _, epoch: 1001) = $0 { true } else { false } }
         #expect(isClaimed == !isBehind && node.coordinator.counters.refused == 0)
     }
 
@@ -143,7 +143,7 @@ import Testing
             node.run(ticks: 20)
             orders = node.take()
         }
-        guard case .failed? = orders.first else {
+        guard case .claimFailed? = orders.first else {
             Issue.record("it is not refused")
             return
         }
@@ -159,7 +159,7 @@ import Testing
         node.coordinator.leaseEnded()
         node.lease()
         _ = node.take()
-        guard case .claimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first else {
+        guard case .sessionClaimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first else {
             Issue.record("it is not claimed")
             return
         }
@@ -169,7 +169,7 @@ import Testing
     @Test func `nothing stays in the record of a session that was over, if the next one does not last`() throws {
         let node = try PlayedCoordinator()
         node.servers.put(PlayedCoordinator.left(away: 1, state: [1]).encoded, to: node.subject)
-        guard case .claimed(_, .nowhere, _)? = node.come(expiry: 0).first else {
+        guard case .sessionClaimed(_, .nowhere, _)? = node.come(expiry: 0).first else {
             Issue.record("it does not begin anew")
             return
         }
@@ -189,7 +189,7 @@ import Testing
         node.servers.put(PlayedCoordinator.left(state: memberState).encoded, to: node.subject)
         let orders = node.come(expiry: expiry, cleanStart: true)
         #expect(isArriving(orders) && node.coordinator.counters.restored == 1 && node.coordinator.counters.refused == 0)
-        guard case .arrives(_, let piece)? = orders.last else {
+        guard case .sessionArrives(_, let piece)? = orders.last else {
             Issue.record("nothing of it arrives")
             return
         }
@@ -209,7 +209,7 @@ import Testing
         node.run(ticks: 8)
         let orders = node.take()
         #expect(isArriving(orders) && node.record != nil && node.coordinator.counters.leftEnded == 1)
-        guard case .arrives(_, let piece)? = orders.last else {
+        guard case .sessionArrives(_, let piece)? = orders.last else {
             Issue.record("nothing of it arrives")
             return
         }
@@ -252,7 +252,7 @@ import Testing
         node.take(
             SessionMessage(
                 .ask(cleanStart: true), node: PlayedCoordinator.second, epoch: epoch + 1, identifier: PlayedCoordinator.session))
-        let leaves = node.take().contains { if case .leaves = $0 { true } else { false } }
+        let leaves = node.take().contains { if case .sessionLeaves = $0 { true } else { false } }
         #expect(leaves && node.coordinator.counters.refused == 0)
     }
 
@@ -263,7 +263,7 @@ import Testing
         #expect(node.coordinator.records.createdAt == 1_577_836_800_000)
         // So a record that is not there was removed.
         node.note(.wakes(identifier: PlayedCoordinator.session, epoch: 1_600_000_000_000, isConnected: false))
-        guard case .isElsewhere? = node.take().first else {
+        guard case .sessionIsElsewhere? = node.take().first else {
             Issue.record("it is taken for lost")
             return
         }
@@ -304,7 +304,7 @@ import Testing
         #expect(record.wills.count == 1)
         node.lease()
         if isClientBackFirst {
-            let isClaimed = node.come().contains { if case .claimed = $0 { true } else { false } }
+            let isClaimed = node.come().contains { if case .sessionClaimed = $0 { true } else { false } }
             #expect(isClaimed)
         } else {
             node.coordinator.consider(record)
@@ -375,7 +375,7 @@ import Testing
         node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         #expect(node.come(hasSession: true, epoch: epoch).isEmpty && node.wills.isEmpty)
         node.servers.isElecting = false
-        guard case .claimed(_, .here, let next)? = node.take().first else {
+        guard case .sessionClaimed(_, .here, let next)? = node.take().first else {
             Issue.record("it is not let in")
             return
         }

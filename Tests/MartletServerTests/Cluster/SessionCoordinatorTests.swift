@@ -75,7 +75,7 @@ import Testing
         node.servers.put([9, 9, 9], to: node.subject)
         node.note(
             .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
-        guard case .failed(_, let words, _)? = node.take().first else {
+        guard case .claimFailed(_, let words, _)? = node.take().first else {
             Issue.record("it is not refused")
             return
         }
@@ -91,12 +91,12 @@ import Testing
                 .claim(
                     SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
             let orders = node.take()
-            guard case .claimed(_, .arriving, _)? = orders.first else { continue }
+            guard case .sessionClaimed(_, .arriving, _)? = orders.first else { continue }
             #expect(node.coordinator.counters.restored == 1)
-            guard case .arrives(_, let piece)? = orders.last else { break }
+            guard case .sessionArrives(_, let piece)? = orders.last else { break }
             #expect(piece.bytes == [0])
             node.note(.illegible(identifier: PlayedCoordinator.session))
-            guard case .claimed(_, .nowhere, _)? = node.take().first else { break }
+            guard case .sessionClaimed(_, .nowhere, _)? = node.take().first else { break }
             #expect(node.coordinator.counters.lost == 1)
             return
         }
@@ -156,7 +156,7 @@ import Testing
     @Test func `a record that is larger than the servers take is answered at once`() throws {
         let node = try PlayedCoordinator(payloadBytesMax: 100 << 10)
         node.servers.put(PlayedCoordinator.left(state: Array(repeating: 1, count: 110 << 10)).encoded, to: node.subject)
-        guard case .failed(_, let words, _)? = node.come().first else {
+        guard case .claimFailed(_, let words, _)? = node.come().first else {
             Issue.record("its client waits")
             return
         }

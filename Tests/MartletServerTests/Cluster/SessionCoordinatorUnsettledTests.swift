@@ -19,8 +19,8 @@ import Testing
         return node
     }
 
-    private func claim(_ orders: [SessionOrder]) -> (origin: SessionOrigin, epoch: UInt64)? {
-        for case .claimed(_, let origin, let epoch) in orders { return (origin, epoch) }
+    private func claim(_ orders: [FromCluster]) -> (origin: SessionOrigin, epoch: UInt64)? {
+        for case .sessionClaimed(_, let origin, let epoch) in orders { return (origin, epoch) }
         return nil
     }
 
@@ -100,7 +100,7 @@ import Testing
         let node = try coordinator()
         _ = node.come(expiry: 60, cleanStart: true) + node.take()
         node.run(ticks: 8)
-        let isGone = [2, 6].map { node.take(ticks: $0).contains { if case .gone = $0 { true } else { false } } }
+        let isGone = [2, 6].map { node.take(ticks: $0).contains { if case .sessionGone = $0 { true } else { false } } }
         #expect(isGone == [false, true])
         #expect(
             node.record?.keepers == [node.me, Self.second] && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == false)
@@ -127,7 +127,7 @@ import Testing
                 .claim(
                     SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
             node.run(ticks: 1)
-            for case .failed(_, let words, let isTold) in node.take(ticks: 0) {
+            for case .claimFailed(_, let words, let isTold) in node.take(ticks: 0) {
                 #expect(words.contains("is not there; it is waited for"))
                 told.append(isTold)
             }

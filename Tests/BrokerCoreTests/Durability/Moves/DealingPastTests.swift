@@ -176,7 +176,7 @@ import Testing
         cluster.run()
         publish(cluster, publisher, 0..<3, qos)
         let other = cluster.lasting("other", on: 1, "$share/g/s")
-        cluster.core(0, name).sessionGone(name)
+        cluster.core(0, name).received(.sessionGone(name))
         cluster.run()
         #expect(!client.isConnected && client.texts == ["0"])
         // What it was sent with QoS 2 is nobody else's.
@@ -270,7 +270,7 @@ import Testing
         }
         let other = cluster.lasting("other", on: 1, "$share/g/s")
         if !isLost {
-            cluster.core(0, name).sessionGone(name)
+            cluster.core(0, name).received(.sessionGone(name))
             cluster.run()
         }
         #expect(other.texts == texts(1..<2))
@@ -284,8 +284,8 @@ import Testing
         publish(cluster, publisher, 1..<3, qos)
         let other = cluster.lasting("other", on: 1, "$share/g/s")
         // It may be told to leave first.
-        if qos == .exactlyOnce { cluster.core(0, name).sessionLeaves(name) }
-        cluster.core(0, name).sessionGone(name)
+        if qos == .exactlyOnce { cluster.core(0, name).received(.sessionLeaves(name)) }
+        cluster.core(0, name).received(.sessionGone(name))
         cluster.run()
         #expect(other.texts == texts(1..<3))
     }
@@ -305,7 +305,7 @@ import Testing
         cluster.run()
         if !isStored { cluster.nodes[0].store?.mode = .paused }
         publish(cluster, publisher, 0..<1, qos)
-        cluster.core(0, name).sessionLeaves(name)
+        cluster.core(0, name).received(.sessionLeaves(name))
         cluster.run()
         return (cluster, client, publisher)
     }
@@ -370,7 +370,7 @@ import Testing
         cluster.run()
         for core in cluster.nodes[0].cores {
             _ = core.endClusterIncarnation(next: 1 << 32 | 2)
-            core.savePlaces()
+            core.received(.savePlaces)
         }
         cluster.nodes[0].settle()
         cluster.settlesPasts = false
@@ -456,7 +456,7 @@ import Testing
                 cluster.goOn(0)
             } else {
                 cluster.nodes[1].advance(seconds: 601)
-                for core in cluster.nodes[1].cores { core.savePlaces() }
+                for core in cluster.nodes[1].cores { core.received(.savePlaces) }
                 cluster.nodes[1].settle()
             }
             cluster.collect()
@@ -472,7 +472,7 @@ import Testing
         publish(cluster, publisher, 2..<4)
         for node in 1...2 {
             cluster.nodes[node].advance(seconds: 601)
-            for core in cluster.nodes[node].cores { core.savePlaces() }
+            for core in cluster.nodes[node].cores { core.received(.savePlaces) }
         }
         cluster.run()
         publish(cluster, publisher, 4..<6)

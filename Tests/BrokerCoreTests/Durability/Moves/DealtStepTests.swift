@@ -196,7 +196,7 @@ import Testing
             publish(cluster, publisher, 0..<1, .atLeastOnce)
             lose(cluster, 0, of: client, heir: 1)
             if isBack {
-                cluster.nodes[1].cores[0].dealsNoMoreFor(1 << 32 | 1)
+                cluster.nodes[1].cores[0].received(.dealsNoMoreFor(1 << 32 | 1))
             } else {
                 cluster.nodes[1].advance(seconds: 601)
             }
@@ -240,7 +240,7 @@ import Testing
         // The log does not take it; it is told once more.
         cluster.collect()
         cluster.loseUnlogged()
-        cluster.core(0, name).logFailed(through: .max >> 1, isRefused: false)
+        cluster.core(0, name).received(.logFailed(through: .max >> 1, isRefused: false))
         cluster.nodes[0].settle()
         #expect(cluster.nodes[0].cores[0].dealt(0).through == last - 1)
         cluster.log()

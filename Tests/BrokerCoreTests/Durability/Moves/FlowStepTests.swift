@@ -85,7 +85,7 @@ import Testing
             cluster.connect(publisher, to: 0)
             #expect(publisher.connack == nil)
             if isFenced {
-                cluster.core(0, name).fenceClients("the lease has ended")
+                cluster.core(0, name).received(.fenceClients("the lease has ended"))
             } else {
                 cluster.connect(cluster.nodes[1].client("publisher"), to: 1)
             }
@@ -151,7 +151,7 @@ import Testing
         var broker = SimulatedBroker(shards: 1, settings: SimulatedBroker.testSettings, store: store)
         func join() {
             broker.cores[0].joinCluster(logPartitions: 2, claimsSessions: true)
-            broker.cores[0].clusterIsAway(false)
+            broker.cores[0].received(.isAway(false))
         }
         func step(_ kind: FlowStep.Kind, _ number: UInt64, partition: Int, sequence: UInt64, epoch: UInt64 = 1) {
             let step = FlowStep(kind, 7, at: FlowStep.Place(epoch: epoch, number: number << 8))
@@ -163,10 +163,10 @@ import Testing
         }
         func known() -> Int { broker.cores[0].sessions.find("publisher")?.receivedIdentifiers.count ?? -1 }
         join()
-        for partition in 0..<2 { broker.cores[0].logBegins(partition, after: LogPlaces.Place(sequence: 0, stream: 5)) }
+        for partition in 0..<2 { broker.cores[0].received(.logBegins(partition, after: LogPlaces.Place(sequence: 0, stream: 5))) }
         let client = broker.client("publisher")
         client.connect(clean: false, expiry: 1000)
-        broker.cores[0].sessionClaimed(name, .nowhere, epoch: 1)
+        broker.cores[0].received(.sessionClaimed(name, .nowhere, epoch: 1))
         broker.settle()
         // Nobody learns what is news to nobody.
         step(.received(digest: 5), 1, partition: 0, sequence: 1)
@@ -188,8 +188,8 @@ import Testing
         #expect(known() == 1)
         step(.released, 10, partition: 1, sequence: 4)
         #expect(known() == 0)
-        broker.cores[0].logIsCurrent(0)
-        broker.cores[0].logIsCurrent(1)
+        broker.cores[0].received(.logIsCurrent(0))
+        broker.cores[0].received(.logIsCurrent(1))
         step(.received(digest: 5), 12, partition: 0, sequence: 5)
         #expect(known() == 0)
     }

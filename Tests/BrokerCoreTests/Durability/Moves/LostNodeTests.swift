@@ -270,9 +270,9 @@ import Testing
         #expect(cluster.woken.count == 2)
         let core = cluster.core(0, name)
         if isElsewhere {
-            core.sessionIsElsewhere(name)
+            core.received(.sessionIsElsewhere(name))
         } else {
-            core.sessionAdopted(name, epoch: 77, from: 0)
+            core.received(.sessionAdopted(name, epoch: 77, from: 0))
             cluster.nodes[0].advance(seconds: 6)
         }
         cluster.run()
@@ -295,7 +295,7 @@ import Testing
             cluster.nodes[0].advance(seconds: seconds)
             cluster.run()
             #expect(cluster.woken.map(\.identifier) == [name])
-            cluster.core(0, name).sessionWillIsElsewhere(name)
+            cluster.core(0, name).received(.sessionWillIsElsewhere(name))
         }
         cluster.connect(client, to: 0)
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<3))
@@ -309,13 +309,13 @@ import Testing
         cluster.crash(0, committing: 100)
         client.connectionIsGone()
         let core = cluster.core(0, name)
-        core.sessionAdopted(name, epoch: 77, from: 5)
+        core.received(.sessionAdopted(name, epoch: 77, from: 5))
         cluster.run()
         #expect(cluster.adoptions.map(\.isHere) == [false])
-        core.sessionAdopted(Array("nobody".utf8), epoch: 1, from: 0)
+        core.received(.sessionAdopted(Array("nobody".utf8), epoch: 1, from: 0))
         cluster.run()
         #expect(cluster.adoptions.map(\.isHere) == [false, false])
-        core.sessionIsUnknown(name)
+        core.received(.sessionIsUnknown(name))
         cluster.nodes[0].advance(seconds: 6)
         cluster.run()
         // As on a broker that is alone.
@@ -356,11 +356,11 @@ import Testing
         _ = cluster.nodes[0].connected("unclaimed")
         let given = cluster.wills[name]?.name
         let core = cluster.core(0, name)
-        core.leaseBegins()
+        core.received(.leaseBegins)
         cluster.run()
         #expect(cluster.woken.map(\.identifier) == [name])
         cluster.sessions[name]?.epoch = 77
-        core.sessionAdopted(name, epoch: 77, from: 0)
+        core.received(.sessionAdopted(name, epoch: 77, from: 0))
         cluster.run()
         // Others may have published the will by its earlier name.
         #expect(cluster.adoptions.map(\.will) == [given] && cluster.wills[name]?.name.epoch == 77)
@@ -378,7 +378,7 @@ import Testing
             cluster.connect(cluster.nodes[0].client(client), to: 0, clean: expiry == 0, expiry: expiry, will: will("1", delay: 3))
         }
         let ends = cluster.ended.count
-        cluster.core(0, name).fenceClients("the lease has ended")
+        cluster.core(0, name).received(.fenceClients("the lease has ended"))
         cluster.run()
         cluster.nodes[0].advance(seconds: 4)
         cluster.run()

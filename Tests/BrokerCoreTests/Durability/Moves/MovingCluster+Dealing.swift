@@ -22,7 +22,7 @@ extension MovingCluster {
         let state = saved.state ?? earlier?.state ?? []
         let places = saved.places ?? earlier?.places
         self.saved[saved.identifier] = state.isEmpty ? nil : places.map { (saved.epoch, state, $0) }
-        core(node, saved.identifier).sessionSaved(saved.identifier, number: saved.number)
+        core(node, saved.identifier).received(.sessionSaved(saved.identifier, number: saved.number))
     }
 
     /// Stores what was held back.
@@ -37,7 +37,7 @@ extension MovingCluster {
     /// Each node's sessions give how far they have got.
     func savePlaces() {
         for node in nodes.indices where !lost.contains(node) {
-            for core in nodes[node].cores { core.savePlaces() }
+            for core in nodes[node].cores { core.received(.savePlaces) }
             nodes[node].settle()
             let all = nodes[node].cores.map { $0.dealt(partition) }
             told[node][runs[node]] = max(told[node][runs[node]], earlier[node])
@@ -70,7 +70,7 @@ extension MovingCluster {
             for run in all { inherit(run, by: heir) }
         }
         firstRun[node] = ended.upperBound
-        if !lost.contains(node) { for core in nodes[node].cores { core.endPast() } }
+        if !lost.contains(node) { for core in nodes[node].cores { core.received(.endPast) } }
         nodes[heir].settle()
         if goesOn { run() }
     }
@@ -87,7 +87,7 @@ extension MovingCluster {
         let done = told[Int(gone >> 32) - 1][Int(gone & 0xffff_ffff) - 1]
         let span = Int(done)..<records.count
         for core in nodes[heir].cores {
-            core.dealsFor(gone, after: [done])
+            core.received(.dealsFor(gone, after: [done]))
             for sequence in span {
                 for said in steps[sequence].steps { core.learnDealt(said.step, by: gone) }
                 for before in passedOn(sequence) { core.learnPassedOn(before, by: gone) }
@@ -99,7 +99,7 @@ extension MovingCluster {
                     }
                 }
             }
-            core.forgetDealt(by: gone)
+            core.received(.forgetDealt(by: gone))
         }
     }
 
@@ -121,8 +121,8 @@ extension MovingCluster {
             let won = parts.filter { dealer(for: $0.incarnation) == number(of: node) && begun[$0.incarnation] != number(of: node) }
             let span = Int(parts.map { $0.done[partition] }.min() ?? 0)..<records.count
             for core in cores {
-                for part in parts { core.learnPast(heirOf: part.incarnation, heirs[part.incarnation] ?? 0) }
-                for part in won { core.dealsFor(part.incarnation, after: part.done) }
+                for part in parts { core.received(.heir(of: part.incarnation, heirs[part.incarnation] ?? 0)) }
+                for part in won { core.received(.dealsFor(part.incarnation, after: part.done)) }
                 for sequence in span {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
                     giveSteps(sequence + 1) { core.learnPast($0, of: $1, by: writer) }
@@ -132,7 +132,7 @@ extension MovingCluster {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
                     giveSteps(sequence + 1) { core.followPast($0, of: $1, by: writer) }
                 }
-                core.pastIsKnown(won: Set(won.map(\.incarnation)))
+                core.received(.pastIsKnown(won: Set(won.map(\.incarnation))))
             }
             for core in cores {
                 for sequence in span {
@@ -142,7 +142,7 @@ extension MovingCluster {
                         }
                     }
                 }
-                core.settlePast()
+                core.received(.settlePast)
             }
             nodes[node].settle()
         }
@@ -151,7 +151,7 @@ extension MovingCluster {
     /// A run of a node has ended: the others hear of it.
     func logGone(_ node: Int, run: Int) {
         for other in nodes.indices where deals && other != node && !lost.contains(other) {
-            for core in nodes[other].cores { core.clusterNodeIsGone(number(of: node, run: run)) }
+            for core in nodes[other].cores { core.received(.nodeIsGone(number(of: node, run: run))) }
             nodes[other].settle()
         }
     }
@@ -186,7 +186,7 @@ extension MovingCluster {
         guard let parts = memberships[node][name]?.values, var group = parts.first else { return }
         (group.node, group.number, group.readsLog) = (number(of: node), 1, true)
         (group.connected, group.away) = (parts.map(\.connected).reduce(0, +), parts.map(\.away).reduce(0, +))
-        for core in nodes[other].cores { core.received(group) }
+        for core in nodes[other].cores { core.received(.group(group)) }
         nodes[other].settle()
     }
 }

@@ -65,16 +65,16 @@ extension MovingCluster {
         for node in nodes where random.oneIn(2) { node.settle() }
     }
 
-    func hear(_ node: Int, _ note: ClusterNote) {
+    func hear(_ node: Int, _ note: ToCluster) {
         switch note {
         case .claim(let claim): hear(claim, from: node)
         case .leaving(let identifier, let piece): hear(piece, of: identifier, from: node)
         case .arrived(let identifier, let number):
             guard let move = moves[identifier], move.to == node, let from = move.from else { return }
-            core(from, identifier).pieceTaken(identifier, number: number)
+            core(from, identifier).received(.pieceTaken(identifier, number: number))
         case .illegible(let identifier):
             Issue.record("a piece cannot be read")
-            core(node, identifier).claimFailed(identifier, "a piece cannot be read.")
+            core(node, identifier).received(.claimFailed(identifier, "a piece cannot be read."))
         case .lacksLog(let identifier): if replays { replay(identifier, at: node) }
         case .restored(let identifier):
             ending.remove(identifier)
@@ -93,7 +93,7 @@ extension MovingCluster {
         // What is under way serves the client as well.
         guard !ending.contains(identifier) else { return }
         if let earlier = moves.removeValue(forKey: identifier), earlier.to != node {
-            core(earlier.to, identifier).claimFailed(identifier, "its client has gone to another node.")
+            core(earlier.to, identifier).received(.claimFailed(identifier, "its client has gone to another node."))
         }
         var record = sessions[identifier] ?? Record()
         let others = record.keepers.subtracting([node])
@@ -103,13 +103,13 @@ extension MovingCluster {
         claims[identifier, default: [:]][node] = record.epoch
         if letsInEarly, claim.cleanStart {
             late += others.sorted().map { ($0, identifier, record.epoch) }
-            return core(node, identifier).sessionClaimed(identifier, .nowhere, epoch: record.epoch)
+            return core(node, identifier).received(.sessionClaimed(identifier, .nowhere, epoch: record.epoch))
         }
         moves[identifier] = Move(
             to: node, epoch: record.epoch, cleanStart: claim.cleanStart, own: claim.hasSession ? claim.epoch : nil,
             unanswered: others)
         for other in others.sorted() {
-            core(other, identifier).sessionLeaves(identifier, cleanStart: claim.cleanStart)
+            core(other, identifier).received(.sessionLeaves(identifier, cleanStart: claim.cleanStart))
             nodes[other].settle()
         }
         settle(identifier)
@@ -121,7 +121,7 @@ extension MovingCluster {
         guard !late.isEmpty else { return false }
         let (node, identifier, epoch) = late.removeFirst()
         guard claims[identifier]?[node] ?? 0 < epoch, !lost.contains(node) else { return true }
-        core(node, identifier).sessionLeaves(identifier, cleanStart: true)
+        core(node, identifier).received(.sessionLeaves(identifier, cleanStart: true))
         nodes[node].settle()
         sessions[identifier]?.keepers.remove(node)
         return true
@@ -137,7 +137,7 @@ extension MovingCluster {
             let others = (sessions[identifier]?.keepers ?? []).subtracting([move.to])
             moves[identifier]?.unanswered = others
             for other in others.sorted() {
-                core(other, identifier).sessionLeaves(identifier, cleanStart: move.cleanStart)
+                core(other, identifier).received(.sessionLeaves(identifier, cleanStart: move.cleanStart))
                 nodes[other].settle()
             }
             settle(identifier)
@@ -148,7 +148,7 @@ extension MovingCluster {
     func hear(_ piece: SessionPiece, of identifier: [UInt8], from node: Int) {
         guard let move = moves[identifier], move.to != node else { return }
         pieceCount += 1
-        if move.from == node { return core(move.to, identifier).sessionArrives(identifier, piece) }
+        if move.from == node { return core(move.to, identifier).received(.sessionArrives(identifier, piece)) }
         guard move.unanswered.contains(node), piece.number == 0 else { return }
         moves[identifier]?.unanswered.remove(node)
         if piece.bytes.isEmpty { sessions[identifier]?.keepers.remove(node) } else { moves[identifier]?.answers[node] = piece }
@@ -166,23 +166,23 @@ extension MovingCluster {
             return restore(identifier, at: move.to, epoch: move.epoch)
         }
         guard let newest, !move.cleanStart, move.own.map({ newest.value.epoch > $0 }) ?? true else {
-            core.sessionClaimed(identifier, move.own == nil || move.cleanStart ? .nowhere : .here, epoch: move.epoch)
+            core.received(.sessionClaimed(identifier, move.own == nil || move.cleanStart ? .nowhere : .here, epoch: move.epoch))
             return giveUp(identifier, at: move.to)
         }
         moves[identifier]?.from = newest.key
-        core.sessionClaimed(identifier, .arriving, epoch: move.epoch)
-        core.sessionArrives(identifier, newest.value)
+        core.received(.sessionClaimed(identifier, .arriving, epoch: move.epoch))
+        core.received(.sessionArrives(identifier, newest.value))
     }
 
     func restore(_ identifier: [UInt8], at node: Int, epoch: UInt64, isOver: Bool = false) {
         let core = core(node, identifier)
-        core.sessionClaimed(identifier, .arriving, epoch: epoch)
+        core.received(.sessionClaimed(identifier, .arriving, epoch: epoch))
         let piece = saved[identifier].flatMap { SavedSession.piece(state: $0.state, places: $0.places, isOver: isOver) }
         guard let piece else {
             Issue.record("what was saved is no piece")
             return
         }
-        core.sessionArrives(identifier, piece)
+        core.received(.sessionArrives(identifier, piece))
     }
 
     /// A node sees to it that a session ends whose node is lost, and whose time is over.
@@ -202,7 +202,7 @@ extension MovingCluster {
     func giveUp(_ identifier: [UInt8], at node: Int) {
         guard moves[identifier]?.to == node else { return }
         moves[identifier] = nil
-        for other in sessions[identifier]?.keepers ?? [] where other != node { core(other, identifier).sessionGone(identifier) }
+        for other in sessions[identifier]?.keepers ?? [] where other != node { core(other, identifier).received(.sessionGone(identifier)) }
         sessions[identifier]?.keepers = [node]
     }
 }

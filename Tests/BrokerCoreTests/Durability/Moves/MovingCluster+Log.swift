@@ -23,7 +23,7 @@ extension MovingCluster {
         unlogged = []
         for (node, shard, batch) in batches {
             append(batch, from: node)
-            nodes[node].cores[shard].logged(through: batch.logSerial)
+            nodes[node].cores[shard].received(.logged(through: batch.logSerial))
             nodes[node].settle()
         }
     }
@@ -35,7 +35,7 @@ extension MovingCluster {
             guard let place = unlogged.firstIndex(where: { $0.node == node }) else { return }
             let (_, shard, batch) = unlogged.remove(at: place)
             append(batch, from: node)
-            nodes[node].cores[shard].logged(through: batch.logSerial)
+            nodes[node].cores[shard].received(.logged(through: batch.logSerial))
             if random.oneIn(2) { nodes[node].settle() }
         }
     }
@@ -80,7 +80,7 @@ extension MovingCluster {
                 core.read(partition: partition, sequence: UInt64(next))
                 next += 1
             }
-            if next > ends[node] { core.logIsCurrent(partition) }
+            if next > ends[node] { core.received(.logIsCurrent(partition)) }
         }
         nodes[node].settle()
     }
@@ -131,7 +131,7 @@ extension MovingCluster {
                 if sequence % 3 == 0 { nodes[node].settle() }
             }
         }
-        core.replayed(identifier)
+        core.received(.replayed(identifier))
         nodes[node].settle()
     }
 }

@@ -69,7 +69,7 @@ final class MovingCluster {
     /// Sessions that are taken up because they are over.
     var ending: Set<[UInt8]> = []
     /// What the shards have told and nobody has heard, in order.
-    var nodeMessages: [(node: Int, shard: Int, note: ClusterNote)] = []
+    var nodeMessages: [(node: Int, shard: Int, note: ToCluster)] = []
     /// Batches that are not in the log.
     var unlogged: [(node: Int, shard: Int, batch: ShardMessageBatch)] = []
     /// Those of nodes that are cut off, which hear nothing of them.
@@ -129,7 +129,7 @@ final class MovingCluster {
         memberships = Array(repeating: [:], count: count)
         for node in 0..<count {
             join(node)
-            for core in nodes[node].cores { core.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)) }
+            for core in nodes[node].cores { core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))) }
             nodes[node].settle()
         }
     }
@@ -139,7 +139,7 @@ final class MovingCluster {
     func join(_ node: Int) {
         for core in nodes[node].cores {
             core.joinCluster(logPartitions: 1, claimsSessions: true, node: number(of: node))
-            core.clusterIsAway(false)
+            core.received(.isAway(false))
         }
     }
 
@@ -172,12 +172,12 @@ final class MovingCluster {
     ///
     /// - Parameter staying: whether its clients may stay.
     func goOn(_ node: Int, staying: Bool = false) {
-        if !staying { for core in nodes[node].cores { core.fenceClients("the lease has ended") } }
+        if !staying { for core in nodes[node].cores { core.received(.fenceClients("the lease has ended")) } }
         nodes[node].settle()
         // Nobody hears what became of what it has said last.
         collect()
         for (of, shard, batch) in unheard + unlogged where of == node {
-            nodes[node].cores[shard].logFailed(through: batch.logSerial, isRefused: false)
+            nodes[node].cores[shard].received(.logFailed(through: batch.logSerial, isRefused: false))
         }
         nodes[node].settle()
         beginIncarnation(node)
@@ -188,7 +188,7 @@ final class MovingCluster {
         // Nothing that it has said in between counts.
         collect()
         for (of, shard, batch) in unheard + unlogged where of == node {
-            nodes[node].cores[shard].logFailed(through: batch.logSerial, isRefused: false)
+            nodes[node].cores[shard].received(.logFailed(through: batch.logSerial, isRefused: false))
             nodes[node].settle()
         }
         unheard.removeAll { $0.node == node }

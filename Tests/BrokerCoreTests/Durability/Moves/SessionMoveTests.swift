@@ -24,13 +24,13 @@ import Testing
         let name = Array("client".utf8)
         let core = cluster.core(0, name)
         // Another node has asked for it, and lets it stay; its client is back before.
-        core.sessionLeaves(name)
+        core.received(.sessionLeaves(name))
         cluster.nodes[0].settle()
         publish(cluster, publisher, 0..<3)
         cluster.connect(publisher, to: 1)
         client.connectionIsGone()
         client.connect(clean: false, expiry: 1000)
-        core.sessionStays(name)
+        core.received(.sessionStays(name))
         cluster.nodes[0].settle()
         cluster.replay(name, at: 0)
         #expect(client.connack == nil)
@@ -67,14 +67,14 @@ import Testing
         client.lose()
         publisher.publish("a", "0", qos: .atLeastOnce)
         let count = node.clusterNotes.count
-        core.sessionLeaves(name)
+        core.received(.sessionLeaves(name))
         node.settle()
         publisher.publish("a", "1", qos: .atLeastOnce)
         for (_, note) in node.clusterNotes.dropFirst(count) {
             if case .group(_, _, let connected, let away, _) = note { #expect(connected + away > 0) }
         }
         guard !stays else {
-            core.sessionStays(name)
+            core.received(.sessionStays(name))
             node.settle()
             cluster.connect(client, to: 0)
             #expect(client.texts == ["0", "1"])
@@ -82,10 +82,11 @@ import Testing
         }
         for core in node.cores {
             core.received(
-                ClusterGroup(
-                    node: 7, number: 3, shareName: Array("g".utf8), filter: Array("a".utf8), connected: 1, away: 0))
+                .group(
+                    ClusterGroup(
+                        node: 7, number: 3, shareName: Array("g".utf8), filter: Array("a".utf8), connected: 1, away: 0)))
         }
-        core.sessionGone(name)
+        core.received(.sessionGone(name))
         node.settle()
         var given: [String] = []
         for case (_, .messages(let batch)) in node.clusterNotes {
@@ -118,7 +119,7 @@ import Testing
         let name = Array((hasGot ? "other" : "client").utf8)
         let count = node.clusterNotes.count
         func hasLeft() -> Bool { node.clusterNotes.dropFirst(count).contains { if case .leaving = $0.1 { true } else { false } } }
-        cluster.core(0, name).sessionLeaves(name)
+        cluster.core(0, name).received(.sessionLeaves(name))
         node.settle()
         #expect(!hasLeft())
         node.store?.mode = .prompt
@@ -486,7 +487,7 @@ import Testing
         let publisher = cluster.lasting("publisher", on: 1)
         publish(cluster, publisher, 0..<2)
         let identifier = Array("client".utf8)
-        cluster.core(0, identifier).sessionLeaves(identifier)
+        cluster.core(0, identifier).received(.sessionLeaves(identifier))
         cluster.nodes[0].settle()
         for numbers in [2..<5, 5..<8] {
             cluster.crash(0)
@@ -506,11 +507,11 @@ import Testing
         let publisher = cluster.lasting("publisher", on: 1)
         publish(cluster, publisher, 0..<2)
         let identifier = Array("client".utf8)
-        cluster.core(0, identifier).sessionLeaves(identifier)
+        cluster.core(0, identifier).received(.sessionLeaves(identifier))
         cluster.nodes[0].settle()
         #expect(client.disconnectReason == .sessionTakenOver)
         publish(cluster, publisher, 2..<5)
-        cluster.core(0, identifier).sessionStays(identifier)
+        cluster.core(0, identifier).received(.sessionStays(identifier))
         cluster.run()
         publish(cluster, publisher, 5..<6)
         cluster.connect(client, to: 0)
@@ -592,7 +593,7 @@ import Testing
         client.lose()
         publish(cluster, cluster.lasting("other", on: 1), 3..<5)
         let identifier = Array("client".utf8)
-        cluster.core(0, identifier).sessionLeaves(identifier)
+        cluster.core(0, identifier).received(.sessionLeaves(identifier))
         cluster.nodes[0].settle()
         guard case .leaving(_, let piece)? = cluster.nodes[0].clusterNotes.last?.note else { return #expect(Bool(false)) }
         let core = cluster.core(1, identifier)
@@ -607,10 +608,10 @@ import Testing
                     damaged.bytes[Int.random(in: 0..<damaged.bytes.count, using: &random)] = .random(in: 0...255, using: &random)
                 }
             }
-            core.sessionClaimed(identifier, .arriving, epoch: 7)
-            core.sessionArrives(identifier, damaged)
+            core.received(.sessionClaimed(identifier, .arriving, epoch: 7))
+            core.received(.sessionArrives(identifier, damaged))
             cluster.nodes[1].settle()
-            core.sessionGone(identifier)
+            core.received(.sessionGone(identifier))
             cluster.nodes[1].settle()
             #expect(cluster.nodes[1].store?.rows[.session]?.count == 2, "those of the publishers")
             #expect(cluster.nodes[1].store?.rows[.entry]?.isEmpty ?? true)
@@ -635,7 +636,7 @@ import Testing
         let cluster = MovingCluster()
         let (first, second) = (cluster.nodes[0].client("first"), cluster.nodes[0].client("second", version: .v311))
         for client in [first, second] { client.connect(clean: false) }
-        cluster.core(0, Array("second".utf8)).claimFailed(Array("second".utf8), "nobody knows.")
+        cluster.core(0, Array("second".utf8)).received(.claimFailed(Array("second".utf8), "nobody knows."))
         cluster.nodes[0].settle()
         #expect(second.connack?.returnCode == .serverUnavailable)
         cluster.nodes[0].advance(seconds: 60)
@@ -646,7 +647,7 @@ import Testing
         let cluster = MovingCluster { $0.refusesWithoutCluster = false }
         let client = cluster.lasting("client", on: 0, "a")
         client.lose()
-        for core in cluster.nodes[0].cores { core.clusterIsAway(true) }
+        for core in cluster.nodes[0].cores { core.received(.isAway(true)) }
         client.connect(clean: false, expiry: 1000)
         #expect(client.connack?.sessionPresent == true)
     }

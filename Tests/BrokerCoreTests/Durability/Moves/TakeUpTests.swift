@@ -54,7 +54,7 @@ import Testing
         cluster.run()
         cluster.collect()
         cluster.loseUnlogged()
-        cluster.core(0, name).logFailed(through: .max >> 1, isRefused: true)
+        cluster.core(0, name).received(.logFailed(through: .max >> 1, isRefused: true))
         cluster.nodes[0].settle()
         #expect(!client.isConnected && client.disconnectReason == .quotaExceeded && client.texts.isEmpty)
         cluster.logs = true
@@ -202,7 +202,7 @@ import Testing
         cluster.collect()
         cluster.loseUnlogged()
         #expect(client.connack == nil)
-        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.core(1, name).received(.claimFailed(name, "nobody answers."))
         cluster.logs = true
         cluster.connect(client, to: 1)
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<2))
@@ -215,12 +215,12 @@ import Testing
         cluster.replays = false
         let epoch = cluster.saved[name]?.epoch
         cluster.connect(client, to: 1)
-        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.core(1, name).received(.claimFailed(name, "nobody answers."))
         cluster.connect(client, to: 1)
         cluster.savePlaces()
         #expect(cluster.saved[name]?.epoch == epoch)
         cluster.replays = true
-        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.core(1, name).received(.claimFailed(name, "nobody answers."))
         cluster.connect(client, to: 1)
         #expect(client.connack?.sessionPresent == true && cluster.saved[name]?.epoch ?? 0 > epoch ?? 0)
     }
@@ -325,7 +325,7 @@ import Testing
         cluster.connect(client, to: 1)
         cluster.nodes[1].connected("local").publish("s", "dealt", qos: .atLeastOnce)
         cluster.run()
-        cluster.core(1, name).claimFailed(name, "nobody answers.")
+        cluster.core(1, name).received(.claimFailed(name, "nobody answers."))
         cluster.replays = true
         guard leaves else {
             cluster.connect(client, to: 1)

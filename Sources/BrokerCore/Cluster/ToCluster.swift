@@ -2,7 +2,7 @@ public import BrokerModel
 public import MQTTCodec
 
 /// What a shard has to tell the cluster, in order.
-public enum ClusterNote: Sendable {
+public enum ToCluster: Sendable {
     /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without `$share/NAME/`; each share group
     /// membership counts for itself.
     case interest(filter: [UInt8], isWanted: Bool)

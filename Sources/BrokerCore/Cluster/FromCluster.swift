@@ -1,0 +1,146 @@
+public import BrokerModel
+
+/// What a shard is told of its cluster, by way of `BrokerShard.received`. What it tells the cluster itself is a `ToCluster`.
+///
+/// Sessions are named by their Client Identifier, nodes by the number in `ClusterGroup.node`.
+public enum FromCluster: Sendable {
+    // MARK: The other nodes
+
+    /// Whether the cluster can be reached.
+    case isAway(Bool)
+    /// Another node has so many members of a share group.
+    case group(ClusterGroup)
+    case nodeIsGone(UInt64)
+
+    // MARK: What became of what was to be logged
+
+    /// All messages of the batches up to this serial are in the log.
+    case logged(through: UInt64)
+    /// Some of those are not, or nobody knows: whether it is known, and whether it will be different when there is room.
+    case logFailed(through: UInt64, isRefused: Bool, isForRoom: Bool = false)
+    /// Whether so much waits for the log, which is away, that no more is taken.
+    case logIsFull(Bool)
+    /// The partitions that have no room, a bit for each.
+    case logLacksRoom(UInt64)
+
+    // MARK: The log as it is read
+
+    /// From where on a partition is read.
+    case logBegins(Int, after: LogPlaces.Place)
+    /// A partition ends at this record, before some that was read of it.
+    case logIsCut(Int, at: UInt64)
+    /// A partition has come as far as it went when it was found.
+    case logIsCurrent(Int)
+
+    // MARK: Retained messages
+
+    /// How many bytes one may have, with its origin.
+    case retainedBytes(max: Int)
+    /// Whether as many changes wait for the stream as may.
+    case retainedIsFull(Bool)
+    /// The changes up to this serial are in the stream.
+    case retainedIsSafe(UInt64)
+    /// Time has come to look for changes that do not come out of the stream.
+    case lookForStaleChanges
+
+    // MARK: Sessions
+
+    /// This node keeps the session for which a client has come, and where it is found.
+    case sessionClaimed([UInt8], SessionOrigin, epoch: UInt64)
+    /// It does not: the client is refused in these words, and whether the log tells of it by itself.
+    case claimFailed([UInt8], String, isTold: Bool = true)
+    case sessionArrives([UInt8], SessionPiece)
+    /// Another node is to have the session; `pieceTaken` asks for one piece after the other.
+    case sessionLeaves([UInt8], cleanStart: Bool = false)
+    case pieceTaken([UInt8], number: Int)
+    /// Another node has all of it.
+    case sessionGone([UInt8])
+    /// It stays here after all.
+    case sessionStays([UInt8])
+    /// It has been given all that `BrokerShard.replayNeeded` named.
+    case replayed([UInt8])
+    /// The cluster has what `ToCluster.saves` gave it with this number.
+    case sessionSaved([UInt8], number: UInt64)
+    /// What has changed of how far sessions have got in the log is to be given.
+    case savePlaces
+    /// This node looks after a session: `ToCluster.adopted` says whether it is here.
+    case sessionAdopted([UInt8], epoch: UInt64, from: UInt64)
+    /// It is another node's, or has ended; or the cluster has lost what it knew of it.
+    case sessionIsElsewhere([UInt8])
+    case sessionIsUnknown([UInt8])
+    /// Another node looks after it, and sees to its will; the rest of it may be here alone.
+    case sessionWillIsElsewhere([UInt8])
+    /// This node has a lease again: the shard says whose clients have stayed.
+    case leaseBegins
+    /// The will of a client is due while the cluster cannot be reached.
+    case publishAlone(SavedWill)
+    /// Nobody keeps anything here any more: all clients are to go, in these words.
+    case fenceClients(String)
+
+    // MARK: What share groups deal
+
+    /// What the log has for a node that is gone is dealt here from now on, behind these records by partition.
+    case dealsFor(UInt64, after: [UInt64])
+    /// All that it had before stands in the log once more.
+    case hasDealt(for: UInt64)
+    case dealsNoMoreFor(UInt64)
+    /// What was learned of messages that were dealt to it is not needed any more.
+    case forgetDealt(by: UInt64)
+    /// Who deals for an earlier incarnation of this node is known.
+    case heir(of: UInt64, UInt64)
+    /// All is read in which those incarnations can have said whose it is, and these are the ones whose part this node deals again.
+    case pastIsKnown(won: Set<UInt64>)
+    /// All is read that may have some of it.
+    case settlePast
+    /// Nobody leaves those incarnations anything any more.
+    case endPast
+}
+
+extension BrokerShard {
+    /// Takes what the cluster tells.
+    ///
+    /// The log's records and the stream's changes come by calls of their own, which lend what lies in them.
+    public func received(_ message: FromCluster) {
+        switch message {
+        case .isAway(let isAway): clusterIsAway(isAway)
+        case .group(let group): heard(of: group)
+        case .nodeIsGone(let node): clusterNodeIsGone(node)
+        case .logged(let serial): logged(through: serial)
+        case .logFailed(let serial, let isRefused, let isForRoom): logFailed(through: serial, isRefused: isRefused, isForRoom: isForRoom)
+        case .logIsFull(let isFull): logIsFull(isFull)
+        case .logLacksRoom(let partitions): logLacksRoom(partitions)
+        case .logBegins(let partition, let place): logBegins(partition, after: place)
+        case .logIsCut(let partition, let last): logIsCut(partition, at: last)
+        case .logIsCurrent(let partition): logIsCurrent(partition)
+        case .retainedBytes(let bytesMax): clusterTakesRetained(upTo: bytesMax)
+        case .retainedIsFull(let isFull): clusterRetainedIsFull(isFull)
+        case .retainedIsSafe(let serial): retainedIsSafe(serial)
+        case .lookForStaleChanges: lookForStaleChanges()
+        case .sessionClaimed(let session, let origin, let epoch): sessionClaimed(session, origin, epoch: epoch)
+        case .claimFailed(let session, let words, let isTold): claimFailed(session, words, isTold: isTold)
+        case .sessionArrives(let session, let piece): sessionArrives(session, piece)
+        case .sessionLeaves(let session, let cleanStart): sessionLeaves(session, cleanStart: cleanStart)
+        case .pieceTaken(let session, let number): pieceTaken(session, number: number)
+        case .sessionGone(let session): sessionGone(session)
+        case .sessionStays(let session): sessionStays(session)
+        case .replayed(let session): replayed(session)
+        case .sessionSaved(let session, let number): sessionSaved(session, number: number)
+        case .savePlaces: savePlaces()
+        case .sessionAdopted(let session, let epoch, let oldest): sessionAdopted(session, epoch: epoch, from: oldest)
+        case .sessionIsElsewhere(let session): sessionIsElsewhere(session)
+        case .sessionIsUnknown(let session): sessionIsUnknown(session)
+        case .sessionWillIsElsewhere(let session): sessionWillIsElsewhere(session)
+        case .leaseBegins: leaseBegins()
+        case .publishAlone(let will): publishAlone(will)
+        case .fenceClients(let words): fenceClients(words)
+        case .dealsFor(let node, let done): dealsFor(node, after: done)
+        case .hasDealt(let node): hasDealt(for: node)
+        case .dealsNoMoreFor(let node): dealsNoMoreFor(node)
+        case .forgetDealt(let node): forgetDealt(by: node)
+        case .heir(let incarnation, let heir): learnPast(heirOf: incarnation, heir)
+        case .pastIsKnown(let won): pastIsKnown(won: won)
+        case .settlePast: settlePast()
+        case .endPast: endPast()
+        }
+    }
+}

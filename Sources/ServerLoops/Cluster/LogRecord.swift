@@ -1,0 +1,185 @@
+package import BrokerCore
+import BrokerModel
+package import Cluster
+import MQTTCodec
+
+/// For what a record of the log is read once more.
+package enum ReplayPurpose: Sendable {
+    /// These sessions of the shard lack it.
+    case sessions([[UInt8]])
+    /// It may say what became of messages that were dealt to a node that is gone.
+    case learnDealt(by: NodeID)
+    /// It may have some that a node that is gone was dealt, for which this one deals.
+    case dealAgain(for: NodeID)
+    /// In it earlier incarnations of this node may have said what became of what they were dealt; when all that is read, others since; and when all
+    /// that is read, it may have some of it.
+    case learnPast
+    case followPast
+    case dealPast
+}
+
+/// A record of the cluster's log on its way to the shards.
+package struct LogRecord: Sendable {
+    package let partition: Int
+    package let sequence: UInt64
+    /// When the log took it, in milliseconds since 1970.
+    package let storedAt: UInt64
+    /// Whether it is this node's own.
+    package let isOwn: Bool
+    /// As it stands in the log; empty if it does not count.
+    package let bytes: [UInt8]
+
+    /// Bytes that it takes on its way.
+    package var cost: Int { bytes.count + 100 }
+
+    /// Gives a shard what stands in it.
+    ///
+    /// - Returns: how many messages could not be read.
+    func give(to shard: BrokerShard) -> Int {
+        let illegible = forEach(of: shard) { shard.received($0, partition: partition, sequence: sequence, isOwn: isOwn) }
+        if shard.hearsSteps(isOwn: isOwn) {
+            forEachStep { shard.received($0, of: $1, partition: partition, sequence: sequence, isOwn: isOwn) }
+        }
+        shard.read(partition: partition, sequence: sequence)
+        return illegible
+    }
+
+    /// Gives it once more.
+    func giveAgain(to shard: BrokerShard, for purpose: ReplayPurpose) {
+        switch purpose {
+        case .sessions(let sessions):
+            _ = forEach(of: shard) { shard.replay($0, partition: partition, sequence: sequence, for: sessions) }
+            // What clients have sent to this incarnation of the node, it knows.
+            forEachStep { step, session in
+                guard !isOwn || step.isOfDelivery else { return }
+                shard.replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
+            }
+        case .learnDealt(let node):
+            forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
+            forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
+        case .dealAgain(let node):
+            _ = forEach(of: shard) { shard.dealAgain($0, partition: partition, sequence: sequence, for: node.rawValue) }
+        case .learnPast:
+            guard let writer else { return }
+            forEachStep { shard.learnPast($0, of: $1, by: writer) }
+            forEachPassedOn { shard.learnPast(passedOn: $0) }
+        case .followPast:
+            guard let writer else { return }
+            forEachStep { shard.followPast($0, of: $1, by: writer) }
+        case .dealPast: _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) }
+        }
+    }
+
+    private var writer: UInt64? { bytes.withUnsafeBytes { Bundle($0)?.origin.node.rawValue } }
+
+    /// Calls `take` with each step of a QoS 2 flow, and its client's identifier.
+    private func forEachStep(_ take: (FlowStep, UnsafeRawBufferPointer) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            _ = Bundle(bytes)?.forEach { entry in
+                switch entry {
+                case .receipt(let session, let receipt): take(FlowStep(receipt), session)
+                case .delivery(let session, let delivery): take(FlowStep(delivery), session)
+                case .message, .will, .dealt, .heir, .gone: return
+                }
+            }
+        }
+    }
+
+    /// Calls `take` with the earlier name of each message that its node had passed on.
+    private func forEachPassedOn(_ take: (MessageName) -> Void) {
+        bytes.withUnsafeBytes { bytes in
+            _ = Bundle(bytes)?.forEach { entry in
+                if case .message(let message) = entry, message.nameBefore != 0 { take(MessageName(rawValue: message.nameBefore)) }
+            }
+        }
+    }
+
+    /// Calls `take` with each message that has not expired; it returns whether that was one.
+    ///
+    /// - Returns: how many messages could not be read.
+    private func forEach(of shard: BrokerShard, _ take: (ClusterMessage) -> Bool) -> Int {
+        var (illegible, count) = (0, 0)
+        bytes.withUnsafeBytes { bytes in
+            guard let bundle = Bundle(bytes) else { return }
+            let wallClock = shard.now &+ shard.settings.wallClockOffsetMilliseconds
+            let age = wallClock > storedAt ? wallClock - storedAt : 0
+            let isWhole = bundle.forEach { entry in
+                let (message, isWill): (BusMessage, Bool)
+                switch entry {
+                case .message(let some): (message, isWill) = (some, false)
+                case .will(_, _, let some): (message, isWill) = (some, true)
+                case .dealt, .heir, .gone, .receipt, .delivery: return
+                }
+                count += 1
+                if let left = message.millisecondsLeft, left <= age { return }
+                var given = ClusterMessage(
+                    topic: message.topic, properties: message.properties, payload: message.payload, qos: message.qos,
+                    retain: message.retain, expiresAt: message.millisecondsLeft.map { shard.now &+ ($0 - age) },
+                    publisher: message.publisher, isLogged: true)
+                (given.isWill, given.index) = (isWill, count - 1)
+                if !message.logShares.isEmpty {
+                    let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
+                    var dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)
+                    dealing.before = MessageName(rawValue: message.nameBefore)
+                    given.dealing = dealing
+                }
+                if !take(given) { illegible += 1 }
+            }
+            if !isWhole { illegible += 1 }
+        }
+        return illegible
+    }
+
+    package init(
+        partition: Int, sequence: UInt64, storedAt: UInt64, isOwn: Bool, bytes: [UInt8]
+    ) {
+        self.partition = partition
+        self.sequence = sequence
+        self.storedAt = storedAt
+        self.isOwn = isOwn
+        self.bytes = bytes
+    }
+}
+
+/// The steps of sessions, as the log has them.
+extension FlowStep {
+    init(_ receipt: LoggedReceipt) {
+        self.init(
+            receipt.digest.map { .received(digest: $0) } ?? (receipt.packetIdentifier == 0 ? .mark : .released),
+            receipt.packetIdentifier,
+            at: Place(epoch: receipt.epoch, number: receipt.number))
+    }
+
+    init(_ delivery: LoggedDelivery) {
+        let name = delivery.name.map { MessageName(rawValue: $0) }
+        self.init(
+            name.map { delivery.packetIdentifier == 0 ? .dealt($0) : .sent($0) } ?? .acknowledged, delivery.packetIdentifier,
+            at: Place(epoch: delivery.epoch, number: delivery.number))
+        finished = delivery.finished
+    }
+}
+
+extension SessionStep {
+    /// Calls `body` with the entry of the log, which is valid during the call.
+    package func withEntry(_ body: (Bundle.Entry) -> Void) {
+        clientIdentifier.bytes.withUnsafeBytes { session in
+            switch step.kind {
+            case .received(let digest): body(.receipt(session: session, receipt(digest)))
+            case .released, .mark: body(.receipt(session: session, receipt(nil)))
+            case .sent(let name), .dealt(let name): body(.delivery(session: session, delivery(name.rawValue)))
+            case .acknowledged: body(.delivery(session: session, delivery(nil)))
+            }
+        }
+    }
+
+    private func receipt(_ digest: UInt32?) -> LoggedReceipt {
+        LoggedReceipt(
+            epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, digest: digest)
+    }
+
+    private func delivery(_ name: UInt64?) -> LoggedDelivery {
+        LoggedDelivery(
+            epoch: step.place.epoch, number: step.place.number, packetIdentifier: step.packetIdentifier, name: name,
+            finished: step.finished)
+    }
+}
