@@ -47,7 +47,7 @@ package final class ClusterRunner: ClusterParticipant {
     var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
     var receipts = GroupReceipts()
     var others: Set<NodeID> = []
-    let refusals: StreamRefusals
+    lazy var refusals = StreamRefusals(plan.name, on: loop, changed: { [unowned self] in report() })
     /// While another incarnation begins.
     var change: IncarnationChange?
     /// Why there is no connection; nil if there is one.
@@ -81,34 +81,13 @@ package final class ClusterRunner: ClusterParticipant {
         space = SubjectSpace(cluster: plan.name)
         lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
         leases = NodeLeases(plan, node: node)
-        refusals = StreamRefusals(plan.name, on: loop)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
-        if plan.logPartitions > 0 { log = LogLane(plan, incarnations, on: loop, connection: connection, refusals) }
-        if plan.movesSessions { sessions = SessionCoordinator(plan, incarnations, on: loop, connection) }
-        refusals.changed = { [unowned self] in report() }
-        sessions?.refused = { [unowned self] in refusals.refused($0, $1) }
-        sessions?.shownName = { [unowned self] in members.table.shownName(of: $0) }
-        sessions?.lastTicket = { [unowned self] in lane.lastTicket }
-        sessions?.isInForce = { [unowned self] in lane.isInForce($0) }
-        log?.shownName = { [unowned self] in members.table.shownName(of: $0) }
-        guard let log, let sessions else { return }
-        sessions.replay.order = { [unowned log] in log.order(of: $0, from: $1) }
-        sessions.replay.gone = { [unowned log] in log.partitions[$0].recordGone(through: $1) }
+        guard plan.logPartitions > 0 else { return }
+        let log = LogLane(plan, incarnations, on: loop, connection: connection, refusals, context: self)
+        let sessions = SessionCoordinator(plan, incarnations, on: loop, connection, log: log, context: self)
+        (self.log, self.sessions) = (log, sessions)
         dealing = DealingCoordinator(incarnations, on: loop, log: log, replay: sessions.replay)
-        log.whenCut = { [unowned self] in dealing?.isCut($0, at: $1) }
-        sessions.readAhead = { [unowned self] will in
-            will.withMessage { message in
-                let changes = message.retain ? retained.changes(of: message.topic) : []
-                return WillAhead(
-                    log: log.place(of: message.publisher, message.topic),
-                    retained: changes.isEmpty ? nil : (Array(message.topic), changes))
-            } ?? WillAhead()
-        }
-        sessions.isAhead = { [unowned self] ahead in
-            if let place = ahead.log, !log.hasPassed(place) { return true }
-            return ahead.retained.map { retained.isOpen($0.changes, of: $0.topic) } ?? false
-        }
     }
 
     var now: UInt64 { loop.events.nowMilliseconds }

@@ -35,7 +35,6 @@ final class DealingCoordinator {
     init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
         (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
         heirs = HeirBook(incarnations.current)
-        log.whenInherited = { [unowned self] in said(heirOf: $0, by: $1) }
         begin(loop.loops.compactMap(\.shard.unsettledPast))
     }
 
@@ -110,7 +109,7 @@ final class DealingCoordinator {
     }
 
     /// The log has a node's word that it would deal for one that is gone.
-    private func said(heirOf gone: NodeID, by heir: NodeID) {
+    func said(heirOf gone: NodeID, by heir: NodeID) {
         if heirs.said(heirOf: gone, by: heir) { loop.postToAll(.heir(of: gone.rawValue, heir.rawValue)) }
         settle()
     }

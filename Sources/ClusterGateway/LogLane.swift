@@ -28,6 +28,7 @@ final class LogLane {
     let incarnations: NodeIncarnations
     unowned let loop: ShardLoop
     unowned let connection: NATSConnection
+    private unowned let context: any GatewayContext
     var partitions: [LogPartition] = []
     var ledger: LogLedger
     var counters = Counters()
@@ -44,12 +45,6 @@ final class LogLane {
     var unwritten: [(reader: UInt64, partition: Int)] = []
     /// By node and partition: up to where it is done with what share groups have dealt it.
     var dealt: [NodeID: [Int: UInt64]] = [:]
-    /// Is called with a partition that ends at a record before what was read of it.
-    var whenCut: (_ partition: Int, _ last: UInt64) -> Void = { _, _ in }
-    /// What a node is called in messages.
-    var shownName: (NodeID) -> String = { "\($0)" }
-    /// Is called with a node that is gone, and one that has said to deal for it.
-    var whenInherited: (NodeID, _ heir: NodeID) -> Void = { _, _ in }
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
     var isAttached = false
@@ -63,9 +58,10 @@ final class LogLane {
     /// Before any loop runs.
     init(
         _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, connection: NATSConnection,
-        _ refusals: StreamRefusals
+        _ refusals: StreamRefusals, context: any GatewayContext
     ) {
         (self.plan, self.incarnations, self.loop, self.connection, self.refusals) = (plan, incarnations, loop, connection, refusals)
+        self.context = context
         let shards = loop.loops.map(\.shard)
         ledger = LogLedger(shardCount: shards.count)
         let space = SubjectSpace(cluster: plan.name)
@@ -152,7 +148,7 @@ final class LogLane {
 }
 
 /// What stands in the log.
-extension LogLane {
+extension LogLane: ReadLog {
     func received(_ record: StreamRecord, _ partition: LogPartition) {
         let sequence = record.mark.sequence
         var bytes: [UInt8] = []
@@ -169,7 +165,7 @@ extension LogLane {
                 let isTwin = bundle.origin.node.store == incarnations.current.store
                 log(
                     .warning,
-                    "node \(shownName(bundle.origin.node)) has written into the log that this node (\(incarnations.current)) is gone"
+                    "node \(context.shownName(of: bundle.origin.node)) has written into the log that this node (\(incarnations.current)) is gone"
                         + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
             }
             if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
@@ -178,7 +174,7 @@ extension LogLane {
         }
         // Also what was read before: an earlier incarnation of this node may have been killed before it did anything
         // about it.
-        defer { if let said { for gone in said.heirOf { whenInherited(gone, said.by) } } }
+        defer { if let said { for gone in said.heirOf { context.logSays(heirOf: gone, said.by) } } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
@@ -192,10 +188,11 @@ extension LogLane {
         if givenBytes > Limits.logGivenBytesMax { for partition in partitions { partition.stream?.hold() } }
     }
 
-    /// Which records of a partition count from one on that was read.
     func order(of partition: Int, from sequence: UInt64) -> LogOrder {
         LogOrder(from: sequence, knowing: partitions[partition].order)
     }
+
+    func recordGone(_ partition: Int, through sequence: UInt64) -> UInt64 { partitions[partition].recordGone(through: sequence) }
 
     /// By partition: the last record that was read; 0 for none.
     var readThrough: [UInt64] { partitions.map { $0.place?.sequence ?? 0 } }
@@ -272,7 +269,7 @@ extension LogLane {
             readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) }
         }
         partition.forgetGone(behind: last)
-        whenCut(partition.index, last)
+        context.logIsCut(partition.index, at: last)
         loop.postToAll(.logIsCut(partition.index, at: last))
         guard last < place.sequence else { return }
         partition.place?.sequence = last

@@ -25,9 +25,11 @@ final class StreamRefusals {
     private let cluster: String
     private var refusals: [String: Refusal] = [:]
     /// Is called when a stream has no room any more, or has some again.
-    var changed: () -> Void = {}
+    private let changed: () -> Void
 
-    init(_ cluster: String, on loop: ShardLoop) { (self.cluster, self.loop) = (cluster, loop) }
+    init(_ cluster: String, on loop: ShardLoop, changed: @escaping () -> Void) {
+        (self.cluster, self.loop, self.changed) = (cluster, loop, changed)
+    }
 
     private var now: UInt64 { loop.events.nowMilliseconds }
 

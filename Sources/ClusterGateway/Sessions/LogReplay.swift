@@ -49,11 +49,8 @@ final class LogReplay {
     private let subjects: [Subject]
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
+    private let log: any ReadLog
     private let tell: (String) -> Void
-    /// Which records of a partition count from one on.
-    var order: (_ partition: Int, _ sequence: UInt64) -> LogOrder = { _, _ in LogOrder() }
-    /// Records of a partition have gone, up to one; returns up to where that was told before.
-    var gone: (_ partition: Int, _ through: UInt64) -> UInt64 = { _, _ in 0 }
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
@@ -72,10 +69,11 @@ final class LogReplay {
     private(set) var records: UInt64 = 0
 
     init(
-        _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection,
+        _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection, log: any ReadLog,
         tell: @escaping (String) -> Void
     ) {
-        (self.plan, self.incarnations, self.loop, self.connection, self.tell) = (plan, incarnations, loop, connection, tell)
+        (self.plan, self.incarnations, self.loop, self.connection) = (plan, incarnations, loop, connection)
+        (self.log, self.tell) = (log, tell)
         let space = SubjectSpace(cluster: plan.name)
         subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }
         scans = Array(repeating: nil, count: subjects.count)
@@ -167,11 +165,11 @@ final class LogReplay {
     private func begin(_ partition: Int) {
         guard let info = connection.session.info, connection.isReady else { return }
         if scans[partition] == nil, !waiting[partition].isEmpty {
-            let log = LogScan(waiting[partition])
+            let wanted = LogScan(waiting[partition])
             waiting[partition] = []
             lastScan += 1
-            let start = LogPartition.start(behind: log.position)
-            let scan = Scan(log, order(partition, start))
+            let start = LogPartition.start(behind: wanted.position)
+            let scan = Scan(wanted, log.order(of: partition, from: start))
             scan.stream = FollowedStream(
                 name: "\(incarnations.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
                 give: { [unowned self] in give($0, partition) }, tell: { [unowned self] in heard($0, partition) })
@@ -239,7 +237,7 @@ final class LogReplay {
         switch news {
         case .found(let first, let last):
             let hasGone = first > scan.log.position + 1
-            let known = hasGone ? self.gone(partition, first - 1) : 0
+            let known = hasGone ? log.recordGone(partition, through: first - 1) : 0
             let count = scan.log.found(first: first, last: last, known: known) { $0.needsAll }
             guard count > 0 else { return }
             lost += count

@@ -26,7 +26,7 @@ extension SessionCoordinator {
             visits[session] = visit
             log(
                 .information,
-                "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(shownName(source.node)), which kept it by \(source.offer.epoch)."
+                "the session of client \(Self.name(session)), by claim \(epoch), comes from node \(context.shownName(of: source.node)), which kept it by \(source.offer.epoch)."
             )
             post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
             return fetch(session)
@@ -41,7 +41,7 @@ extension SessionCoordinator {
             counters.lost += 1
             log(
                 .warning,
-                "client \(Self.name(session)) begins a new session: the node that kept its session, \(shownName(missing)), is gone."
+                "client \(Self.name(session)) begins a new session: the node that kept its session, \(context.shownName(of: missing)), is gone."
             )
         }
         post(.sessionClaimed(session, origin, epoch: epoch), to: visit.shard)
@@ -88,7 +88,7 @@ extension SessionCoordinator {
         log(
             .notice,
             "the session of client \(Self.name(session)) is restored by claim \(epoch) from what the cluster has stored by claim "
-                + "\(saved.epoch): the node that kept it, \(shownName(missing)), \(fate).")
+                + "\(saved.epoch): the node that kept it, \(context.shownName(of: missing)), \(fate).")
         post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
         // What is no piece is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places, isOver: visit.hasExpired)
@@ -235,7 +235,7 @@ extension SessionCoordinator {
         for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             guard let visit = visits[session] else { continue }
             if let missing = visit.awaits {
-                giveUp(session, visit, "the node that has its session, \(shownName(missing)), is not there; it is waited for")
+                giveUp(session, visit, "the node that has its session, \(context.shownName(of: missing)), is not there; it is waited for")
                 continue
             }
             switch (visit.stage, visit.wills) {
@@ -278,7 +278,7 @@ extension SessionCoordinator {
     /// it.
     private func drop(_ session: [UInt8], _ visit: SessionVisit) {
         guard let epoch = visit.record?.epoch else { return }
-        let ticket = lastTicket()
+        let ticket = context.lastTicket
         let before = drops.count
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
@@ -299,7 +299,7 @@ extension SessionCoordinator {
         guard connection.isReady, first < drops.count else { return }
         let incarnations = Dictionary(grouping: live.sorted(), by: \.store)
         for index in first..<drops.count where drops[index].asksAt <= now {
-            guard let incarnations = incarnations[drops[index].store], isInForce(drops[index].ticket) else { continue }
+            guard let incarnations = incarnations[drops[index].store], context.isInForce(drops[index].ticket) else { continue }
             drops[index].asksAt = now + Limits.sessionMessageMillisecondsMax
             let drop = drops[index]
             for incarnation in incarnations {

@@ -86,9 +86,9 @@ extension SessionCoordinator {
 
     /// Whether something that its client has published before is not there yet.
     private func isBehind(_ job: WillJob) -> Bool {
-        let ahead = job.ahead ?? readAhead(job.will)
+        let ahead = job.ahead ?? context.ahead(of: job.will)
         if job.ahead == nil { change(job) { $0.ahead = ahead } }
-        return isAhead(ahead)
+        return context.isOnItsWay(ahead)
     }
 
     private func send(_ job: WillJob) {
@@ -153,7 +153,7 @@ extension SessionCoordinator {
             advance(job)
         } catch {
             if error.lacksRoom {
-                self.refused(stream(of: job), error)
+                context.refused(stream(of: job), error)
                 return willRetries.append(session)
             }
             if error.code >= 500 || error.code == 408 || error.code == 409 { return willRetries.append(session) }

@@ -35,16 +35,13 @@ final class SessionCoordinator {
     private let incarnations: NodeIncarnations
     let loop: ShardLoop
     let connection: NATSConnection
+    unowned let context: any GatewayContext
     let space: SubjectSpace
     let replay: LogReplay
     private(set) lazy var records = SessionRecords(
-        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") }, refused: { [unowned self] in refused($0, $1) })
-    /// Is told of a stream that has no room, and why.
-    var refused: (String, JetStreamError) -> Void = { _, _ in }
+        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") }, refused: { [unowned self] in context.refused($0, $1) })
     let plan: ClusterPlan
     private let placement: ShardPlacement
-    /// Brings an order to a shard.
-    lazy var deliver: (FromGateway, Int) -> Void = { [unowned self] in loop.loops[$1].post($0, from: loop) }
     /// nil without a lease.
     var keeper: SessionKeeper?
     var visits: [[UInt8]: SessionVisit] = [:]
@@ -58,11 +55,6 @@ final class SessionCoordinator {
     var awaited = AwaitedNodes()
     /// What other nodes are to forget, until they say that they have.
     var drops: [SessionDrop] = []
-    /// Behind what this node has told of its share groups, and whether all nodes know it.
-    var lastTicket: () -> UInt64 = { 0 }
-    var isInForce: (UInt64) -> Bool = { _ in true }
-    /// What the log calls a node.
-    var shownName: (NodeID) -> String = { "\($0)" }
     /// What was asked of other nodes, by token.
     var nodeMessages: [UInt64: SentSessionMessage] = [:]
     var messagesUnderWay: Set<SentSessionMessage> = []
@@ -90,9 +82,6 @@ final class SessionCoordinator {
     var willRetries: [[UInt8]] = []
     /// The sessions whose wills wait for what their clients have published before.
     var willsBehind: [[UInt8]] = []
-    /// Finds what is on its way to the servers and comes before a will, and whether any of it still is.
-    var readAhead: (SessionRecord.LastWill) -> WillAhead = { _ in WillAhead() }
-    var isAhead: (WillAhead) -> Bool = { _ in false }
     var lastWillToken: UInt64 = 0
     /// The wills that stand in records although they are over.
     var endedWills = EndedWills()
@@ -120,14 +109,18 @@ final class SessionCoordinator {
         let isConnected: Bool
     }
 
-    init(_ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection) {
+    init(
+        _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection, log: any ReadLog,
+        context: any GatewayContext
+    ) {
         (self.plan, self.incarnations, self.loop, self.connection) = (plan, incarnations, loop, connection)
+        self.context = context
         space = SubjectSpace(cluster: plan.name)
         placement = loop.shard.placement
         // A node that was started again knows nothing of what its earlier incarnation has offered.
         lastOffer = (incarnations.current.rawValue & 0xffff_ffff) << 28
         replay = LogReplay(
-            plan, incarnations, on: loop, connection,
+            plan, incarnations, on: loop, connection, log: log,
             tell: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
     }
 
@@ -136,8 +129,7 @@ final class SessionCoordinator {
     var now: UInt64 { loop.events.nowMilliseconds }
 
     /// In milliseconds since 1970.
-    var wallClock: UInt64 { readWallClock() }
-    var readWallClock = { WallClock.milliseconds() }
+    var wallClock: UInt64 { context.wallClock }
 
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
 
@@ -145,7 +137,7 @@ final class SessionCoordinator {
 
     func shard(of session: [UInt8]) -> Int? { EncodedString(session).map { placement.shard(of: $0) } }
 
-    func post(_ message: FromCluster, to shard: Int) { deliver(.shard(message), shard) }
+    func post(_ message: FromCluster, to shard: Int) { context.post(.shard(message), to: shard) }
 
     // MARK: The loop
 
@@ -254,7 +246,7 @@ final class SessionCoordinator {
         case .leaving(let session, let piece): leaving(session, piece)
         case .arrived(let session, let number): arrived(session, number)
         case .illegible(let session): illegible(session)
-        case .lacksLog(let session): deliver(.sessionLacksLog(session), shard)
+        case .lacksLog(let session): context.post(.sessionLacksLog(session), to: shard)
         case .restored(let session): visits[session] = nil
         case .sessionEnded(let session): ended(session)
         case .saves(let saved): save(saved)
@@ -363,7 +355,7 @@ extension SessionCoordinator {
             let end = until > now ? "; it is waited for until \(clockTime(until))" : ""
             log(
                 .warning,
-                "\(count) more \(count == 1 ? "client was" : "clients were") refused: the node that has their sessions, \(shownName(node)), was not there\(end)."
+                "\(count) more \(count == 1 ? "client was" : "clients were") refused: the node that has their sessions, \(context.shownName(of: node)), was not there\(end)."
             )
         }
     }

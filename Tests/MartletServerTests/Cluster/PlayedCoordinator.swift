@@ -12,14 +12,68 @@ import Testing
 @testable import NATSClient
 @testable import ServerLoops
 
-/// A node's desk, with the shards and the servers played by the test, and a session that it is about.
+/// The rest of a node's gateway, without a log and without other nodes that have to be told anything.
+final class PlayedGateway: GatewayContext, ReadLog {
+    private let shell: SimulatedShell
+    /// When the simulation began, in milliseconds since 1970.
+    var startedAt: UInt64 = 1_700_000_000_000
+    var lastTicket: UInt64 = 0
+    /// The last ticket that all nodes know.
+    var knownTicket: UInt64 = .max
+    /// Whether anything of a client is on its way to the servers.
+    var isPublishing = false
+    /// The streams without room, and why.
+    private(set) var refused: [String] = []
+    /// What shards were told.
+    private var posted: [FromCluster] = []
+    /// Sessions of which the shard is to say whether it has them.
+    private var asked: [[UInt8]] = []
+
+    init(_ shell: SimulatedShell) { self.shell = shell }
+
+    func takePosted() -> [FromCluster] {
+        defer { posted = [] }
+        return posted
+    }
+
+    func takeAsked() -> [[UInt8]] {
+        defer { asked = [] }
+        return asked
+    }
+
+    var wallClock: UInt64 { startedAt + shell.network.now }
+
+    func post(_ message: FromGateway, to shard: Int) {
+        guard case .shard(let message) = message else { return }
+        posted.append(message)
+        if case .sessionAdopted(let session, _, _) = message { asked.append(session) }
+    }
+
+    func shownName(of node: NodeID) -> String { "\(node)" }
+
+    func refused(_ stream: String, _ error: JetStreamError) { refused.append("\(stream) \(error.errorCode)") }
+
+    func isInForce(_ ticket: UInt64) -> Bool { ticket <= knownTicket }
+
+    func ahead(of will: SessionRecord.LastWill) -> WillAhead { WillAhead() }
+
+    func isOnItsWay(_ ahead: WillAhead) -> Bool { isPublishing }
+
+    func logIsCut(_ partition: Int, at last: UInt64) {}
+
+    func logSays(heirOf gone: NodeID, _ heir: NodeID) {}
+
+    func order(of partition: Int, from sequence: UInt64) -> LogOrder { LogOrder() }
+
+    func recordGone(_ partition: Int, through sequence: UInt64) -> UInt64 { 0 }
+}
+
+/// A node's sessions, with the shards and the servers played by the test, and a session that it is about.
 final class PlayedCoordinator {
     let shell: SimulatedShell
     let servers: PlayedServers
+    let gateway: PlayedGateway
     let coordinator: SessionCoordinator
-    private(set) var orders: [FromCluster] = []
-    /// Sessions of which the shard is to say whether it has them.
-    private var asked: [[UInt8]] = []
     /// What it says.
     var shardHas: (isHere: Bool, will: SavedWill.Name?) = (false, nil)
     let me: SessionRecord.Keeper
@@ -38,14 +92,10 @@ final class PlayedCoordinator {
         let plan = try #require(try ClusterPlan(configuration))
         shell = try SimulatedShell(loops: 1)
         servers = PlayedServers(plan, on: shell.loops[0], payloadBytesMax: payloadBytesMax)
-        coordinator = SessionCoordinator(plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection)
+        gateway = PlayedGateway(shell)
+        coordinator = SessionCoordinator(
+            plan, NodeIncarnations(me.node), on: shell.loops[0], servers.connection, log: gateway, context: gateway)
         servers.receive = { [unowned self] in _ = coordinator.answered($0, $1) }
-        coordinator.readWallClock = { [unowned self] in 1_700_000_000_000 + shell.network.now }
-        coordinator.deliver = { [unowned self] message, _ in
-            guard case .shard(let order) = message else { return }
-            orders.append(order)
-            if case .sessionAdopted(let session, _, _) = order { asked.append(session) }
-        }
         servers.bucketIsMadeMeanwhile = bucketIsMadeMeanwhile
         servers.connect()
         coordinator.attached()
@@ -62,8 +112,9 @@ final class PlayedCoordinator {
     func run(ticks: Int = 3) {
         for _ in 0..<ticks {
             servers.answer()
-            for session in asked { note(.adopted(identifier: session, isHere: shardHas.isHere, will: shardHas.will)) }
-            asked = []
+            for session in gateway.takeAsked() {
+                note(.adopted(identifier: session, isHere: shardHas.isHere, will: shardHas.will))
+            }
             shell.network.now += 1000
             shell.turn(0)
             coordinator.advance(now: coordinator.now)
@@ -73,8 +124,7 @@ final class PlayedCoordinator {
 
     func take(ticks: Int = 3) -> [FromCluster] {
         run(ticks: ticks)
-        defer { orders = [] }
-        return orders
+        return gateway.takePosted()
     }
 
     func note(_ note: ToCluster) { coordinator.received(note, from: 0) }

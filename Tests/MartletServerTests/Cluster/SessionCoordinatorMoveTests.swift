@@ -57,14 +57,12 @@ import Testing
 
     @Test func `who has a session keeps it until all nodes know of its share groups here`() throws {
         let node = try PlayedCoordinator()
-        var known: UInt64 = 4
-        node.coordinator.lastTicket = { 5 }
-        node.coordinator.isInForce = { $0 <= known }
+        (node.gateway.lastTicket, node.gateway.knownTicket) = (5, 4)
         node.lease(PlayedCoordinator.second)
         node.servers.put(PlayedCoordinator.left().encoded, to: node.subject)
         _ = node.come(cleanStart: true, (PlayedCoordinator.second, 1000))
         #expect(node.coordinator.drops.map(\.asksAt) == [0])
-        known = 5
+        node.gateway.knownTicket = 5
         node.coordinator.sendDrops()
         #expect(node.coordinator.drops.contains { $0.asksAt == 0 } == false)
     }
@@ -286,7 +284,7 @@ import Testing
         node.note(.sessionEnded(identifier: PlayedCoordinator.session))
         _ = node.take()
         #expect(node.record == nil)
-        node.coordinator.readWallClock = { 1_700_000_000_000 - 60_000 }
+        node.gateway.startedAt -= 60_000 + node.shell.network.now
         let next = try node.claim(expiry: 0)
         #expect(next == epoch + 1)
     }
@@ -354,13 +352,12 @@ import Testing
 
     @Test func `a will waits for what its client has published before`() throws {
         let node = try PlayedCoordinator()
-        var isAhead = true
-        node.coordinator.isAhead = { _ in isAhead }
+        node.gateway.isPublishing = true
         let epoch = try node.claim()
         node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         node.run()
         #expect(node.wills.isEmpty)
-        isAhead = false
+        node.gateway.isPublishing = false
         node.coordinator.goOnWithWills()
         node.servers.answer()
         #expect(node.wills.count == 1)
@@ -384,14 +381,12 @@ import Testing
 
     @Test func `a will for which there is no room is published when there is, and the stream is told of`() throws {
         let node = try PlayedCoordinator()
-        var refused: [String] = []
-        node.coordinator.refused = { refused.append("\($0) \($1.errorCode)") }
         let epoch = try node.claim()
         node.note(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         node.servers.lacksRoom = true
         node.note(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         node.run()
-        #expect(node.wills.isEmpty && Set(refused) == ["martlet_c_log_0 10002"])
+        #expect(node.wills.isEmpty && Set(node.gateway.refused) == ["martlet_c_log_0 10002"])
         node.servers.lacksRoom = false
         node.run()
         #expect(node.wills.count == 1)

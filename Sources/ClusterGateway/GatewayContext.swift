@@ -1,0 +1,82 @@
+import Cluster
+import NATSClient
+import Platform
+import ServerLoops
+
+/// What the parts of a node's gateway need of the gateway itself, and by it of each other.
+///
+/// `ClusterRunner` is it, and owns the parts; they hold it `unowned`, since none outlives it.
+protocol GatewayContext: AnyObject {
+    /// In milliseconds since 1970.
+    var wallClock: UInt64 { get }
+
+    /// Brings a message to a shard's loop.
+    func post(_ message: FromGateway, to shard: Int)
+
+    /// What the log calls a node.
+    func shownName(of node: NodeID) -> String
+
+    /// A record of a stream was refused for want of room.
+    func refused(_ stream: String, _ error: JetStreamError)
+
+    /// Behind what this node has told of its share groups.
+    var lastTicket: UInt64 { get }
+
+    /// Whether all nodes know what was told up to this ticket.
+    func isInForce(_ ticket: UInt64) -> Bool
+
+    /// What is on its way to the servers and has to be there before a will.
+    func ahead(of will: SessionRecord.LastWill) -> WillAhead
+
+    /// Whether any of it still is on its way.
+    func isOnItsWay(_ ahead: WillAhead) -> Bool
+
+    /// A partition of the log ends at a record before what was read of it.
+    func logIsCut(_ partition: Int, at last: UInt64)
+
+    /// The log has a node's word that it would deal for one that is gone.
+    func logSays(heirOf gone: NodeID, _ heir: NodeID)
+}
+
+/// What is known of records that were read, for those who read them once more.
+protocol ReadLog: AnyObject {
+    /// Which records of a partition count from one on that was read.
+    func order(of partition: Int, from sequence: UInt64) -> LogOrder
+
+    /// Records of a partition have gone, up to this one.
+    ///
+    /// - Returns: up to where that was known.
+    func recordGone(_ partition: Int, through sequence: UInt64) -> UInt64
+}
+
+extension ClusterRunner: GatewayContext {
+    var wallClock: UInt64 { WallClock.milliseconds() }
+
+    func post(_ message: FromGateway, to shard: Int) { loop.loops[shard].post(message, from: loop) }
+
+    func shownName(of node: NodeID) -> String { members.table.shownName(of: node) }
+
+    func refused(_ stream: String, _ error: JetStreamError) { refusals.refused(stream, error) }
+
+    var lastTicket: UInt64 { lane.lastTicket }
+
+    func isInForce(_ ticket: UInt64) -> Bool { lane.isInForce(ticket) }
+
+    func ahead(of will: SessionRecord.LastWill) -> WillAhead {
+        will.withMessage { message in
+            let changes = message.retain ? retained.changes(of: message.topic) : []
+            return WillAhead(
+                log: log?.place(of: message.publisher, message.topic),
+                retained: changes.isEmpty ? nil : (Array(message.topic), changes))
+        } ?? WillAhead()
+    }
+
+    func isOnItsWay(_ ahead: WillAhead) -> Bool {
+        if let place = ahead.log, log?.hasPassed(place) == false { return true }
+        return ahead.retained.map { retained.isOpen($0.changes, of: $0.topic) } ?? false
+    }
+
+    func logIsCut(_ partition: Int, at last: UInt64) { dealing?.isCut(partition, at: last) }
+
+    func logSays(heirOf gone: NodeID, _ heir: NodeID) { dealing?.said(heirOf: gone, by: heir) }
+}
