@@ -77,6 +77,7 @@ test: tools-test ## Run every check: lint, arrows, unit tests, integration tests
 .PHONY: unit
 unit: tools-build ## Build and run the Swift tests
 	swift build --build-tests $(arrows)
+	.ci/check-fuzzers
 	swift test --skip-build --skip $(waiting-tests)
 	swift test --skip-build --filter $(waiting-tests)
 

@@ -120,6 +120,26 @@ struct LiveCollectionSimulationTests {
         }
     }
 
+    @Test(arguments: [false, true])
+    func `a change between which another one comes is made once more, to what is shown then`(isStored: Bool) async throws {
+        try await Simulation.run(seed: 7) { world in
+            let broker = world.broker()
+            let panel = try world.client("panel", of: broker) {
+                if isStored { $0.store = world.disk("panel") }
+            }
+            let collection = try panel.collection(of: "t/+")
+            try collection.setLocal("1", at: "t/1")
+            var times = 0
+            try await collection.update(at: "t/1") { value in
+                times += 1
+                value = "\((Int(value.text ?? "") ?? 0) + 1)"
+                if times == 1 { try? collection.setLocal("10", at: "t/1") }
+            }
+            #expect(times == 2)
+            #expect(collection["t/1"]?.value == "11")
+        }
+    }
+
     @Test func `a client that ends before it has sent a write says so, and the write is still to be sent`() async throws {
         try await Simulation.run(seed: 5) { world in
             let broker = world.broker()

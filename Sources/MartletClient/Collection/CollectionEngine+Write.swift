@@ -93,6 +93,13 @@ extension CollectionEngine {
         // Counted before it is shown, so that of many tasks none goes beyond.
         let hasRoom = state.withLock { $0.writes.reserve(byteCount) }
         guard hasRoom else { throw .queueFull }
+        // Looked at before the interceptors too: they are not asked of a write that is not made.
+        let isLateAlready = state.withLock { state in
+            let isLate = isLate(state)
+            if isLate { state.writes.release(byteCount) }
+            return isLate
+        }
+        guard !isLateAlready else { return nil }
         if let keeper { return try await store(publication, content, byteCount, decision, keeper, unless: isLate) }
         change { state in
             if isLate(state) { return state.writes.release(byteCount) }

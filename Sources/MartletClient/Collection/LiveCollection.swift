@@ -138,7 +138,8 @@ extension LiveCollection {
     /// stored, and does not count for the bounds of the settings.
     ///
     /// Where the server has an entry at the same topic, or a write is pending, that one shows. A write that is confirmed there takes the local entry
-    /// away for good, so `set` with its parameters, or `update`, makes it one of the server's. Throws `ClientError.topic` and `ClientError.unencodable`.
+    /// away for good, so `set` with its parameters, or `update`, makes it one of the server's. A value that encodes to nothing takes the local
+    /// entry away, as an empty payload does with the server's. Throws `ClientError.topic` and `ClientError.unencodable`.
     public func setLocal(_ value: Value, at parameters: repeat each Part) throws(ClientError) {
         let topic = try shape.topic(repeat each parameters)
         engine.setLocal(try shape.encode(value, topic))

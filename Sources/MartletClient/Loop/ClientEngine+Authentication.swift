@@ -145,11 +145,13 @@ extension ClientEngine {
     }
 
     /// What a step has thrown. A refusal of its own and what is wrong with the settings stay what they are.
-    private static func failure(_ error: any Error, _ server: ServerAddress) -> ClientError {
+    private static func failure(
+        _ error: any Error, _ server: ServerAddress, _ what: String = "the login is not known"
+    ) -> ClientError {
         switch error as? ClientError {
         case .refused(let reason, let words, let userProperties)?: .refused(reason, words, userProperties)
         case .settings(let why)?: .settings(why)
-        default: .unreachable(server: "\(server)", reason: "the login is not known: \(error)")
+        default: .unreachable(server: "\(server)", reason: "\(what): \(error)")
         }
     }
 
@@ -166,7 +168,7 @@ extension ClientEngine {
             try finished.finish(data)
             return nil
         } catch {
-            return Self.failure(error, connecting.server)
+            return Self.failure(error, connecting.server, "the server's proof was not accepted")
         }
     }
 

@@ -141,7 +141,9 @@ extension Server {
     }
 
     /// The SHA-256 of the lines in force, in hexadecimal. Made when somebody asks for the first time: the library that hashes takes 2 MB.
-    private var digestOfPlaces: String {
+    /// nil without a file.
+    private var digestOfPlaces: String? {
+        guard places.file != nil else { return nil }
         if let digest { return digest }
         let text = places.lines.map { "\($0.file):\($0.line):\($0.name) \($0.value)\n" }.joined()
         let made = HashFunction.sha256.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()

@@ -4,7 +4,7 @@ import MartletClientJSON
 import Testing
 
 /// What a program has as text at run time: topics, filters, payloads, User Properties, durations.
-@Suite struct TextTests {
+@Suite(.timeLimit(.minutes(10))) struct TextTests {
     private let room = "kitchen"
 
     @Test func `topics and payloads are texts with something in them`() async throws {
