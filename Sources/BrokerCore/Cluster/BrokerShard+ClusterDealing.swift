@@ -289,3 +289,9 @@ struct UnclaimedParts {
     /// Of the rest of it 100 bytes.
     private static func cost(_ part: Part) -> Int { part.message.byteCount + 100 }
 }
+
+extension UnclaimedParts: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster != nil }
+    static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.dealUnclaimed(port) } }
+    static func deadline(_ shard: BrokerShard) -> UInt64? { shard.cluster?.unclaimed.isDue ?? false ? shard.now : nil }
+}

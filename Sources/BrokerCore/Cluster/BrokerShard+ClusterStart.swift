@@ -102,3 +102,8 @@ extension BrokerShard {
     static let withoutCluster = ConnectRefusal(
         .serverUnavailable, "the cluster cannot be reached (martlet_cluster_detached refuse).")
 }
+
+extension ClusterArrivals: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster.map { !$0.arrivals.isEmpty } ?? false }
+    static func step(_ shard: BrokerShard) { if let cluster = shard.cluster { shard.stepArrivals(cluster) } }
+}

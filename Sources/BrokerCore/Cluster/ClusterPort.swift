@@ -51,13 +51,6 @@ final class ClusterPort {
 
     init(node: UInt64 = 0) { self.node = node }
 
-    /// Whether there is something for another turn: a message that was read, or the end of a session, may have left
-    /// some.
-    var hasNews: Bool {
-        !batch.isEmpty || changes != nil || log.map { $0.hasNews || !$0.dealt.returned.isEmpty } ?? false || moves?.hasNews ?? false
-            || unclaimed.isDue || !arrivals.isEmpty
-    }
-
     enum GroupReach: Equatable {
         /// To this node's members: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
         case here
@@ -305,5 +298,14 @@ struct UnsettledChanges<Value> {
             entries.removeFirst(head)
             head = 0
         }
+    }
+}
+
+extension ClusterPort: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster != nil }
+    static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.sendClusterMessages(port) } }
+
+    static func deadline(_ shard: BrokerShard) -> UInt64? {
+        shard.cluster.map { !$0.batch.isEmpty || $0.changes != nil } ?? false ? shard.now : nil
     }
 }

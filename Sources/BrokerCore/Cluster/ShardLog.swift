@@ -163,3 +163,13 @@ final class ShardLog {
         unloggedNames.remove(Unlogged.name(of: (session.index, session.generation), packetIdentifier)) != nil
     }
 }
+
+extension ShardLog: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.clusterLog != nil }
+    static func step(_ shard: BrokerShard) { shard.clusterLog?.hasNews = false }
+
+    static func deadline(_ shard: BrokerShard) -> UInt64? {
+        guard let log = shard.clusterLog else { return nil }
+        return log.hasNews || !log.dealt.returned.isEmpty ? shard.now : nil
+    }
+}

@@ -188,7 +188,6 @@ extension BrokerShard {
     /// Hands over the connections whose clients turned out to live on other shards, with all that they have sent so
     /// far.
     func handOverLeaving() {
-        guard !leaving.isEmpty else { return }
         leaving.removeAll { id in
             guard let connection = connections.find(id), connection.state == .authenticating else { return true }
             return handOver(connection)
@@ -245,4 +244,12 @@ public struct HandOver: Sendable {
     public var connectedLogin: ConnectedLogin? {
         login.map { ConnectedLogin(info: info, userName: $0.userName, method: connect.properties.authenticationMethod) }
     }
+}
+
+/// The connections whose clients live on other shards.
+enum LeavingConnections: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.leaving.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.handOverLeaving() }
+    /// They leave when their output is written, which causes a turn by itself.
+    static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }

@@ -178,10 +178,9 @@ extension BrokerShard {
         defer { dropOpenPacket(of: connection) }
         return connection.extras?.openPacket?.packet
     }
+}
 
-    /// The next turn's packets and sessions have their steps.
-    func beginAllowances() {
-        openPackets.stepsLeft = Limits.packetStepsPerTurn
-        endedSessions.stepsLeft = Limits.endedStepsPerTurn
-    }
+extension OpenPackets: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.openPackets.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepOpenPackets() }
 }

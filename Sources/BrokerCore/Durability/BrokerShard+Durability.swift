@@ -238,3 +238,15 @@ extension HeldPacket.Kind {
         }
     }
 }
+
+/// Gives the store what has gathered in the turn, and lets happen what it has done.
+extension Durability: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.journal != nil }
+
+    static func step(_ shard: BrokerShard) {
+        shard.giveBatch()
+        shard.releaseHeld()
+    }
+
+    static func deadline(_ shard: BrokerShard) -> UInt64? { shard.hasDurableWork ? shard.now : shard.durability?.patience }
+}

@@ -224,3 +224,17 @@ struct OrderScheduler {
     /// Traps where the invariant does not hold.
     func checkInvariants() { precondition(administratorsCount <= Limits.ordersMax, "too many orders wait") }
 }
+
+extension OrderScheduler: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.orders.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepOrders() }
+    static func deadline(_ shard: BrokerShard) -> UInt64? { shard.orders.hasWork ? shard.now : nil }
+}
+
+/// The orders that the store has to do something for first.
+enum WaitingOrders: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.orders.waiting.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepWaitingOrders() }
+    /// The scheduler's own says it.
+    static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
+}

@@ -254,3 +254,8 @@ struct PresenceEvents {
         return dropping.map { (index: $0.value, key: $0.key) }.sorted { $0.key < $1.key }
     }
 }
+
+extension PresenceEvents: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.presence.hasPending }
+    static func step(_ shard: BrokerShard) { shard.publishPresence() }
+}

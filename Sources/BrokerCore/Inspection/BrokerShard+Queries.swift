@@ -304,3 +304,8 @@ extension RetainedStore {
         return true
     }
 }
+
+extension QueryScheduler: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.queries.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepQueries() }
+}

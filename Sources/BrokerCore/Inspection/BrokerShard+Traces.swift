@@ -337,3 +337,10 @@ struct OutgoingFrames {
         }
     }
 }
+
+extension Tracer: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.tracer != nil }
+    static func step(_ shard: BrokerShard) { shard.giveTraces() }
+    /// What is recorded in a turn is handed out in the same one, or when the batch before it has been taken.
+    static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
+}

@@ -207,7 +207,6 @@ extension BrokerShard {
 
     /// Takes in what local clients have answered by themselves.
     func receiveLocalReplies() {
-        guard !replyingLocals.isEmpty else { return }
         let replying = replyingLocals
         replyingLocals = []
         for id in replying {
@@ -360,4 +359,12 @@ public struct SessionBacklog: Hashable, Sendable {
         let oldest = (outbox.count > 0 ? outbox[0].message : nil) ?? outbox.firstWaiting.flatMap { outbox[$0].message }
         oldestMilliseconds = oldest?.with { now &- min(now, $0.madeAt / 1000) } ?? 0
     }
+}
+
+/// What local clients have answered by themselves.
+enum LocalReplies: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.replyingLocals.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.receiveLocalReplies() }
+    /// All are taken in by one step; what they cause wants a turn by itself.
+    static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }

@@ -303,3 +303,12 @@ extension BrokerShard {
             TimerSubject(kind: .session, index: session.index, generation: session.generation), at: now + Limits.wakeMilliseconds)
     }
 }
+
+extension SessionMoves: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster?.moves?.hasWork ?? false }
+    static func step(_ shard: BrokerShard) { if let moves = shard.cluster?.moves { shard.stepMoves(moves) } }
+
+    static func deadline(_ shard: BrokerShard) -> UInt64? {
+        shard.cluster?.moves.flatMap { $0.hasNews ? shard.now : $0.nextDeadline }
+    }
+}

@@ -127,3 +127,8 @@ extension BrokerShard {
         }
     }
 }
+
+extension Banning: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.banning.hasWork }
+    static func step(_ shard: BrokerShard) { shard.stepBanSweep() }
+}

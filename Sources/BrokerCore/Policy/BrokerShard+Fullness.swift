@@ -171,3 +171,13 @@ extension BrokerShard {
         }
     }
 }
+
+extension AwaitedRoom: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.room.ofQueues.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.endAwaitingRoom() }
+
+    /// When to look again whether there is memory for those who wait for it, which other shards may have let go.
+    static func deadline(_ shard: BrokerShard) -> UInt64? {
+        hasWork(shard) && shard.room.awaitsMemory && shard.shardCount > 1 ? shard.now + Limits.memoryLookMilliseconds : nil
+    }
+}

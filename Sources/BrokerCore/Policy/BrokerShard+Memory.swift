@@ -33,11 +33,6 @@ extension BrokerShard {
     @inline(never)
     private var isLimitUsedUp: Bool { limitedBytes + tally.elsewhere > settings.keptBytesMax }
 
-    /// When to look again whether there is memory for those who wait for it, which other shards may have let go; nil if nobody waits.
-    var memoryDeadline: UInt64? {
-        room.awaitsMemory && shardCount > 1 && !room.ofQueues.isEmpty ? now + Limits.memoryLookMilliseconds : nil
-    }
-
     /// How many bytes may stand in a connection's output: little while memory is short.
     @inline(__always)
     var outputBytesMax: Int { settings.keptBytesMax > 0 ? scarceOutputBytesMax : settings.outputBytesMax }

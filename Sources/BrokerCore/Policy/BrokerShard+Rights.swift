@@ -176,3 +176,8 @@ extension BrokerShard {
         return check.groups.popLast()
     }
 }
+
+extension RightsUpdates: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.rights.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepRights() }
+}

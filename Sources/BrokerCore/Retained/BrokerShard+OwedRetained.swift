@@ -83,3 +83,8 @@ extension BrokerShard {
         }
     }
 }
+
+extension UnsettledRows: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.scans.unsettled.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepUnsettledRows() }
+}

@@ -142,14 +142,13 @@ extension BrokerShard {
 
     /// Takes the scans some steps further, as far as their receivers keep up.
     func stepScans() {
-        guard !scans.isEmpty || scans.hasReadyScan else { return }
         var turn = scans.beginTurn()
         while let place = scans.nextPlace(in: &turn) { step(place, &turn.steps) }
     }
 
     /// After the flush: whether a scan has room that it had not before, so that the next turn must come at once.
     func markReadyScans() {
-        if !scans.hasReadyScan, scans.sessions.contains(where: isReady) { scans.markReady() }
+        if scans.sessions.contains(where: isReady) { scans.markReady() }
     }
 
     private func isReady(_ session: SessionScans) -> Bool {
@@ -220,4 +219,23 @@ extension BrokerShard {
             stamp: query.stamp, shards: scan)
         append(Publication(message), as: .retained, detail, to: query.shard)
     }
+}
+
+extension RetainedScans: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.scans.isEmpty || shard.scans.hasReadyScan || shard.scans.hasEnded }
+
+    static func step(_ shard: BrokerShard) {
+        if !shard.scans.isEmpty || shard.scans.hasReadyScan { shard.stepScans() }
+        if shard.scans.hasEnded { shard.settleEndedScans() }
+    }
+
+    /// Scans whose receivers have no room wait until they do.
+    static func deadline(_ shard: BrokerShard) -> UInt64? { shard.scans.hasReadyScan ? shard.now : nil }
+}
+
+/// Whether a scan has room behind the flush that it had not before it, so that the next turn must come at once.
+enum ReadyScans: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.scans.isEmpty && !shard.scans.hasReadyScan }
+    static func step(_ shard: BrokerShard) { shard.markReadyScans() }
+    static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }

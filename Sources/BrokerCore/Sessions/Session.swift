@@ -312,3 +312,8 @@ struct EndedSessions {
         stepCount += steps
     }
 }
+
+extension EndedSessions: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.endedSessions.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.stepEndedSessions() }
+}

@@ -154,3 +154,10 @@ struct GroupName: Hashable, Sendable {
     /// The whole filter, as SUBSCRIBE has it.
     var topicFilter: TopicFilter? { TopicFilter(Array("$share/".utf8) + shareName.bytes + [UInt8(ascii: "/")] + filter) }
 }
+
+extension NewlyLastingGroups: TurnFeature {
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.newlyLasting.isEmpty }
+    static func step(_ shard: BrokerShard) { shard.keepDealt() }
+    /// It waits for the turn that something else causes.
+    static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
+}

@@ -10,17 +10,17 @@ extension BrokerShard {
         ledger.clockMicroseconds = max(ledger.clockMicroseconds, microseconds ?? time &* 1000)
         readAt = ledger.clockMicroseconds
         journal?.clockMicroseconds = UInt32(truncatingIfNeeded: ledger.clockMicroseconds)
-        guard time > now || hasTimersLeft else { return }
+        guard time > now || wheel.isBehind else { return }
         now = max(now, time)
         var fired = 0
         while let subject = wheel.popExpired(now: now) {
             fired += fire(subject)
             if fired >= Limits.timerStepsPerTurn {
-                hasTimersLeft = true
+                wheel.isBehind = true
                 return
             }
         }
-        hasTimersLeft = false
+        wheel.isBehind = false
     }
 
     /// Arms the timer that watches a client's keep-alive: one and a half times the interval. [MQTT-3.1.2-22 v5]

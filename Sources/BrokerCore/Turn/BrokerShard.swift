@@ -195,25 +195,7 @@ public final class BrokerShard {
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, ShardMessageBatch) -> Void) {
         assert(frameBatch.isEmpty)
-        if !openPackets.isEmpty { stepOpenPackets() }
-        if let cluster, !cluster.arrivals.isEmpty { stepArrivals(cluster) }
-        if !endedSessions.isEmpty { stepEndedSessions() }
-        beginAllowances()
-        if presence.hasPending { publishPresence() }
-        if !room.ofQueues.isEmpty { endAwaitingRoom() }
-        if let cluster { dealUnclaimed(cluster) }
-        stepScans()
-        if scans.hasEnded { settleEndedScans() }
-        if !scans.unsettled.isEmpty { stepUnsettledRows() }
-        if !orders.isEmpty { stepOrders() }
-        if banning.hasWork { stepBanSweep() }
-        if !rights.isEmpty { stepRights() }
-        clusterLog?.hasNews = false
-        if let moves = cluster?.moves, moves.hasWork { stepMoves(moves) }
-        if !newlyLasting.isEmpty { keepDealt() }
-        giveBatch()
-        releaseHeld()
-        if !orders.waiting.isEmpty { stepWaitingOrders() }
+        stepBeforeFlush()
         if shardCount > 1 { postShardMessages(post) }
         swap(&dirty, &flushing)
         for position in flushing.indices {
@@ -224,13 +206,7 @@ public final class BrokerShard {
             }
         }
         flushing.removeAll(keepingCapacity: true)
-        // No message of this turn waits for those who only look.
-        if !queries.isEmpty { stepQueries() }
-        receiveLocalReplies()
-        handOverLeaving()
-        markReadyScans()
-        if tracer != nil { giveTraces() }
-        if let cluster { sendClusterMessages(cluster) }
+        stepBehindFlush()
         arena.rewind()
         if shardCount > 1 { postShardMessages(post) }
     }
@@ -257,18 +233,11 @@ public final class BrokerShard {
 
     /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
     public var nextDeadline: UInt64? {
-        if scans.hasReadyScan || !scans.unsettled.isEmpty || hasTimersLeft || !queries.isEmpty || orders.hasWork || !rights.isEmpty
-            || banning.hasWork
-            || presence.hasPending || !openPackets.isEmpty || !endedSessions.isEmpty || !dirty.isEmpty || !effects.isEmpty
-            || hasDurableWork || !shardMessages.isEmpty
-            || cluster?.hasNews ?? false
-        {
-            return now
-        }
-        return [wheel.nextDeadline, durability?.patience, cluster?.moves?.nextDeadline, memoryDeadline].compactMap { $0 }.min()
+        if wheel.isBehind || !dirty.isEmpty || !effects.isEmpty || !shardMessages.isEmpty { return now }
+        guard let deadline = featureDeadline else { return wheel.nextDeadline }
+        return wheel.nextDeadline.map { min($0, deadline) } ?? deadline
     }
 
-    var hasTimersLeft = false
 
     /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how busy a turn is.
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }

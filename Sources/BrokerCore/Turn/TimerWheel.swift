@@ -109,6 +109,9 @@ struct TimerWheel: ~Copyable {
         return nil
     }
 
+    /// Whether timers that are due were left for the next turn.
+    var isBehind = false
+
     /// When `popExpired` should next be called; nil without timers. Up to a round (409 s) ahead.
     var nextDeadline: UInt64? {
         guard count > 0 else { return nil }
