@@ -9,14 +9,14 @@ extension BrokerShard {
     func drop(_ reason: DropReason, _ message: DroppedMessage, for connection: Connection) {
         if let session = connection.session { return drop(reason, message, for: session) }
         statistics.drops[reason] &+= 1
-        dropLog.add(reason, message, client: nil, listener: connection.info.listener, at: now)
+        inspection.dropLog.add(reason, message, client: nil, listener: connection.info.listener, at: now)
         if isObserving { countObservedDrop(reason, message, nil) }
     }
 
     @inline(never)
     func drop(_ reason: DropReason, _ message: DroppedMessage, for session: Session) {
         statistics.drops[reason] &+= 1
-        dropLog.add(reason, message, client: session.clientIdentifier, listener: session.listener, at: now)
+        inspection.dropLog.add(reason, message, client: session.clientIdentifier, listener: session.listener, at: now)
         if isObserving { countObservedDrop(reason, message, session.clientIdentifier) }
         // mosquitto's line; what it is about is told in full when the connection ends.
         if reason == .queueFull || reason == .outputFull, !session.isToldToDrop {
@@ -30,11 +30,11 @@ extension BrokerShard {
     /// A message that nobody in particular was to get.
     func drop(_ reason: DropReason, _ message: DroppedMessage) {
         statistics.drops[reason] &+= 1
-        dropLog.add(reason, message, client: nil, listener: nil, at: now)
+        inspection.dropLog.add(reason, message, client: nil, listener: nil, at: now)
         if isObserving { countObservedDrop(reason, message, nil) }
     }
 
-    private var isObserving: Bool { matchCache.observed != nil || tracer != nil }
+    private var isObserving: Bool { matchCache.observed != nil || inspection.tracer != nil }
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.
     func reportDrops(of session: Session) {

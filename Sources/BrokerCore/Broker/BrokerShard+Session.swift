@@ -24,8 +24,8 @@ extension BrokerShard {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
-        while session.firstSubscription != SubscriptionRecord.none, endedSessions.stepsLeft > 0 {
-            endedSessions.count(removeSubscription(session.firstSubscription, of: session))
+        while session.firstSubscription != SubscriptionRecord.none, sessions.ended.stepsLeft > 0 {
+            sessions.ended.count(removeSubscription(session.firstSubscription, of: session))
         }
         let memberships = leaveGroups(session)
         cancelScans(of: session)
@@ -38,7 +38,7 @@ extension BrokerShard {
         } else {
             keepRemains(of: session, memberships)
         }
-        if session.leavesPlace { sessionCount.leave() }
+        if session.leavesPlace { sessions.ofBroker.leave() }
     }
 
     /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]
@@ -47,7 +47,7 @@ extension BrokerShard {
         let saved = savedWill(of: session)
         (session.will, session.willName) = (nil, nil)
         session.willDueAt = .max
-        tracer?.publishing = (session.publisherKey, session.clientIdentifier)
+        inspection.tracer?.publishing = (session.publisherKey, session.clientIdentifier)
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in

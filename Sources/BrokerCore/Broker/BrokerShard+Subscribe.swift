@@ -26,7 +26,7 @@ extension BrokerShard {
         // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
         while open.position < open.packet.subscriptions.count {
             let asked = open.packet.subscriptions[open.position]
-            guard openPackets.take(asked.filter) else {
+            guard connections.openPackets.take(asked.filter) else {
                 recount(session)
                 markChanged(of: session)
                 return false
@@ -106,7 +106,7 @@ extension BrokerShard {
         guard let session = connection.session else { return true }
         while open.position < open.packet.filters.count {
             let asked = open.packet.filters[open.position]
-            guard openPackets.take(asked) else {
+            guard connections.openPackets.take(asked) else {
                 recount(session)
                 markChanged(of: session)
                 return false

@@ -224,7 +224,7 @@ extension BrokerShard {
         endFrameBatch()
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let matches = matches(of: publication.topic)
-        latencies.routed(publication.qos, readAt: readAt)
+        inspection.latencies.routed(publication.qos, readAt: readAt)
         lastMatches = matches
         return matches.with { matches in
             publication.receiverCount = matches.routeCount

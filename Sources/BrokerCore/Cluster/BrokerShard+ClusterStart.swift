@@ -55,7 +55,7 @@ extension BrokerShard {
     /// Whether a client waits until its node has found the cluster. Whoever has logged in already goes on behind that.
     func awaitsCluster(_ connection: Connection) -> Bool {
         guard let cluster, cluster.isAway, let start = cluster.start, now < start.endsAt, settings.refusesWithoutCluster,
-            draining.notice == nil, !connection.isLocal
+            policy.draining.notice == nil, !connection.isLocal
         else { return false }
         cluster.start?.add(connection.id)
         rearm(connection, at: min(now + settings.connectTimeoutMilliseconds, start.endsAt))

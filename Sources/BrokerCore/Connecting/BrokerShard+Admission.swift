@@ -89,7 +89,7 @@ extension BrokerShard {
 
     /// A new session takes a place among all that may be; one that is there has it.
     private func enterSessionCount(_ existing: ExistingSession) throws(ConnectRefusal) {
-        if existing.session == nil, !sessionCount.enter(max: settings.sessionsMax) {
+        if existing.session == nil, !sessions.ofBroker.enter(max: settings.sessionsMax) {
             throw ConnectRefusal(.serverBusy, "the broker has no room for more clients.")
         }
     }
@@ -183,7 +183,7 @@ extension BrokerShard {
         connection.session = session
         connection.state = .connected
         connection.advertisedLimits =
-            connection.isLocal ? AdvertisedLimits(settings, settings.own) : advertisedLimits[connection.info.listener]
+            connection.isLocal ? AdvertisedLimits(settings, settings.own) : self.policy.advertisedLimits[connection.info.listener]
         connection.userName = login.userName
         connection.isCleanStart = connect.packet.cleanStart
         connection.connectedAt = now

@@ -230,7 +230,7 @@ extension BrokerShard {
     /// knows the users; who has a name from a certificate or a pre-shared key is judged here first. Whoever is about to
     /// be handed over with such a login is asked again where it goes. O(connections).
     public func dismissClients(unless holds: (ConnectedLogin) -> Bool) {
-        for id in leaving {
+        for id in connections.leaving {
             guard let connection = connections.find(id), let connect = connection.extras?.pendingConnect, let login = connect.login
             else { continue }
             let method = connection.extras?.authenticationMethod

@@ -92,8 +92,8 @@ extension BrokerShard {
     /// when their output is drained or the linger time is up.
     public func stop() {
         // What passing members leave stays on the disk then.
-        if !newlyLasting.isEmpty { keepDealt() }
-        isStopping = true
+        if !groups.newlyLasting.isEmpty { keepDealt() }
+        policy.isStopping = true
         writeLogPlaces()
         for connection in Array(connections.all) {
             if connection.state == .connected {
@@ -161,7 +161,7 @@ extension BrokerShard {
         if connection.isLocal { statistics.localClientsConnected -= 1 }
         keepFlows(of: session)
         session.outbox.rewind()
-        if mayRefusePublishers { updateFullness(of: session) }
+        if room.mayRefusePublishers { updateFullness(of: session) }
         // A session that ends leaves its groups below, as many in a turn as there is time for.
         if session.expiryIntervalSeconds > 0 { setPresence(of: session, isConnected: false) }
         if fate == .discarded { forgetWill(of: session) }
@@ -239,7 +239,7 @@ extension BrokerShard {
     func markDirty(_ connection: Connection) {
         guard !connection.isDirty else { return }
         connection.isDirty = true
-        dirty.append(Reference(connection))
+        output.append(connection)
     }
 }
 

@@ -19,7 +19,7 @@ extension BrokerShard {
             }
         }
         rearm(connection, at: now + settings.connectTimeoutMilliseconds)
-        if isStopping { close(connection) }
+        if policy.isStopping { close(connection) }
         markIfTraced(connection)
         return connection.id
     }
@@ -34,7 +34,7 @@ extension BrokerShard {
 
     /// Compares a CONNECT with the limits and its listener's rules, and gives it its client's identifier.
     func identify(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
-        if tracer != nil { markIfTraced(connection, connect: connect.packet) }
+        if inspection.tracer != nil { markIfTraced(connection, connect: connect.packet) }
         if connection.version == .v5, connection.hasOverlongLength {
             throw ConnectRefusal(.malformedPacket, "\(WireError.nonMinimalVariableByteInteger.explanation)")
         }
@@ -182,15 +182,17 @@ extension BrokerShard {
     func leaveIfElsewhere(_ connect: PendingConnect, _ connection: Connection) {
         guard placement.shard(of: connect.packet.clientIdentifier) != index else { return }
         connect.awaited = .otherShard
-        leaving.append(connection.id)
+        connections.leaving.append(connection.id)
     }
 
     /// Hands over the connections whose clients turned out to live on other shards, with all that they have sent so
     /// far.
     func handOverLeaving() {
-        leaving.removeAll { id in
-            guard let connection = connections.find(id), connection.state == .authenticating else { return true }
-            return handOver(connection)
+        for id in connections.takeLeaving() {
+            guard let connection = connections.find(id), connection.state == .authenticating, !handOver(connection) else {
+                continue
+            }
+            connections.leaving.append(id)
         }
     }
 
@@ -248,7 +250,7 @@ public struct HandOver: Sendable {
 
 /// The connections whose clients live on other shards.
 enum LeavingConnections: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.leaving.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.connections.leaving.isEmpty }
     static func step(_ shard: BrokerShard) { shard.handOverLeaving() }
     /// They leave when their output is written, which causes a turn by itself.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }

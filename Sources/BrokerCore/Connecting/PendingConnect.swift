@@ -212,7 +212,7 @@ extension BrokerShard {
 
     /// CONNECT may have been on its way when the broker was told to stop, or its listener was closed.
     private func checkIsOpen(_ connection: Connection) throws(ConnectRefusal) {
-        if isStopping { throw ConnectRefusal(.serverUnavailable, "the broker is shutting down.") }
+        if policy.isStopping { throw ConnectRefusal(.serverUnavailable, "the broker is shutting down.") }
         if settings.policy(of: connection.info.listener).isClosed {
             throw ConnectRefusal(.serverUnavailable, "its listener was closed.")
         }

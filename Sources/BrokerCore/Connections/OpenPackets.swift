@@ -133,7 +133,7 @@ extension BrokerShard {
     func keepOpen(_ packet: OpenPacket, of connection: Connection, heldBytes: Int? = nil) {
         connection.makeExtras().openPacket = WaitingPacket(packet, heldBytes: heldBytes)
         connection.hasOpenPacket = true
-        openPackets.append(connection.id)
+        connections.openPackets.append(connection.id)
         if heldBytes == nil { recount(connection) }
     }
 
@@ -146,12 +146,12 @@ extension BrokerShard {
     /// Goes on with the open packets, as far as a turn's steps go, and then with what their clients have sent behind them.
     func stepOpenPackets() {
         var left = Limits.packetStepsPerTurn
-        while left > 0, let id = openPackets.takeFirst() {
+        while left > 0, let id = connections.openPackets.takeFirst() {
             guard let connection = connections.find(id), connection.hasOpenPacket else { continue }
             let slice = min(left, Limits.packetStepsPerSlice)
-            openPackets.stepsLeft = slice
+            connections.openPackets.stepsLeft = slice
             goOn(connection)
-            left -= max(1, slice - openPackets.stepsLeft)
+            left -= max(1, slice - connections.openPackets.stepsLeft)
         }
     }
 
@@ -181,6 +181,6 @@ extension BrokerShard {
 }
 
 extension OpenPackets: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.openPackets.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.connections.openPackets.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepOpenPackets() }
 }

@@ -133,7 +133,7 @@ extension BrokerShard {
 
     /// Gives the store what has gathered, unless it is busy or the shell decides when.
     func giveBatch() {
-        let batch = durability?.takeBatch(storesAtOnce: settings.storesAtOnce, isStopping: isStopping, now: now)
+        let batch = durability?.takeBatch(storesAtOnce: settings.storesAtOnce, isStopping: policy.isStopping, now: now)
         if let batch { effects.append(.store(batch)) }
     }
 
@@ -184,10 +184,10 @@ extension BrokerShard {
         guard connection.state == .connected else { return }
         switch item.kind {
         case .puback:
-            latencies.released(.puback, microseconds: heldMicroseconds(item))
+            inspection.latencies.released(.puback, microseconds: heldMicroseconds(item))
             sendAcknowledgement(.puback, item.packetIdentifier, item.reason, to: connection)
         case .pubrec:
-            latencies.released(.pubrec, microseconds: heldMicroseconds(item))
+            inspection.latencies.released(.pubrec, microseconds: heldMicroseconds(item))
             sendAcknowledgement(.pubrec, item.packetIdentifier, item.reason, to: connection)
         case .pubrel: sendAcknowledgement(.pubrel, item.packetIdentifier, item.reason, to: connection)
         case .pubcomp: sendAcknowledgement(.pubcomp, item.packetIdentifier, item.reason, to: connection)
@@ -221,7 +221,7 @@ extension BrokerShard {
     }
 
     /// Whether the journal or what is held needs another turn at once.
-    var hasDurableWork: Bool { durability?.hasWork(storesAtOnce: settings.storesAtOnce, isStopping: isStopping) ?? false }
+    var hasDurableWork: Bool { durability?.hasWork(storesAtOnce: settings.storesAtOnce, isStopping: policy.isStopping) ?? false }
 
     /// Whether nothing is left that the store must have; true as well when it takes nothing any more.
     public var isPersisted: Bool { durability?.isPersisted ?? true }

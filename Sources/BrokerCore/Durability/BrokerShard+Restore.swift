@@ -11,7 +11,7 @@ extension BrokerShard {
         let session = sessions.make(
             row.clientIdentifier, publisherKey: publisherKey(of: row.clientIdentifier), key: key)
         // A client that is known is not sent away.
-        _ = sessionCount.enter(max: nil)
+        _ = sessions.ofBroker.enter(max: nil)
         session.isStored = key != nil
         if !settings.ownQueueBounds.isEmpty { updateOwnBound(of: session) }
         if !settings.topicParts.isEmpty { updateTopicPart(of: session) }

@@ -85,7 +85,7 @@ extension BrokerShard {
             takeResident(answer, session)
         }
         // In turn: a client that takes all at once would leave an order nothing to read.
-        if !request.isPurge, !orders.waiting.isEmpty { stepWaitingOrders() }
+        if !request.isPurge, !inspection.orders.waiting.isEmpty { stepWaitingOrders() }
         guard let connection = session.connection?.object else { return }
         pump(session, on: connection)
     }

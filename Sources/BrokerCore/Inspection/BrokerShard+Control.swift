@@ -27,17 +27,16 @@ extension BrokerShard {
             answer(view, session, connection, .success)
             return answerUnavailable(name, session)
         }
-        guard unansweredBytes + view.payload.count <= Limits.unansweredBytesMax else {
+        guard inspection.controlRequests.take(view.payload.count) else {
             log(.warning) {
                 "Warning: \(name): a request of \(connection.name) is not carried out: with its \(view.payload.count) bytes the "
-                    + "\(self.unansweredBytes) bytes of waiting requests would be too many."
+                    + "\(self.inspection.controlRequests.unansweredBytes) bytes of waiting requests would be too many."
             }
             drop(.noRoom, DroppedMessage(view, topic), for: session)
             return answerRefused(
                 view, session, connection, .quotaExceeded, because: "quota exceeded: too many requests wait for their answers")
         }
         answer(view, session, connection, .success)
-        unansweredBytes += view.payload.count
         effects.append(
             .control(
                 ControlMessage(
@@ -46,7 +45,7 @@ extension BrokerShard {
     }
 
     /// The shell has done with a request of `byteCount` bytes of payload.
-    public func answered(_ byteCount: Int) { unansweredBytes = max(0, unansweredBytes - byteCount) }
+    public func answered(_ byteCount: Int) { inspection.controlRequests.answered(byteCount) }
 
     private func answerUnavailable(_ topic: TopicName, _ session: Session) {
         guard let response = TopicName(topic.bytes + "/response".utf8), !isTooLong(response.bytes) else { return }
@@ -61,6 +60,22 @@ extension BrokerShard {
             }
         }
     }
+}
+
+/// The requests below `$CONTROL/` that the shell has not answered.
+///
+/// Invariant: their payloads have `unansweredBytes`, at most `Limits.unansweredBytesMax`.
+struct ControlRequests {
+    private(set) var unansweredBytes = 0
+
+    /// Counts a request in; false if it is too much beside those that wait.
+    mutating func take(_ byteCount: Int) -> Bool {
+        guard unansweredBytes + byteCount <= Limits.unansweredBytesMax else { return false }
+        unansweredBytes += byteCount
+        return true
+    }
+
+    mutating func answered(_ byteCount: Int) { unansweredBytes = max(0, unansweredBytes - byteCount) }
 }
 
 /// What a client has published below `$CONTROL/`: a request to the broker itself, which nobody else gets. It may publish there.

@@ -6,23 +6,23 @@ extension BrokerShard {
     /// Gives an order; `Effect.outcome` follows. From the thread of the shard's loop.
     ///
     /// - Returns: false if too many orders wait already.
-    public func order(_ order: ShardOrder) -> Bool { orders.add(order, after: journal?.lastNumber ?? .max) }
+    public func order(_ order: ShardOrder) -> Bool { inspection.orders.add(order, after: journal?.lastNumber ?? .max) }
 
     /// Gives an order of the loop's own, which is taken however many others wait.
-    public func orderOwn(_ action: ShardOrder.Action) { orders.addOwn(action, after: journal?.lastNumber ?? .max) }
+    public func orderOwn(_ action: ShardOrder.Action) { inspection.orders.addOwn(action, after: journal?.lastNumber ?? .max) }
 
     /// Goes on with the orders, in a bounded number of steps for all of them together.
     func stepOrders() {
-        orders.stepsLeft = Limits.orderStepsPerTurn
-        while orders.stepsLeft > 0, !orders.open.isEmpty {
-            if !goOn(orders.takeFirst()) { return }
+        inspection.orders.stepsLeft = Limits.orderStepsPerTurn
+        while inspection.orders.stepsLeft > 0, !inspection.orders.open.isEmpty {
+            if !goOn(inspection.orders.takeFirst()) { return }
         }
     }
 
     /// Looks whether waiting orders can go on, with the steps that the turn has left.
     func stepWaitingOrders() {
-        orders.hasNews = false
-        for order in orders.takeWaiting() { _ = goOn(order) }
+        inspection.orders.hasNews = false
+        for order in inspection.orders.takeWaiting() { _ = goOn(order) }
     }
 
     /// How far an order has come.
@@ -40,15 +40,15 @@ extension BrokerShard {
     /// - Returns: false if the order needs another turn.
     private func goOn(_ order: OrderScheduler.OpenOrder) -> Bool {
         var order = order
-        var steps = orders.stepsLeft
+        var steps = inspection.orders.stepsLeft
         let progress = carryOut(&order, &steps)
-        orders.stepCount += orders.stepsLeft - steps
-        orders.stepsLeft = steps
+        inspection.orders.stepCount += inspection.orders.stepsLeft - steps
+        inspection.orders.stepsLeft = steps
         switch progress {
         case .ended(let result): effects.append(.outcome(ShardOrderOutcome(token: order.order.token, result: result)))
-        case .waiting: orders.setAside(order)
+        case .waiting: inspection.orders.setAside(order)
         case .open:
-            orders.putBack(order)
+            inspection.orders.putBack(order)
             return false
         }
         return true
@@ -226,14 +226,14 @@ struct OrderScheduler {
 }
 
 extension OrderScheduler: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.orders.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.inspection.orders.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepOrders() }
-    static func deadline(_ shard: BrokerShard) -> UInt64? { shard.orders.hasWork ? shard.now : nil }
+    static func deadline(_ shard: BrokerShard) -> UInt64? { shard.inspection.orders.hasWork ? shard.now : nil }
 }
 
 /// The orders that the store has to do something for first.
 enum WaitingOrders: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.orders.waiting.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.inspection.orders.waiting.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepWaitingOrders() }
     /// The scheduler's own says it.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }

@@ -12,7 +12,7 @@ import MQTTCodec
 /// Nothing of it costs anything while nobody wants to know, but that the last closed connections are remembered.
 extension BrokerShard {
     /// Whether anybody wants to hear of events.
-    var isPresenceTold: Bool { settings.tellsPresence || isWatched || isPresenceRead }
+    var isPresenceTold: Bool { settings.tellsPresence || inspection.presence.isWatched || isPresenceRead }
 
     /// Whether events are published and somebody subscribes to topics of such: on whichever shard, whose interest stands in the tree. What a
     /// node of a cluster says of its clients goes to no other.
@@ -21,18 +21,18 @@ extension BrokerShard {
     }
 
     /// Somebody wants to hear of events as `Effect.presence`, or nobody any more.
-    public func watchPresence(_ isWatched: Bool) { self.isWatched = isWatched }
+    public func watchPresence(_ isWatched: Bool) { inspection.presence.isWatched = isWatched }
 
     private func tell(_ event: PresenceEvent) {
-        if settings.tellsPresence || isWatched { effects.append(.presence(event)) }
+        if settings.tellsPresence || inspection.presence.isWatched { effects.append(.presence(event)) }
         guard event.isTold(by: settings.presenceTopics), isPresenceRead else { return }
-        if presence.add(event, now: now) { armSecond() }
+        if inspection.presence.add(event, now: now) { armSecond() }
     }
 
     /// A client was let in.
     func reportArrival(of connection: Connection, sessionPresent: Bool) {
-        presence.lastNumber = max(presence.lastNumber + 1, wallClock(now))
-        connection.arrivalNumber = presence.lastNumber
+        inspection.presence.lastNumber = max(inspection.presence.lastNumber + 1, wallClock(now))
+        connection.arrivalNumber = inspection.presence.lastNumber
         guard isPresenceTold, let session = connection.session else { return }
         tell(
             .connected(
@@ -97,9 +97,9 @@ extension BrokerShard {
         let pending = connection.extras?.pendingConnect
         let name =
             connection.session?.clientIdentifier ?? pending.flatMap { $0.clientIdentifier.isEmpty ? nil : $0.clientIdentifier }
-        closedConnections.add(
+        inspection.closedConnections.add(
             ClosedConnectionRow(
-                position: closedConnections.nextPosition(at: now), clientIdentifier: name?.cut(by: placement.hashing),
+                position: inspection.closedConnections.nextPosition(at: now), clientIdentifier: name?.cut(by: placement.hashing),
                 userName: (connection.userName ?? pending?.userName)?.cut(by: placement.hashing), address: connection.info.address,
                 port: connection.info.port, listener: connection.info.listener, wasAdmitted: connection.session != nil,
                 from: connection.session == nil ? connection.lastReceivedAt : connection.connectedAt, reason: reason,
@@ -122,7 +122,7 @@ extension BrokerShard {
 
     /// A client has lost a message: told a second later, with all that it has lost until then.
     func recordDrop(of session: Session) {
-        if presence.recordDrop(of: session) { armSecond() }
+        if inspection.presence.recordDrop(of: session) { armSecond() }
     }
 
     func reportSlow(_ session: Session, lagMilliseconds: UInt64) {
@@ -134,21 +134,21 @@ extension BrokerShard {
 
     /// Has `secondPassed` called in a second, unless it will be sooner.
     func armSecond() {
-        guard secondTimer == TimerWheel.none else { return }
-        secondTimer = wheel.arm(TimerSubject(kind: .second, index: 0, generation: 0), at: now + 1000)
+        guard inspection.presence.secondTimer == TimerWheel.none else { return }
+        inspection.presence.secondTimer = wheel.arm(TimerSubject(kind: .second, index: 0, generation: 0), at: now + 1000)
     }
 
     func secondPassed() {
-        secondTimer = TimerWheel.none
-        for (index, key) in presence.takeDropping() {
+        inspection.presence.secondTimer = TimerWheel.none
+        for (index, key) in inspection.presence.takeDropping() {
             guard let session = sessions.find(index: index, key: key), isPresenceTold else { continue }
             tell(.dropping(clientIdentifier: session.clientIdentifier, drops: session.drops, at: now))
         }
-        let lost = presence.takeLost()
+        let lost = inspection.presence.takeLost()
         if lost > 0 {
             let event = PresenceEvent.lost(count: lost, at: now)
-            if settings.tellsPresence || isWatched { effects.append(.presence(event)) }
-            presence.addLost(event)
+            if settings.tellsPresence || inspection.presence.isWatched { effects.append(.presence(event)) }
+            inspection.presence.addLost(event)
         }
         if sweepSlowClients() { armSecond() }
     }
@@ -160,7 +160,7 @@ extension BrokerShard {
     func publishPresence() {
         endFrameBatch()
         var left = Limits.presenceBytesPerTurn
-        while left > 0, let event = presence.takePending() {
+        while left > 0, let event = inspection.presence.takePending() {
             left -= event.byteCount
             guard let topic = PresenceMessage.topic(of: event, settings), isRead(topic),
                 let payload = PresenceMessage.payload(of: event, settings)
@@ -172,7 +172,7 @@ extension BrokerShard {
     /// Whether anybody gets, counts or traces the messages of a topic.
     private func isRead(_ topic: [UInt8]) -> Bool {
         topic.withUnsafeBytes { topic in
-            matches(of: topic).with { $0.isObserved || !$0.isEmpty } || watcher != nil
+            matches(of: topic).with { $0.isObserved || !$0.isEmpty } || inspection.watcher != nil
         }
     }
 }
@@ -193,6 +193,10 @@ extension PresenceEvent {
 /// Invariant: at most the shard's parts of `Limits.presenceEventsPerSecondMax` and of `Limits.presenceBytesPerSecondMax` are taken in a
 /// second, and at most `Limits.droppingClientsMax` clients that lose messages. Belongs to a shard.
 struct PresenceEvents {
+    /// Whether somebody wants to hear of events as effects.
+    var isWatched = false
+    /// The timer of what happens a second later.
+    var secondTimer = TimerWheel.none
     /// To be published when turns end.
     private var pending: [PresenceEvent] = []
     /// How many at the front of them are published.
@@ -256,6 +260,6 @@ struct PresenceEvents {
 }
 
 extension PresenceEvents: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { shard.presence.hasPending }
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.inspection.presence.hasPending }
     static func step(_ shard: BrokerShard) { shard.publishPresence() }
 }

@@ -175,7 +175,7 @@ extension BrokerShard {
     private func endSifting(_ session: Session, _ purge: inout QueuePurge, _ progress: SiftProgress) -> SiftProgress {
         session.outbox.paged?.endSifting()
         (session.isSifted, purge.isSifting) = (false, false)
-        orders.hasNews = true
+        inspection.orders.hasNews = true
         return progress
     }
 
@@ -212,8 +212,8 @@ extension BrokerShard {
 
     /// Rows have been read that an order looks through: what matches goes, what was given up meanwhile has gone.
     func receivedRows(_ answer: StoreRows, ofPurged session: Session) {
-        let place = orders.placeOfReader(session.key)
-        var order = place.map { orders.waiting[$0] }
+        let place = inspection.orders.placeOfReader(session.key)
+        var order = place.map { inspection.orders.waiting[$0] }
         var found = FoundRows()
         if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }
         let waiting = session.outbox.waiting
@@ -237,7 +237,7 @@ extension BrokerShard {
         changed.count += removed
         changed.purge?.unreadableCount += unreadable
         changed.purge?.isReading = false
-        orders.change(waiting: place, to: changed)
+        inspection.orders.change(waiting: place, to: changed)
     }
 }
 

@@ -6,26 +6,26 @@ extension BrokerShard {
     /// Asks; the answer is `Effect.reply`, one page. From the thread of the shard's loop.
     ///
     /// - Returns: false if too many questions wait already.
-    public func ask(_ query: ShardQuery) -> Bool { queries.add(query, for: .shell) }
+    public func ask(_ query: ShardQuery) -> Bool { inspection.queries.add(query, for: .shell) }
 
     /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn, and at the end the clients that
     /// have lost messages.
     public func listSubscriptions() { askForLog(.subscriptions(of: nil, matching: nil)) }
 
     private func askForLog(_ subject: ShardQuery.Subject, from cursor: ShardCursor? = nil) {
-        _ = queries.add(ShardQuery(subject, cursor: cursor, rowsMax: Limits.rowsLoggedPerTurn), for: .log)
+        _ = inspection.queries.add(ShardQuery(subject, cursor: cursor, rowsMax: Limits.rowsLoggedPerTurn), for: .log)
     }
 
     /// Goes on with the questions, each in its turn: at most one page each, and a bounded number of steps for all of them together.
     func stepQueries() {
         var steps = Limits.queryStepsPerTurn
-        for _ in 0..<queries.open.count where steps > 0 {
-            var query = queries.takeFirst()
+        for _ in 0..<inspection.queries.open.count where steps > 0 {
+            var query = inspection.queries.takeFirst()
             let before = steps
             let isAtEnd = look(for: &query, &steps)
-            queries.stepCount += before - steps
+            inspection.queries.stepCount += before - steps
             guard isAtEnd || query.isFull else {
-                queries.putBack(query)
+                inspection.queries.putBack(query)
                 continue
             }
             let reply = reply(to: query, isAtEnd: isAtEnd)
@@ -58,9 +58,9 @@ extension BrokerShard {
         case .retainedMessage(let topic): return reply(.retainedMessage(retainedContent(of: topic)))
         case .closedConnections(var selection):
             selection.clientIdentifier = selection.clientIdentifier?.cut(by: placement.hashing)
-            let (rows, hasMore) = closedConnections.rows(selection, max: query.query.rowsMax)
+            let (rows, hasMore) = inspection.closedConnections.rows(selection, max: query.query.rowsMax)
             return reply(.closedConnections(rows), hasMore: hasMore)
-        case .drops: return reply(.drops(dropLog.report()))
+        case .drops: return reply(.drops(inspection.dropLog.report()))
         case .topicMeters: return reply(.topicMeters(observed?.meters ?? []))
         }
     }
@@ -91,7 +91,7 @@ extension BrokerShard {
         case .client, .retainedMessage, .drops, .topicMeters: return true
         case .closedConnections:
             // All of them are looked through when the page is made.
-            steps = max(0, steps - closedConnections.count)
+            steps = max(0, steps - inspection.closedConnections.count)
             return true
         }
     }
@@ -306,6 +306,6 @@ extension RetainedStore {
 }
 
 extension QueryScheduler: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.queries.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.inspection.queries.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepQueries() }
 }

@@ -13,14 +13,14 @@ extension BrokerShard {
         current.retainedMessages = retained.count
         current.storedMessages = ledger.count
         current.storedBytes = ledger.byteCount
-        systemReport.complete(&current)
+        inspection.systemReport.complete(&current)
         return current
     }
 
     /// The statistics as they are now, with the latencies that were measured.
     public func measuredStatistics() -> ShardStatistics {
         var current = currentStatistics()
-        current.latencies = latencies.report()
+        current.latencies = inspection.latencies.report()
         return current
     }
 
@@ -30,12 +30,12 @@ extension BrokerShard {
     ///   - began: when the turn did, in microseconds, as `advance` was told.
     ///   - ended: now.
     public func turnEnded(began: UInt64, ended: UInt64) {
-        latencies.turnEnded(
+        inspection.latencies.turnEnded(
             began: began, ended: ended, pubacks: statistics.packetsSent[.puback], pubrecs: statistics.packetsSent[.pubrec])
     }
 
     func beginSystemTopics() {
-        systemReport.begin(now: now)
+        inspection.systemReport.begin(now: now)
         // The first values come at once: who subscribes right after the start finds them. The shell tells of heap and store soon after.
         systemTimerFired(dueWithin: 1000)
     }
@@ -46,26 +46,26 @@ extension BrokerShard {
     func systemTimerFired(dueWithin milliseconds: UInt64? = nil) {
         guard settings.systemIntervalSeconds > 0 else {
             // Switched off meanwhile.
-            systemReport.end()
+            inspection.systemReport.end()
             return
         }
         let due = SystemReport.nextTime(
             after: now, intervalSeconds: settings.systemIntervalSeconds, wallClockOffset: settings.wallClockOffsetMilliseconds)
         _ = wheel.arm(TimerSubject(kind: .statistics, index: 0, generation: 0), at: milliseconds.map { min(due, now + $0) } ?? due)
-        guard systemReport.beginRound(currentStatistics(), others: shardCount - 1) else { return }
+        guard inspection.systemReport.beginRound(currentStatistics(), others: shardCount - 1) else { return }
         if shardCount == 1 { publishSystemTopics() } else { sendToOthers(.statisticsRequest) }
     }
 
     func receivedStatistics(_ statistics: ShardStatistics) {
-        if systemReport.receivedCounts(statistics) { publishSystemTopics() }
+        if inspection.systemReport.receivedCounts(statistics) { publishSystemTopics() }
     }
 
     private func publishSystemTopics() {
-        publish(systemReport.changes(now: now, version: settings.versionText, health: journal?.health))
+        publish(inspection.systemReport.changes(now: now, version: settings.versionText, health: journal?.health))
     }
 
     /// Tells of the store's state as soon as it has changed.
-    func publishStoreHealth(_ health: StoreHealth) { publish(systemReport.changes(health)) }
+    func publishStoreHealth(_ health: StoreHealth) { publish(inspection.systemReport.changes(health)) }
 
     private func publish(_ changes: [(topic: String, value: String)]) {
         for (topic, value) in changes { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
@@ -86,12 +86,12 @@ extension BrokerShard {
 
     /// Takes in how many bytes of heap the process uses, for `$SYS`.
     public func recordHeap(byteCount: Int) {
-        systemReport.note(heapBytes: byteCount)
+        inspection.systemReport.note(heapBytes: byteCount)
     }
 
     /// Takes in what the store holds, for `$SYS`; to the first shard.
     public func recordStore(_ figures: StoreFigures) {
-        systemReport.note(figures)
+        inspection.systemReport.note(figures)
     }
 
     /// Counts a connection that the shell has turned away as it came.

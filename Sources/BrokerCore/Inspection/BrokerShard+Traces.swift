@@ -11,28 +11,28 @@ import MQTTCodec
 /// A connection that is not traced costs one look at a mark that lies beside what is looked at anyway, for each packet and each write.
 extension BrokerShard {
     /// The last batch of `Effect.traced` has been written down: another one may follow.
-    public func tracesTaken() { tracer?.batchTaken() }
+    public func tracesTaken() { inspection.tracer?.batchTaken() }
 
     /// Hands out what was recorded.
     @inline(never)
     func giveTraces() {
-        if let batch = tracer?.takeBatch(of: index) { effects.append(.traced(batch)) }
+        if let batch = inspection.tracer?.takeBatch(of: index) { effects.append(.traced(batch)) }
     }
 
     /// Gives the recorded traces, whether or not the last batch has been written down: what another shard records from
     /// now on comes behind them.
     func giveTracesNow() {
-        tracer?.batchTaken()
+        inspection.tracer?.batchTaken()
         giveTraces()
     }
 
     // MARK: Beginning and ending
 
     func beginTrace(_ wish: TraceWish) {
-        let tracer = tracer ?? Tracer()
-        self.tracer = tracer
+        let tracer = inspection.tracer ?? Tracer()
+        inspection.tracer = tracer
         endTrace(wish.number)
-        self.tracer = tracer
+        inspection.tracer = tracer
         tracer.add(wish)
         switch wish.subject {
         case .topic(let filter): changeObserved { $0.addTrace(wish.number, filter) }
@@ -57,23 +57,23 @@ extension BrokerShard {
     /// - Returns: false if there is none.
     @discardableResult
     func endTrace(_ number: Int) -> Bool {
-        guard let subject = tracer?.remove(number) else { return false }
+        guard let subject = inspection.tracer?.remove(number) else { return false }
         if case .topic(let filter) = subject { changeObserved { $0.removeTrace(number, filter) } }
         // What it has recorded comes before the word that it has ended.
         giveTracesNow()
-        if tracer?.isEmpty ?? false { tracer = nil }
+        if inspection.tracer?.isEmpty ?? false { inspection.tracer = nil }
         return true
     }
 
     /// Marks a connection whose packets somebody wants to see, once it is known whose it is.
     func markIfTraced(_ connection: Connection) {
-        guard let tracer, !connection.isTraced else { return }
+        guard let tracer = inspection.tracer, !connection.isTraced else { return }
         if tracer.numbers(of: Self.clientIdentifier(of: connection), at: connection.info.address) != 0 { mark(connection) }
     }
 
     /// Marks a connection whose CONNECT has just come if it is traced, and records that packet too.
     func markIfTraced(_ connection: Connection, connect packet: ConnectPacket) {
-        guard tracer != nil, !connection.isTraced else { return }
+        guard inspection.tracer != nil, !connection.isTraced else { return }
         markIfTraced(connection)
         guard connection.isTraced else { return }
         let bytes = ControlPacket.connect(packet).encoded(version: packet.version)
@@ -84,7 +84,7 @@ extension BrokerShard {
     }
 
     private func mark(_ connection: Connection) {
-        guard let tracer, !connection.isTraced else { return }
+        guard let tracer = inspection.tracer, !connection.isTraced else { return }
         connection.isTraced = true
         let waiting = connection.output.pendingBytes
         tracer.frames[connection.id] = OutgoingFrames(skipping: waiting)
@@ -94,7 +94,7 @@ extension BrokerShard {
 
     /// The traces of a marked connection; 0, and its mark is taken off, when they have ended.
     private func traces(of connection: Connection) -> UInt8 {
-        let numbers = tracer?.numbers(of: Self.clientIdentifier(of: connection), at: connection.info.address) ?? 0
+        let numbers = inspection.tracer?.numbers(of: Self.clientIdentifier(of: connection), at: connection.info.address) ?? 0
         if numbers == 0 { unmark(connection) }
         return numbers
     }
@@ -103,7 +103,7 @@ extension BrokerShard {
     @inline(never)
     func unmark(_ connection: Connection) {
         connection.isTraced = false
-        tracer?.frames[connection.id] = nil
+        inspection.tracer?.frames[connection.id] = nil
     }
 
     private static func clientIdentifier(of connection: Connection) -> EncodedString? {
@@ -112,25 +112,27 @@ extension BrokerShard {
     }
 
     private func record(_ event: TraceRecord.Event, of connection: Connection, byteCount: Int = 0) {
-        tracer?.add(event, to: traces(of: connection), at: now, byteCount: byteCount)
+        inspection.tracer?.add(event, to: traces(of: connection), at: now, byteCount: byteCount)
     }
 
     // MARK: Packets
 
     @inline(never)
     func traceReceived(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
-        let kept = body.prefix(tracer?.bodyBytesMax ?? 0)
+        let kept = body.prefix(inspection.tracer?.bodyBytesMax ?? 0)
         tracePacket(isFromClient: true, firstByte, body.count, Array(kept), connection)
     }
 
     /// - Parameter count: how many of the bytes in `slices` the transport has taken.
     @inline(never)
     func traceSent(_ count: Int, _ connection: Connection) {
-        guard let tracer, traces(of: connection) != 0, var frames = tracer.frames.removeValue(forKey: connection.id) else { return }
+        guard let tracer = inspection.tracer, traces(of: connection) != 0,
+            var frames = tracer.frames.removeValue(forKey: connection.id)
+        else { return }
         var (left, position) = (count, 0)
         while left > 0 {
-            let part = min(left, slices[position].count)
-            let bytes = UnsafeRawBufferPointer(start: slices[position].base, count: part)
+            let part = min(left, output.slices[position].count)
+            let bytes = UnsafeRawBufferPointer(start: output.slices[position].base, count: part)
             frames.take(bytes, bodyBytesMax: tracer.bodyBytesMax) { firstByte, length, body in
                 tracePacket(isFromClient: false, firstByte, length, Array(body), connection)
             }
@@ -157,7 +159,7 @@ extension BrokerShard {
 
     /// A message of a traced topic has been published on this shard.
     func tracePublished(_ publication: borrowing Publication, to numbers: UInt8, isUnmatched: Bool) {
-        guard let tracer else { return }
+        guard let tracer = inspection.tracer else { return }
         let payload = Array(publication.payload.prefix(tracer.payloadBytes(of: numbers)))
         let name = publisherName(publication.publisher)
         func add(_ fate: TracedMessage.Fate, _ payload: [UInt8]) {
@@ -174,7 +176,7 @@ extension BrokerShard {
     private func publisherName(_ key: UInt64) -> EncodedString? {
         if key == 0 { return nil }
         if let session = connections.find(receivingFrom)?.session, session.publisherKey == key { return session.clientIdentifier }
-        return tracer?.publishing.flatMap { $0.key == key ? $0.name : nil }
+        return inspection.tracer?.publishing.flatMap { $0.key == key ? $0.name : nil }
     }
 
     /// What becomes of a message for one receiver, if its topic is traced.
@@ -182,7 +184,9 @@ extension BrokerShard {
         _ fate: TracedMessage.Fate, _ publication: borrowing some PublishParts & ~Copyable, qos: QoS, retain: Bool,
         packetIdentifier: UInt16 = 0, for session: Session?
     ) {
-        guard let tracer, let numbers = observed?.observers(of: publication.topic).traces, numbers != 0 else { return }
+        guard let tracer = inspection.tracer, let numbers = observed?.observers(of: publication.topic).traces, numbers != 0 else {
+            return
+        }
         let message = TracedMessage(
             fate: fate, topic: Self.traced(publication.topic), clientIdentifier: session?.clientIdentifier, qos: qos,
             retain: retain,
@@ -192,7 +196,7 @@ extension BrokerShard {
 
     /// What a traced client has lost, or anybody of a traced topic.
     func traceDrop(_ reason: DropReason, _ dropped: DroppedMessage, _ client: EncodedString?) {
-        guard let tracer else { return }
+        guard let tracer = inspection.tracer else { return }
         let numbers = (client.map { tracer.numbers(of: $0) } ?? 0) | (observed?.observers(of: dropped.topic).traces ?? 0)
         let message = TracedMessage(
             fate: .dropped(reason), topic: Self.traced(dropped.topic), clientIdentifier: client, qos: dropped.qos, retain: false,
@@ -339,7 +343,7 @@ struct OutgoingFrames {
 }
 
 extension Tracer: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { shard.tracer != nil }
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.inspection.tracer != nil }
     static func step(_ shard: BrokerShard) { shard.giveTraces() }
     /// What is recorded in a turn is handed out in the same one, or when the batch before it has been taken.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }

@@ -174,7 +174,7 @@ extension BrokerShard {
     ) -> Bool {
         let rowsMax = query.query.rowsMax
         if query.cursor.place == 0,
-            let page = queries.clientLists.page(selection, rowsMax: rowsMax, of: sessions, at: now)
+            let page = inspection.queries.clientLists.page(selection, rowsMax: rowsMax, of: sessions, at: now)
         {
             query.rows.clients = page.rows
             (query.count, query.hasMore) = (page.count, page.hasMore)
@@ -191,7 +191,7 @@ extension BrokerShard {
         }
         guard isAtEnd, let best = query.best else { return false }
         let list = ClientList(best, count: query.count ?? 0, at: now)
-        queries.clientLists.add(list)
+        inspection.queries.clientLists.add(list)
         query.count = list.count
         (query.rows.clients, query.hasMore) = list.page(after: selection.after, rowsMax: rowsMax, of: sessions, at: now)
         return true

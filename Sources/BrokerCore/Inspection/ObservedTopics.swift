@@ -180,7 +180,7 @@ extension BrokerShard {
         _ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
     ) {
         guard let observed else { return }
-        if tracer != nil {
+        if inspection.tracer != nil {
             traceFate(
                 .sent, publication, qos: frame.qos, retain: frame.retain, packetIdentifier: frame.packetIdentifier,
                 for: connection.session)
@@ -195,7 +195,7 @@ extension BrokerShard {
 
     /// A message is being dropped.
     func countObservedDrop(_ reason: DropReason, _ message: DroppedMessage, _ client: EncodedString?) {
-        if tracer != nil { traceDrop(reason, message, client) }
+        if inspection.tracer != nil { traceDrop(reason, message, client) }
         guard let observed else { return }
         observed.count(observed.observers(of: message.topic).meters) { $0.dropped &+= 1 }
     }

@@ -186,10 +186,10 @@ extension BrokerShard {
     /// - Returns: how many bytes it took.
     func takeOutput(of connection: Connection, room: () -> Int, _ take: (UnsafeRawBufferPointer) -> Void) -> Int {
         var taken = 0
-        for position in 0..<connection.output.gather(into: slices) {
-            let count = min(slices[position].count, room())
+        for position in 0..<connection.output.gather(into: output.slices) {
+            let count = min(output.slices[position].count, room())
             guard count > 0 else { break }
-            take(UnsafeRawBufferPointer(start: slices[position].base, count: count))
+            take(UnsafeRawBufferPointer(start: output.slices[position].base, count: count))
             taken += count
         }
         statistics.bytesSent &+= UInt64(taken)
@@ -202,14 +202,12 @@ extension BrokerShard {
     private func workOff(_ client: LocalClient, _ connection: Connection) {
         let isLegible = client.workOff { effects.append(.local(connection.id, $0)) }
         if !isLegible { refuse(connection, .malformedPacket, because: "what the broker has sent cannot be read.") }
-        if !client.replies.isEmpty { replyingLocals.append(connection.id) }
+        if !client.replies.isEmpty { connections.replyingLocals.append(connection.id) }
     }
 
     /// Takes in what local clients have answered by themselves.
     func receiveLocalReplies() {
-        let replying = replyingLocals
-        replyingLocals = []
-        for id in replying {
+        for id in connections.takeReplyingLocals() {
             if let (connection, client) = findLocal(id) { give(client.takeReplies(), connection) }
         }
     }
@@ -363,7 +361,7 @@ public struct SessionBacklog: Hashable, Sendable {
 
 /// What local clients have answered by themselves.
 enum LocalReplies: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.replyingLocals.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.connections.replyingLocals.isEmpty }
     static func step(_ shard: BrokerShard) { shard.receiveLocalReplies() }
     /// All are taken in by one step; what they cause wants a turn by itself.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }

@@ -116,7 +116,7 @@ extension BrokerShard {
     /// - Returns: whether none is left.
     private func takeSubscriptions(_ departure: Departure) -> Bool {
         let session = departure.session
-        while session.firstSubscription != SubscriptionRecord.none, endedSessions.stepsLeft > 0 {
+        while session.firstSubscription != SubscriptionRecord.none, sessions.ended.stepsLeft > 0 {
             let record = session.firstSubscription
             if let filter = TopicFilter(tree.filter(of: record)) {
                 departure.subscriptions.append(
@@ -125,7 +125,7 @@ extension BrokerShard {
                 // The row stays.
                 tree.setStoreNumber(0, of: record)
             }
-            endedSessions.count(3 * removeSubscription(record, of: session))
+            sessions.ended.count(3 * removeSubscription(record, of: session))
         }
         return session.firstSubscription == SubscriptionRecord.none
     }

@@ -24,13 +24,13 @@ struct Banning {
 /// ```
 extension BrokerShard {
     /// Who is not let in.
-    public var bans: BanList { banning.list }
+    public var bans: BanList { policy.banning.list }
 
     /// Goes by another list of bans from now on: who is on it is not let in, and who is connected has to go.
     public func apply(_ bans: BanList) {
         if index == 0 { keep(bans) }
-        banning.list = bans
-        banning.sweepSlot = bans.isEmpty ? nil : 0
+        policy.banning.list = bans
+        policy.banning.sweepSlot = bans.isEmpty ? nil : 0
     }
 
     /// Refuses a client that is banned.
@@ -44,7 +44,7 @@ extension BrokerShard {
 
     /// Looks at some of the connections for clients that are banned.
     func stepBanSweep() {
-        guard let place = banning.sweepSlot else { return }
+        guard let place = policy.banning.sweepSlot else { return }
         var next = place
         let end = min(place + Limits.banSweepConnectionsPerTurn, connections.slotCount)
         var left = Limits.banSweepEndsPerTurn
@@ -59,7 +59,7 @@ extension BrokerShard {
             left -= 1
             refuse(connection, .administrativeAction, because: ban.reason.isEmpty ? "it is banned." : "it is banned: \(ban.reason)")
         }
-        banning.sweepSlot = next < connections.slotCount ? next : nil
+        policy.banning.sweepSlot = next < connections.slotCount ? next : nil
     }
 
     // MARK: Offences
@@ -73,7 +73,7 @@ extension BrokerShard {
         else { return }
         let party = BanScope.party(of: connection.info.address)
         let place = flappingKey(ofParty: party)
-        if banning.flapping.isTooMany(flappingKey(client, connection.userName, place), from: place, by: rule, now: now) {
+        if policy.banning.flapping.isTooMany(flappingKey(client, connection.userName, place), from: place, by: rule, now: now) {
             effects.append(.offence(.flapping(client, BanScope(user: connection.userName, party: party))))
         }
     }
@@ -103,25 +103,25 @@ extension BrokerShard {
     /// A ban that the store has kept. Before the first turn, on shard 0.
     func restore(_ ban: Ban, key: UInt64) -> Bool {
         // One that gives way to it, and its row, go when the list is given out.
-        guard bans[ban.target] == nil, banning.list.add(ban) else { return false }
-        banning.rowKeys[ban.target] = key
+        guard bans[ban.target] == nil, policy.banning.list.add(ban) else { return false }
+        policy.banning.rowKeys[ban.target] = key
         return true
     }
 
     /// Writes down what has changed. O(bans).
     private func keep(_ wanted: BanList) {
         guard let journal else { return }
-        for (target, key) in banning.rowKeys.sorted(by: { $0.value < $1.value }) where wanted[target] == nil {
+        for (target, key) in policy.banning.rowKeys.sorted(by: { $0.value < $1.value }) where wanted[target] == nil {
             journal.delete(.run, key: key)
-            banning.rowKeys[target] = nil
+            policy.banning.rowKeys[target] = nil
         }
         for ban in wanted.all where bans[ban.target] != ban {
             let body = StoredBan(ban).encoded()
-            if let key = banning.rowKeys[ban.target] {
+            if let key = policy.banning.rowKeys[ban.target] {
                 journal.update(.run, key: key, body)
             } else {
                 let key = journal.nextNumber()
-                banning.rowKeys[ban.target] = key
+                policy.banning.rowKeys[ban.target] = key
                 journal.insert(.run, key: key, body)
             }
         }
@@ -129,6 +129,6 @@ extension BrokerShard {
 }
 
 extension Banning: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { shard.banning.hasWork }
+    static func hasWork(_ shard: BrokerShard) -> Bool { shard.policy.banning.hasWork }
     static func step(_ shard: BrokerShard) { shard.stepBanSweep() }
 }

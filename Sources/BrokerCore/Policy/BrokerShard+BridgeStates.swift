@@ -58,7 +58,7 @@ extension BrokerShard {
         if byteCount > Limits.bridgeStateBytesMax { return false }
         guard retained.find(topic) == nil else { return true }
         let countMax = Limits.bridgeStatesMax / shardCount
-        return bridgeStates.takePlace(of: countMax, now: now) {
+        return policy.bridgeStates.takePlace(of: countMax, now: now) {
             retained.count(below: Self.bridgeRoot, upTo: countMax, nodesMax: Limits.bridgeStateLevelsMax / shardCount)
         }
     }

@@ -36,7 +36,7 @@ extension BrokerShard {
         let extras = connection.makeExtras()
         var gauge = extras.denials ?? DenialGauge(now: now)
         defer { extras.denials = gauge }
-        guard gauge.take(now: now), deniedLines.take(1, now: now) else { return gauge.skip() }
+        guard gauge.take(now: now), policy.deniedLines.take(1, now: now) else { return gauge.skip() }
         let why = reason()
         let user = connection.loggedUserName.map { ", user '\($0)'" } ?? ""
         let skipped = gauge.skipped > 0 ? " (\(gauge.skipped) more of this client since the last such line.)" : ""

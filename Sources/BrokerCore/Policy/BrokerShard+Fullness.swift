@@ -3,6 +3,8 @@ import MQTTCodec
 
 /// The connections on which messages were left without an answer: nobody could tell their clients that there was no room.
 struct AwaitedRoom {
+    /// Whether publishers may be refused because of somebody's queue, on whichever shard that is.
+    var mayRefusePublishers = false
     /// Those whose messages the store had no room for.
     var ofStore: Set<ConnectionID> = []
     /// Those of clients before 5.0 whose messages a queue, or memory, had no room for.

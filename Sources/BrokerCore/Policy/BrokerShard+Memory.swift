@@ -1,27 +1,44 @@
 import BrokerModel
 import MQTTCodec
 
+/// What a shard holds for its clients and counts as it comes and goes, in bytes. What its structures know of themselves is not in it.
+struct MemoryTally {
+    /// Packets that have come in part, CONNECT packets that are not answered, and the topics of clients' aliases.
+    var inbound = 0
+    /// Of these, what connections hold that are not logged in.
+    var ofNewcomers = 0
+    /// Sessions and their queues, without the messages in them.
+    var sessions = 0
+    /// What the other shards hold, all of it, as the shell has told last.
+    var elsewhere = 0
+    /// What the shell remembers for administrators, as it was last told.
+    var remembered = 0
+}
+
 /// What the shard holds in memory for its clients, and what it refuses when that is too much: whatever adds to it. What makes it less goes on:
 /// taking and acknowledging messages, unsubscribing, removing retained messages, coming back to a session, ending it.
 extension BrokerShard {
     /// The bytes of memory that the shard holds for its clients, within some tens of percent; none of them without clients. O(1).
     public var heldBytes: Int {
-        tally.inbound + tally.sessions + connections.count * Self.connectionBytes + ledger.heldBytes + tree.heldBytes
+        policy.memory.inbound + policy.memory.sessions + connections.count * Self.connectionBytes + ledger.heldBytes
+            + tree.heldBytes
             + retained.heldBytes + arena.pinnedBytes + pool.takenBytes
     }
 
     /// The bytes of memory that it holds of clients that are gone or kept out, and of what the shell remembers of them. O(1).
-    var rememberedBytes: Int { closedConnections.heldBytes + (index == 0 ? bans.heldBytes : 0) + tally.remembered }
+    var rememberedBytes: Int {
+        inspection.closedConnections.heldBytes + (index == 0 ? bans.heldBytes : 0) + policy.memory.remembered
+    }
 
     /// The bytes that count for `memory_limit`. O(1).
     public var limitedBytes: Int { heldBytes + rememberedBytes }
 
     /// What the shell remembers for administrators, in bytes: told to one shard.
-    public func recordRemembered(_ bytes: Int) { tally.remembered = bytes }
+    public func recordRemembered(_ bytes: Int) { policy.memory.remembered = bytes }
 
     /// Tells what the other shards hold, before a turn: `memory_limit` is one bound for all. What they take in the same turn is known in the
     /// next one.
-    public func recordHeld(elsewhere byteCount: Int) { tally.elsewhere = byteCount }
+    public func recordHeld(elsewhere byteCount: Int) { policy.memory.elsewhere = byteCount }
 
     /// Whether `limitedBytes` is asked for after each turn, and `recordHeld` before it.
     public var boundsMemory: Bool { settings.keptBytesMax > 0 }
@@ -31,7 +48,7 @@ extension BrokerShard {
     var isMemoryFull: Bool { settings.keptBytesMax > 0 && isLimitUsedUp }
 
     @inline(never)
-    private var isLimitUsedUp: Bool { limitedBytes + tally.elsewhere > settings.keptBytesMax }
+    private var isLimitUsedUp: Bool { limitedBytes + policy.memory.elsewhere > settings.keptBytesMax }
 
     /// How many bytes may stand in a connection's output: little while memory is short.
     @inline(__always)
@@ -46,14 +63,14 @@ extension BrokerShard {
         let held = connection.inbound.capacity + (connection.extras?.heldBytes ?? 0)
         let ofNewcomer = connection.isNewcomer ? held : 0
         let isMore = held > connection.countedBytes
-        tally.inbound += held - connection.countedBytes
-        tally.ofNewcomers += ofNewcomer - connection.newcomerBytes
+        policy.memory.inbound += held - connection.countedBytes
+        policy.memory.ofNewcomers += ofNewcomer - connection.newcomerBytes
         (connection.countedBytes, connection.isCountedAsNewcomer) = (held, connection.isNewcomer)
         connection.countedCapacity = UInt32(truncatingIfNeeded: connection.inbound.capacity)
         guard isMore else { return }
         if connection.state == .connected, connection.inbound.capacity > Limits.cutPacketBytesWhenFullMax, isMemoryFull {
             refuse(connection, .quotaExceeded, because: "the broker's memory is almost full, and the packet is large.")
-        } else if settings.connectingBytesMax > 0, tally.ofNewcomers > settings.connectingBytesMax / shardCount {
+        } else if settings.connectingBytesMax > 0, policy.memory.ofNewcomers > settings.connectingBytesMax / shardCount {
             endLargestNewcomers()
         }
     }
@@ -63,7 +80,7 @@ extension BrokerShard {
     private func endLargestNewcomers() {
         var newcomers = connections.all.filter { $0.newcomerBytes > 0 }
         newcomers.sort { ($0.newcomerBytes, $1.lastReceivedAt) > ($1.newcomerBytes, $0.lastReceivedAt) }
-        for connection in newcomers where tally.ofNewcomers > settings.connectingBytesMax / shardCount / 2 {
+        for connection in newcomers where policy.memory.ofNewcomers > settings.connectingBytesMax / shardCount / 2 {
             refuse(connection, .quotaExceeded, because: "connections that are not logged in hold too much.")
         }
     }
@@ -77,14 +94,14 @@ extension BrokerShard {
     /// Counts anew what a session takes.
     func recount(_ session: Session) {
         let held = session.heldBytes
-        tally.sessions += held - session.countedBytes
+        policy.memory.sessions += held - session.countedBytes
         session.countedBytes = held
         session.countedCapacity = session.outbox.capacity
     }
 
     /// A session has ended.
     func uncount(_ session: Session) {
-        tally.sessions -= session.countedBytes
+        policy.memory.sessions -= session.countedBytes
         session.countedBytes = 0
     }
 

@@ -81,21 +81,21 @@ struct RightsUpdates {
 extension BrokerShard {
     /// The rights of some clients have changed. They go by them after a bounded number of turns; those who are to go have gone after more.
     /// From the thread of the shard's loop.
-    public func change(_ rights: RightsChange) { self.rights.add(rights) }
+    public func change(_ rights: RightsChange) { policy.rights.add(rights) }
 
     /// Goes on with bringing changed rights to the sessions.
     func stepRights() {
-        rights.begin()
-        if var walk = rights.renewal {
+        policy.rights.begin()
+        if var walk = policy.rights.renewal {
             let isOver = step(&walk) { session, _ in
                 self.renewAccess(session)
                 return (Limits.rightsStepsOfRenewal, true)
             }
-            rights.renewal = walk
-            if isOver { rights.endRenewal() }
-        } else if var walk = rights.dismissal {
+            policy.rights.renewal = walk
+            if isOver { policy.rights.endRenewal() }
+        } else if var walk = policy.rights.dismissal {
             let isOver = step(&walk) { self.dismiss($0, $1) }
-            rights.dismissal = isOver ? nil : walk
+            policy.rights.dismissal = isOver ? nil : walk
         }
     }
 
@@ -116,7 +116,7 @@ extension BrokerShard {
             steps += taken
             if isDone { walk.place += 1 }
         }
-        rights.stepCount += steps
+        policy.rights.stepCount += steps
         return walk.place >= end
     }
 
@@ -127,7 +127,7 @@ extension BrokerShard {
         var steps = 0
         if session.expiryIntervalSeconds > 0, let access = session.access {
             steps = removeForbiddenSubscriptions(of: session, access, stepsLeft)
-            guard rights.check == nil else { return (steps, false) }
+            guard policy.rights.check == nil else { return (steps, false) }
         }
         guard let connection = session.connection?.object else { return (steps, true) }
         session.will = nil
@@ -139,7 +139,7 @@ extension BrokerShard {
     ///
     /// - Returns: how many steps that took.
     private func removeForbiddenSubscriptions(of session: Session, _ access: AccessPolicy, _ stepsLeft: Int) -> Int {
-        var check = rights.check.flatMap { $0.sessionKey == session.key ? $0 : nil } ?? beginCheck(of: session)
+        var check = policy.rights.check.flatMap { $0.sessionKey == session.key ? $0 : nil } ?? beginCheck(of: session)
         var steps = 0
         var hasChanged = false
         while steps < stepsLeft, let filter = nextSubscription(&check, of: session) {
@@ -152,7 +152,7 @@ extension BrokerShard {
             recount(session)
             markChanged(of: session)
         }
-        rights.check = check.records.isEmpty && check.groups.isEmpty ? nil : check
+        policy.rights.check = check.records.isEmpty && check.groups.isEmpty ? nil : check
         return steps
     }
 
@@ -178,6 +178,6 @@ extension BrokerShard {
 }
 
 extension RightsUpdates: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.rights.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.policy.rights.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepRights() }
 }

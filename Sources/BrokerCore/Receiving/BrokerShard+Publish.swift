@@ -162,7 +162,7 @@ extension BrokerShard {
     /// - Returns: whether anybody subscribes to its topic, as far as that is known.
     @discardableResult
     func publish(_ publication: inout Publication) -> Bool {
-        if let watcher { show(publication, to: watcher) }
+        if let watcher = inspection.watcher { show(publication, to: watcher) }
         var hasReceivers = true
         if let cluster {
             // Who subscribes elsewhere is not known here.
@@ -312,7 +312,7 @@ extension BrokerShard {
         if !room.ofQueues.isEmpty, view.qos > .atMostOnce, isAwaitingRoom(session) {
             return (.quotaExceeded, .noRoom, "quota exceeded: an earlier message of the client waits for room")
         }
-        if mayRefusePublishers, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
+        if room.mayRefusePublishers, view.qos > .atMostOnce, isFullForSomebody(view, topic, session) {
             return (.quotaExceeded, .noRoom, "quota exceeded: the queue of a receiver is full")
         }
         if settings.validatesPayloadFormat, view.payloadFormatIsUTF8, UTF8Validation.validate(view.payload) != nil {

@@ -86,26 +86,26 @@ extension BrokerShard {
 
     /// Sweeps when as many minutes have gone as the operator wants; not at all if that is none.
     func armRetainedSweep() {
-        wheel.disarm(retainedSweep.timer)
-        retainedSweep.timer = TimerWheel.none
-        retainedSweep.node = 0
+        wheel.disarm(retained.sweep.timer)
+        retained.sweep.timer = TimerWheel.none
+        retained.sweep.node = 0
         guard settings.retainedSweepMinutes > 0 else { return }
         armSweep(at: now + UInt64(settings.retainedSweepMinutes) * 60_000)
     }
 
     /// Removes the retained messages that have expired, here and from the store: some nodes of the tree a turn.
     func sweepRetained() {
-        retainedSweep.timer = TimerWheel.none
-        let next = retained.removeExpired(from: retainedSweep.node, count: Limits.sweptNodesPerTurn, now: now) {
+        retained.sweep.timer = TimerWheel.none
+        let next = retained.removeExpired(from: retained.sweep.node, count: Limits.sweptNodesPerTurn, now: now) {
             forgetRetained($0)
         }
         guard let next else { return armRetainedSweep() }
-        retainedSweep.node = next
+        retained.sweep.node = next
         armSweep(at: now + 1)
     }
 
     private func armSweep(at deadline: UInt64) {
-        retainedSweep.timer = wheel.arm(TimerSubject(kind: .retainedSweep, index: 0, generation: 0), at: deadline)
+        retained.sweep.timer = wheel.arm(TimerSubject(kind: .retainedSweep, index: 0, generation: 0), at: deadline)
     }
 
     /// A retained message of another shard for a session of this one.

@@ -28,6 +28,8 @@ struct RetainedStore: ~Copyable {
     private(set) var edges: EdgeTable
     private(set) var nodes: Pool<Node>
     private(set) var count = 0
+    /// The look for messages that have expired.
+    var sweep = RetainedSweep()
     private(set) var byteCount = 0
     /// Counts the changes, so that a scan knows which messages are newer than itself.
     private(set) var stamp: UInt64 = 0

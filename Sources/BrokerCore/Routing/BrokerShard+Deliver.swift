@@ -23,7 +23,7 @@ extension BrokerShard {
                 }
             } else if settings.queuesQoS0 {
                 enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
-            } else if tracer != nil {
+            } else if inspection.tracer != nil {
                 traceFate(.missed, publication, qos: qos, retain: retain, for: session)
             }
             return
@@ -84,7 +84,7 @@ extension BrokerShard {
                 continue
             }
             if entry.qos > .atMostOnce, !mayFly(session) { return }
-            if !entry.wasSent { latencies.waited(microseconds: ledger.clockMicroseconds &- message.madeAt) }
+            if !entry.wasSent { inspection.latencies.waited(microseconds: ledger.clockMicroseconds &- message.madeAt) }
             sendWaiting(message, entry, session, connection)
         }
     }
@@ -279,10 +279,10 @@ extension BrokerShard {
         }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
         append(entry, to: session)
-        if tracer != nil { traceFate(.queued, publication, qos: qos, retain: retain, for: session) }
+        if inspection.tracer != nil { traceFate(.queued, publication, qos: qos, retain: retain, for: session) }
         recountQueue(of: session)
         if let connection = session.connection { connection.with { suspect($0) } }
-        if mayRefusePublishers { updateFullness(of: session) }
+        if room.mayRefusePublishers { updateFullness(of: session) }
     }
 
     /// Lets go of what gives way in a full queue: the message that comes, the oldest one, or nothing.

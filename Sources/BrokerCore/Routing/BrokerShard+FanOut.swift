@@ -21,7 +21,7 @@ extension BrokerShard {
         frameBatch.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: matches)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
         let mayWait =
-            publication.isOfRow && journal == nil && matches.groups.isEmpty && !mayRefusePublishers
+            publication.isOfRow && journal == nil && matches.groups.isEmpty && !room.mayRefusePublishers
         if !mayWait || frameBatch.isFull { deliverFrameBatch() }
     }
 

@@ -33,7 +33,7 @@ extension BrokerShard {
     func route(_ publication: inout Publication, _ reach: Reach = .everywhere) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let matches = matches(of: publication.topic, publication.qos)
-        latencies.routed(publication.qos, readAt: readAt)
+        inspection.latencies.routed(publication.qos, readAt: readAt)
         let isRepeated = matches == lastMatches
         lastMatches = matches
         return matches.with { matches in
@@ -184,7 +184,7 @@ extension BrokerShard {
             if let detail = route.detail {
                 let isOwn = publication.publisher == session.publisherKey
                 guard let terms = detail.with({ isOwn ? $0.own : $0.all }) else {
-                    if tracer != nil {
+                    if inspection.tracer != nil {
                         traceFate(.own, publication, qos: publication.qos, retain: publication.retain, for: session)
                     }
                     return

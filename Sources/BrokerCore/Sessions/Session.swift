@@ -228,21 +228,21 @@ extension BrokerShard {
         statistics.subscriptions -= Int(session.subscriptionCount)
         sessions.remove(session, keepsIndex: true)
         tree.forgetMatches()
-        endedSessions.add(session, memberships)
+        sessions.ended.add(session, memberships)
     }
 
     /// Goes on with that, as far as a turn's steps go.
     func stepEndedSessions() {
-        endedSessions.stepsLeft = Limits.endedStepsPerTurn
-        while endedSessions.stepsLeft > 0, let session = endedSessions.first {
+        sessions.ended.stepsLeft = Limits.endedStepsPerTurn
+        while sessions.ended.stepsLeft > 0, let session = sessions.ended.first {
             if session.firstSubscription != SubscriptionRecord.none {
-                endedSessions.count(takeOut(session.firstSubscription, of: session))
-            } else if let membership = endedSessions.takeMembership() {
+                sessions.ended.count(takeOut(session.firstSubscription, of: session))
+            } else if let membership = sessions.ended.takeMembership() {
                 sendLeft(membership, by: session.key)
-                endedSessions.count(removeGroupIfEmpty(membership))
+                sessions.ended.count(removeGroupIfEmpty(membership))
             } else {
                 sessions.giveBack(session.index)
-                endedSessions.removeFirst()
+                sessions.ended.removeFirst()
             }
         }
     }
@@ -314,6 +314,6 @@ struct EndedSessions {
 }
 
 extension EndedSessions: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.endedSessions.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.sessions.ended.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepEndedSessions() }
 }

@@ -9,12 +9,16 @@ struct SessionTable: ~Copyable {
     private var generations: [UInt32] = []
     private var free: [UInt32] = []
     private var graveyard: [Session] = []
+    /// The subscriptions of ended sessions that still stand in the tree.
+    var ended = EndedSessions()
     /// Sessions of other shards that have full queues.
     var fullElsewhere = FullQueueTable()
     private var serial: UInt64 = 0
     private let shard: UInt64
+    /// The sessions of all shards.
+    let ofBroker: any SessionCount
 
-    init(shard: Int) { self.shard = UInt64(shard) }
+    init(shard: Int, ofBroker: any SessionCount) { (self.shard, self.ofBroker) = (UInt64(shard), ofBroker) }
 
     var count: Int { byIdentifier.count }
     var all: some Sequence<Session> { byIndex.lazy.compactMap { $0 } }

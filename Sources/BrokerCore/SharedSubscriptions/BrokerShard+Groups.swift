@@ -53,14 +53,14 @@ extension BrokerShard {
         var told = 0
         for membership in memberships {
             groups[membership.group]?.leave(sessionKey: session.key)
-            guard endedSessions.stepsLeft > 0 else { continue }
+            guard sessions.ended.stepsLeft > 0 else { continue }
             sendLeft(membership, by: session.key)
-            endedSessions.count(OpenPackets.steps(of: membership.name.filter))
+            sessions.ended.count(OpenPackets.steps(of: membership.name.filter))
             told += 1
         }
         // With a broker that stops it stays on the disk, as in a crash, and goes to a member that lasts at the next start: other shards may not be
         // there any more to take it.
-        for entry in pending where !isStopping || entry.storeNumber == 0 {
+        for entry in pending where !policy.isStopping || entry.storeNumber == 0 {
             redistribute(entry, from: session.key, connectedOnly: false)
         }
         for membership in memberships.prefix(told) { removeIfEmpty(membership.group) }

@@ -25,7 +25,7 @@ extension BrokerShard {
         let hadLasting = groups[group]?.hasLasting ?? false
         groups[group]?.join(member)
         guard member.isLasting, !hadLasting, journal != nil, let serial = groups[group]?.serial else { return }
-        newlyLasting.note(serial)
+        groups.newlyLasting.note(serial)
     }
 
     /// A session may last no longer than the connection that it has got.
@@ -40,12 +40,12 @@ extension BrokerShard {
     /// given to the store, so that no SUBACK leaves earlier. O(members of those groups + entries of those that pass), however many groups a session is
     /// in.
     func keepDealt() {
-        let serials = newlyLasting.take()
+        let serials = groups.newlyLasting.take()
         guard let journal else { return }
         var (known, passing): (Set<UInt64>, [Session]) = ([], [])
         for serial in serials.sorted() {
             guard let group = groups.find(serial: serial).flatMap({ groups[$0] }), group.hasLasting else { continue }
-            newlyLasting.visitCount += group.members.count
+            groups.newlyLasting.visitCount += group.members.count
             for member in group.members where member.shard == index && !member.isElsewhere && !member.isLasting {
                 guard known.insert(member.sessionKey).inserted,
                     let session = sessions.find(index: member.sessionIndex, key: member.sessionKey)
@@ -54,7 +54,7 @@ extension BrokerShard {
             }
         }
         for session in passing {
-            newlyLasting.visitCount += session.outbox.count
+            groups.newlyLasting.visitCount += session.outbox.count
             for position in 0..<session.outbox.count { keepDealt(position, of: session, serials, journal) }
         }
     }
@@ -156,7 +156,7 @@ struct GroupName: Hashable, Sendable {
 }
 
 extension NewlyLastingGroups: TurnFeature {
-    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.newlyLasting.isEmpty }
+    static func hasWork(_ shard: BrokerShard) -> Bool { !shard.groups.newlyLasting.isEmpty }
     static func step(_ shard: BrokerShard) { shard.keepDealt() }
     /// It waits for the turn that something else causes.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }

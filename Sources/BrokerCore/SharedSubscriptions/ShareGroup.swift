@@ -355,6 +355,8 @@ struct ShareGroupTable {
     private var byClusterHash: [UInt64: UInt32] = [:]
     private var free: [UInt32] = []
     private var serial: UInt32 = 0
+    /// The groups of which something is to be kept when the turn ends.
+    var newlyLasting = NewlyLastingGroups()
 
     var count: Int { byName.count }
 

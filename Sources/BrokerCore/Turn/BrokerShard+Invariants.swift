@@ -5,9 +5,9 @@ extension BrokerShard {
     /// Traps where a part of the shard's state does not fit the others; the simulation asks again and again.
     package func checkInvariants() {
         scans.checkInvariants()
-        queries.checkInvariants()
-        orders.checkInvariants()
-        systemReport.checkInvariants(shardCount: shardCount)
+        inspection.queries.checkInvariants()
+        inspection.orders.checkInvariants()
+        inspection.systemReport.checkInvariants(shardCount: shardCount)
         receipts.checkInvariants()
         shardMessages.checkInvariants()
         checkHeld()

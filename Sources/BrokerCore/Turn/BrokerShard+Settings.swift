@@ -13,25 +13,25 @@ extension BrokerShard {
         precondition(settings.listeners.count >= self.settings.listeners.count, "no listener gives up its place")
         let hadRules = self.settings.listeners.contains { $0.accessControl != nil }
         let sweptEvery = self.settings.retainedSweepMinutes
-        if mayRefusePublishers { forgetFullness() }
-        if settings.flapping != self.settings.flapping { banning.flapping.removeAll() }
+        if room.mayRefusePublishers { forgetFullness() }
+        if settings.flapping != self.settings.flapping { policy.banning.flapping.removeAll() }
         let isOneClosed = zip(settings.listeners, self.settings.listeners).contains { $0.isClosed && !$1.isClosed }
         // As long as the rules of their listener are known, for the sake of their wills.
         if isOneClosed { dismissClients(ofClosedIn: settings) }
         let hadOwnBounds = !self.settings.ownQueueBounds.isEmpty
         self.settings = settings
-        closedConnections.bound(memoryMax: settings.keptBytesMax)
+        inspection.closedConnections.bound(memoryMax: settings.keptBytesMax)
         if hadOwnBounds || !settings.ownQueueBounds.isEmpty { for session in sessions.all { updateOwnBound(of: session) } }
         for clientIdentifier in settings.topicParts.keys {
             if let session = sessions.find(clientIdentifier) { updateTopicPart(of: session) }
         }
         if settings.retainedSweepMinutes != sweptEvery { armRetainedSweep() }
-        if mayRefusePublishers { updateFullness() }
+        if room.mayRefusePublishers { updateFullness() }
         scans.forgetPolicies()
         dismissUnknownUsers()
         if hadRules || settings.listeners.contains(where: { $0.accessControl != nil }) { renewAccess() }
-        advertisedLimits = AdvertisedLimits.all(settings)
-        if index == 0, settings.systemIntervalSeconds > 0, !systemReport.isOn { beginSystemTopics() }
+        policy.advertisedLimits = AdvertisedLimits.all(settings)
+        if index == 0, settings.systemIntervalSeconds > 0, !inspection.systemReport.isOn { beginSystemTopics() }
     }
 
     /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0 client is told

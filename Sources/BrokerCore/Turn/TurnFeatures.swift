@@ -109,8 +109,8 @@ enum TurnAllowances: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { true }
 
     static func step(_ shard: BrokerShard) {
-        shard.openPackets.stepsLeft = Limits.packetStepsPerTurn
-        shard.endedSessions.stepsLeft = Limits.endedStepsPerTurn
+        shard.connections.openPackets.stepsLeft = Limits.packetStepsPerTurn
+        shard.sessions.ended.stepsLeft = Limits.endedStepsPerTurn
     }
 
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }

@@ -119,11 +119,11 @@ import Testing
         let core = broker.cores[0]
         core.change(RightsChange(users: ["many"], kicks: true))
         var turns = 0
-        while !core.rights.isEmpty {
-            let before = core.rights.stepCount
+        while !core.policy.rights.isEmpty {
+            let before = core.policy.rights.stepCount
             #expect(broker.step())
             // The last session's steps go beyond.
-            #expect(core.rights.stepCount - before <= Limits.rightsStepsPerTurn + Limits.rightsStepsOfDismissal)
+            #expect(core.policy.rights.stepCount - before <= Limits.rightsStepsPerTurn + Limits.rightsStepsOfDismissal)
             turns += 1
         }
         broker.settle()

@@ -43,7 +43,7 @@ struct ClientListTests {
         #expect(names == (isDescending ? all.reversed() : all))
         #expect(pages == 100)
         // Of 5,000 sessions five times 1,000, and the rows: a hundred looks at all would be a million steps.
-        #expect(broker.cores[0].queries.stepCount < 250_000)
+        #expect(broker.cores[0].inspection.queries.stepCount < 250_000)
     }
 
     @Test func `pages of more rows than a list keeps are whole too`() {

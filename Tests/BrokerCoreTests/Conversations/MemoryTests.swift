@@ -40,7 +40,7 @@ import Testing
         properties.userProperties.removeLast()
         #expect(broker.client("b").connect(userName: "u", properties: properties) == nil)
         #expect(broker.pendingAuthentications.count == 1)
-        #expect(broker.cores.reduce(0) { $0 + $1.tally.ofNewcomers } < 10)
+        #expect(broker.cores.reduce(0) { $0 + $1.policy.memory.ofNewcomers } < 10)
     }
 
     @Test(arguments: [1, 4]) func `connections that do not log in hold a bounded sum, and beside them one logs in`(shards: Int) {
@@ -58,7 +58,7 @@ import Testing
             attacker.send([0x10, 0xff, 0xff, 0x06] + [UInt8](repeating: 0, count: 60_000))
             broker.settle()
             attackers.append(attacker)
-            #expect(broker.cores.allSatisfy { $0.tally.ofNewcomers <= (1 << 20) / shards })
+            #expect(broker.cores.allSatisfy { $0.policy.memory.ofNewcomers <= (1 << 20) / shards })
         }
         #expect(attackers.contains { $0.isClosed } && attackers.contains { !$0.isClosed })
         for pending in broker.pendingAuthentications { broker.answer(pending, .accepted(userName: nil, data: nil)) }
@@ -67,7 +67,7 @@ import Testing
         #expect(other.connect(userName: "u")?.reasonCode == .success)
         for attacker in attackers { attacker.close() }
         broker.settle()
-        #expect(broker.cores.allSatisfy { $0.tally.ofNewcomers == 0 && $0.tally.inbound == 0 })
+        #expect(broker.cores.allSatisfy { $0.policy.memory.ofNewcomers == 0 && $0.policy.memory.inbound == 0 })
     }
 
     @Test(arguments: [1, 4]) func `what is sent behind a CONNECT that waits for its answer counts, too`(shards: Int) {
@@ -81,7 +81,7 @@ import Testing
             let client = broker.client("c\(number)")
             client.connect(userName: "u")
             client.send([UInt8](repeating: 0x30, count: 50_000))
-            #expect(broker.cores.allSatisfy { $0.tally.ofNewcomers <= (1 << 20) / shards })
+            #expect(broker.cores.allSatisfy { $0.policy.memory.ofNewcomers <= (1 << 20) / shards })
         }
         #expect(!broker.isIdle)
     }

@@ -79,10 +79,10 @@ struct OrderTests {
         for action in [ShardOrder.Action.purgeQueue(of: "client", matching: "a"), .purgeQueue(of: "client", matching: nil)] {
             #expect(core.order(ShardOrder(action)))
             var turns = 0
-            while !core.orders.isEmpty {
-                let before = core.orders.stepCount
+            while !core.inspection.orders.isEmpty {
+                let before = core.inspection.orders.stepCount
                 #expect(broker.step())
-                #expect(core.orders.stepCount - before <= Limits.orderStepsPerTurn)
+                #expect(core.inspection.orders.stepCount - before <= Limits.orderStepsPerTurn)
                 turns += 1
             }
             #expect(turns >= 2)

@@ -191,7 +191,7 @@ struct PresenceTopicTests {
         func client(_ name: EncodedString) {
             let client = broker.connected(name)
             client.beginSubscribe((0..<100).compactMap { TopicFilter("x/\($0)") }.map { Subscription(filter: $0) })
-            while broker.stepOnce() { #expect(broker.cores.allSatisfy { !$0.presence.hasPending }) }
+            while broker.stepOnce() { #expect(broker.cores.allSatisfy { !$0.inspection.presence.hasPending }) }
             client.disconnect()
         }
         client("a")

@@ -164,7 +164,7 @@ struct QueryTests {
         init(_ shard: BrokerShard) { self.shard = shard }
 
         func send(_ slices: UnsafeBufferPointer<ByteSlice>, to connection: ConnectionID) -> Int {
-            stepsThen.append(shard.queries.stepCount)
+            stepsThen.append(shard.inspection.queries.stepCount)
             return slices.reduce(0) { $0 + $1.count }
         }
     }
@@ -180,7 +180,7 @@ struct QueryTests {
         let sink = Sink(shard)
         shard.endTurn(into: sink) { _, _ in }
         #expect(sink.stepsThen == [0])
-        #expect(shard.queries.stepCount > 0)
+        #expect(shard.inspection.queries.stepCount > 0)
     }
 
     @Test func `no turn takes more steps than allowed, however many ask and however much there is`() {
@@ -195,10 +195,10 @@ struct QueryTests {
             #expect(core.ask(ShardQuery(.subscriptions(of: "many", matching: "a/8999"), token: 10 + token)))
         }
         var turns = 0
-        while !core.queries.isEmpty {
-            let before = core.queries.stepCount
+        while !core.inspection.queries.isEmpty {
+            let before = core.inspection.queries.stepCount
             #expect(broker.step())
-            #expect(core.queries.stepCount - before <= Limits.queryStepsPerTurn)
+            #expect(core.inspection.queries.stepCount - before <= Limits.queryStepsPerTurn)
             turns += 1
         }
         #expect(turns >= 3 * 9_000 / Limits.queryStepsPerTurn)
@@ -332,10 +332,10 @@ struct QueryTests {
         let core = broker.cores[0]
         for _ in 0..<3 { #expect(core.ask(ShardQuery(.clients(ClientSelection(order: .drops))))) }
         var turns = 0
-        while !core.queries.isEmpty {
-            let before = core.queries.stepCount
+        while !core.inspection.queries.isEmpty {
+            let before = core.inspection.queries.stepCount
             #expect(broker.step())
-            #expect(core.queries.stepCount - before <= 2 * 2_000)
+            #expect(core.inspection.queries.stepCount - before <= 2 * 2_000)
             turns += 1
         }
         #expect(turns >= 8)

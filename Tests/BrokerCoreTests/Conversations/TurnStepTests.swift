@@ -30,7 +30,7 @@ import Testing
     private func most(_ broker: SimulatedBroker, _ look: (Int) -> Void = { _ in }) -> Most {
         var most = Most()
         func counts() -> [(packets: Int, ends: Int)] {
-            broker.cores.map { ($0.openPackets.stepCount, $0.endedSessions.stepCount) }
+            broker.cores.map { ($0.connections.openPackets.stepCount, $0.sessions.ended.stepCount) }
         }
         while true {
             let before = counts()
@@ -65,7 +65,8 @@ import Testing
     /// Whether the tree is as before anybody came.
     private func isClean(_ broker: SimulatedBroker) -> Bool {
         broker.cores.allSatisfy {
-            $0.tree.records.count == 0 && $0.tree.nodes.count == 1 && $0.endedSessions.isEmpty && $0.openPackets.isEmpty
+            $0.tree.records.count == 0 && $0.tree.nodes.count == 1 && $0.sessions.ended.isEmpty
+                && $0.connections.openPackets.isEmpty
         }
     }
 
@@ -164,7 +165,7 @@ import Testing
         for kind in 0..<4 {
             let client = broker.connected("client")
             client.beginSubscribe(subscriptions(Self.deepFilters(200)))
-            while broker.cores.allSatisfy(\.openPackets.isEmpty), broker.stepOnce() {}
+            while broker.cores.allSatisfy({ $0.connections.openPackets.isEmpty }), broker.stepOnce() {}
             let core = broker.cores[broker.shard(of: "client")]
             let id = core.sessions.find("client")?.connection?.object.id
             #expect(id.map { core.hasOpenPacket($0) } == true)
@@ -189,7 +190,7 @@ import Testing
         let client = broker.client("client")
         client.connect(keepAlive: 1)
         client.beginSubscribe(subscriptions(Self.deepFilters(200)))
-        while broker.cores[0].openPackets.isEmpty, broker.stepOnce() {}
+        while broker.cores[0].connections.openPackets.isEmpty, broker.stepOnce() {}
         broker.cores[0].advance(to: broker.now + 5000)
         broker.now += 5000
         #expect(client.isConnected)
@@ -223,7 +224,7 @@ import Testing
             let broker = SimulatedBroker()
             let client = broker.connected("client")
             client.subscribe(subscriptions(Self.deepFilters(count, levels: levels)))
-            return broker.cores[0].openPackets.stepCount
+            return broker.cores[0].connections.openPackets.stepCount
         }
         let few = steps(50, levels: 100)
         #expect(steps(100, levels: 100) * 10 <= few * 22)
@@ -286,7 +287,7 @@ import Testing
         // At the first moment at which it is over, everything seen from outside is.
         while !hasEnded, broker.stepOnce() { hasEnded = core.sessions.find("client") !== old }
         #expect(hasEnded)
-        #expect(!core.endedSessions.isEmpty, "it is not taken down yet")
+        #expect(!core.sessions.ended.isEmpty, "it is not taken down yet")
         #expect(broker.cores.reduce(0) { $0 + $1.currentStatistics().subscriptions } == 0)
         let topics = filters.map { Self.topic(of: $0) } + ["t"]
         for topic in topics {
@@ -322,7 +323,7 @@ import Testing
         client.connection?.send(.disconnect(DisconnectPacket()))
         let core = broker.cores[broker.shard(of: "client")]
         while core.sessions.find("client") != nil, broker.stepOnce() {}
-        #expect(!core.endedSessions.isEmpty)
+        #expect(!core.sessions.ended.isEmpty)
         #expect(broker.cores.reduce(0) { $0 + $1.currentStatistics().sharedSubscriptions } == 200)
         // Nobody has told the other shards of all of it yet.
         for number in stride(from: 0, to: 200, by: 2) {
@@ -373,7 +374,7 @@ import Testing
             client.subscribe(subscriptions(Self.deepFilters(count)))
             client.disconnect()
             #expect(isClean(broker))
-            return broker.cores[0].endedSessions.stepCount
+            return broker.cores[0].sessions.ended.stepCount
         }
         let few = steps(100)
         #expect((100 * 200...100 * 220).contains(few))

@@ -113,7 +113,7 @@ import Testing
         house.publish(0..<400)
         house.begin()
         var (turns, largest) = (0, 0)
-        while house.core.orders.isEmpty == false, house.broker.stepOnce() {
+        while house.core.inspection.orders.isEmpty == false, house.broker.stepOnce() {
             turns += 1
             largest = max(largest, house.session?.outbox.paged?.asked.count ?? 0)
         }
@@ -126,7 +126,7 @@ import Testing
         house.publish(0..<200)
         house.begin()
         while house.broker.step() {}
-        #expect(!house.core.orders.isEmpty && house.core.nextDeadline != house.broker.now)
+        #expect(!house.core.inspection.orders.isEmpty && house.core.nextDeadline != house.broker.now)
         #expect(house.core.order(ShardOrder(.kick("publisher", publishesWill: true), token: 2)))
         while house.broker.step() {}
         #expect(house.results() == [.done])
@@ -193,7 +193,7 @@ import Testing
         house.step(steps)
         house.begin(steps % 4 == 0 ? nil : "t/2", token: 3)
         house.broker.settle()
-        #expect(house.core.orders.isEmpty)
+        #expect(house.core.inspection.orders.isEmpty)
         let counts = house.results().map { if case .removed(let count) = $0 { count } else { -1 } }
         #expect(counts.count == 3 && counts.allSatisfy { $0 >= 0 })
         #expect(counts.reduce(0, +) == (steps % 4 == 0 ? 300 : 200))
@@ -220,7 +220,7 @@ import Testing
             }
             house.broker.settle()
             let results = house.results().filter { $0 != .done }
-            #expect(results.count == 1 && house.core.orders.isEmpty)
+            #expect(results.count == 1 && house.core.inspection.orders.isEmpty)
             guard case .removed(0...100)? = results.first else { return #expect(Bool(false), "\(results)") }
             #expect(house.entryRows == 0 && house.client.texts.isEmpty)
         }
@@ -276,7 +276,7 @@ import Testing
         house.broker.store?.mode = mode
         house.begin()
         house.broker.settle()
-        #expect(house.results() == [.removedInPart(33, .unstored)] && house.core.orders.isEmpty)
+        #expect(house.results() == [.removedInPart(33, .unstored)] && house.core.inspection.orders.isEmpty)
     }
 
     @Test func `a store that is given what there is now and then is not awaited`() {
@@ -320,7 +320,7 @@ import Testing
         #expect(house.session?.outbox.waiting == 467)
         house.session?.outbox.checkInvariants()
         // Another one begins anew.
-        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/0")) != nil && house.core.orders.isEmpty)
+        #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/0")) != nil && house.core.inspection.orders.isEmpty)
     }
 
     @Test func `what gives way in a full queue while it is read is no message that cannot be read`() {

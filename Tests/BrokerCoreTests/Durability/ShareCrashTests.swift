@@ -335,7 +335,7 @@ import Testing
             #expect(lasting.subscribe(subscriptions)?.reasonCodes.count == count)
             broker.advance(milliseconds: 100)
             #expect(broker.store?.rows[.entry]?.count == count, "all of it is kept")
-            return broker.cores.reduce(0) { $0 + $1.newlyLasting.visitCount }
+            return broker.cores.reduce(0) { $0 + $1.groups.newlyLasting.visitCount }
         }
         let (few, many) = (visits(100), visits(200))
         #expect(few >= 100 && many * 10 <= few * 22, "\(few), \(many)")

@@ -13,7 +13,7 @@ import Testing
     private struct Bench: ~Copyable {
         var tree = SubscriptionTree(hashing: TopicHash(seed: 41))
         var cache = MatchCache(hashing: TopicHash(seed: 41))
-        var table = SessionTable(shard: 0)
+        var table = SessionTable(shard: 0, ofBroker: SimulatedSessionCount())
         var sessions: [Session] = []
 
         init(sessions count: Int) {

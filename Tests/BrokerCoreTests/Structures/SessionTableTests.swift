@@ -1,11 +1,12 @@
 import MQTTCodec
+import MartletTestKit
 import Testing
 
 @testable import BrokerCore
 
 @Suite struct SessionTableTests {
     @Test func `a session that has ended lives until the turn does, and its index is free at once`() {
-        var table = SessionTable(shard: 0)
+        var table = SessionTable(shard: 0, ofBroker: SimulatedSessionCount())
         weak var gone: Session?
         var ended: Reference<Session>?
         do {

@@ -44,14 +44,14 @@ extension Play {
         expect(core.groups.count == 0, "\(core.groups.count) share groups are left")
         expect(core.scans.isEmpty, "the scans of \(core.scans.sessions.count) sessions are left")
         expect(!core.shardMessages.isBarred, "a SUBACK waits still")
-        expect(core.tally.inbound == 0 && core.tally.ofNewcomers == 0, "\(core.tally.inbound) bytes count that came in part")
-        expect(core.tally.sessions == 0, "\(core.tally.sessions) bytes of sessions count")
-        expect((core.sessionCount as? SimulatedSessionCount)?.value == 0, "sessions are counted")
         expect(
-            core.sessions.fullElsewhere.isEmpty && core.room.ofStore.isEmpty && core.room.ofQueues.isEmpty,
-            "somebody waits for room")
+            core.policy.memory.inbound == 0 && core.policy.memory.ofNewcomers == 0,
+            "\(core.policy.memory.inbound) bytes count that came in part")
+        expect(core.policy.memory.sessions == 0, "\(core.policy.memory.sessions) bytes of sessions count")
+        expect((core.sessions.ofBroker as? SimulatedSessionCount)?.value == 0, "sessions are counted")
+        expect(core.sessions.fullElsewhere.isEmpty && core.room.ofStore.isEmpty && core.room.ofQueues.isEmpty, "somebody waits for room")
         expect(core.receipts.isEmpty, "receipts of QoS 2 are left")
-        expect(core.wheel.count == (core.systemReport.isOn ? 1 : 0), "\(core.wheel.count) timers are left")
+        expect(core.wheel.count == (core.inspection.systemReport.isOn ? 1 : 0), "\(core.wheel.count) timers are left")
         expect(core.ledger.count == core.retained.count, "\(core.ledger.count) messages, \(core.retained.count) retained")
         guard !hasFailed else { return }
         expect(core.isIdle, "the shard is busy still")

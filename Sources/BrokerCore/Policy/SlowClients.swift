@@ -1,0 +1,74 @@
+import BrokerModel
+import MQTTCodec
+
+/// The connections for which something waits, while slow clients matter, in the order in which they are looked at.
+///
+/// Invariant: a connection stands here once, as long as its `isSuspect` is set.
+struct SlowClients {
+    private var suspects: [ConnectionID] = []
+
+    var isEmpty: Bool { suspects.isEmpty }
+
+    /// Those that are looked at next.
+    var due: ArraySlice<ConnectionID> { suspects.prefix(Limits.suspectsPerSweep) }
+
+    mutating func add(_ connection: ConnectionID) { suspects.append(connection) }
+
+    /// Takes out those that are looked at now.
+    mutating func takeDue() -> ArraySlice<ConnectionID> {
+        let taken = due
+        suspects.removeFirst(taken.count)
+        return taken
+    }
+}
+
+/// Clients for which messages wait, looked at once a second while there are any; nobody else is looked at.
+extension BrokerShard {
+    /// Something waits for a client.
+    @inline(__always)
+    func suspect(_ connection: Connection) {
+        if settings.slowClients != nil, !connection.isSuspect { addSuspect(connection) }
+    }
+
+    @inline(never)
+    private func addSuspect(_ connection: Connection) {
+        connection.isSuspect = true
+        policy.slowClients.add(connection.id)
+        armSecond()
+    }
+
+    /// Looks at some of those for which something waits, and at the others a second later.
+    ///
+    /// - Returns: whether any are left.
+    func sweepSlowClients() -> Bool {
+        for id in policy.slowClients.takeDue() {
+            guard let connection = connections.find(id), connection.state == .connected, let session = connection.session else {
+                continue
+            }
+            let lag = session.lagMilliseconds(now: now)
+            guard lag > 0, let rule = settings.slowClients else {
+                (connection.isSuspect, connection.isSlow) = (false, false)
+                continue
+            }
+            policy.slowClients.add(id)
+            if lag >= rule.milliseconds, !connection.isSlow { foundSlow(connection, session, lag, rule) }
+        }
+        return !policy.slowClients.isEmpty
+    }
+
+    /// How many are slow, of those that are looked at next.
+    var slowClientCount: Int {
+        policy.slowClients.due.count { connections.find($0)?.isSlow ?? false }
+    }
+
+    private func foundSlow(_ connection: Connection, _ session: Session, _ lag: UInt64, _ rule: SlowClientPolicy) {
+        connection.isSlow = true
+        reportSlow(session, lagMilliseconds: lag)
+        log(.warning) {
+            "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "
+                + "\(session.outbox.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."
+        }
+        guard rule.disconnects else { return }
+        refuse(connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")
+    }
+}
