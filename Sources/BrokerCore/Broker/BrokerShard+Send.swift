@@ -90,6 +90,10 @@ extension BrokerShard {
             connection.output.append(head, packetIdentifier, pool: &pool)
         }
         countAcknowledged(type, 1, to: connection)
+        logAcknowledgement(type, packetIdentifier, reason, to: connection)
+    }
+
+    func logAcknowledgement(_ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
         log(.debug) { "Sending \(type.name) to \(connection.name) (m\(packetIdentifier), rc\(reason.rawValue))" }
     }
 

@@ -1,101 +1,41 @@
 import BrokerModel
 import MQTTCodec
 
-/// PUBACK, PUBREC, PUBREL and PUBCOMP from a client.
+/// PUBACK, PUBREC, PUBREL and PUBCOMP from a client, which take a message's flow one step further.
+///
+///     without a reason, several in a row ─► consumeAcknowledgements ─┐    received… : the usual step at once,
+///     others, and those of which log or trace tell ─► handleAcknowledgement ─┴──► else what else there is to it
+///
+/// The usual: PUBACK for the oldest message in flight, the others for a message that has come so far, and no store has
+/// a part in it. Each step returns whether the connection goes on.
 extension BrokerShard {
+    /// Works off one acknowledgement.
     func handleAcknowledgement(
         _ view: AcknowledgementView, _ type: PacketType, _ session: Session, _ connection: Connection
     ) {
         log(.debug) {
             "Received \(type.name) from \(connection.name) (Mid: \(view.packetIdentifier), RC:\(view.reasonCode.rawValue))"
         }
-        switch type {
-        case .puback: receivedPuback(view, session, connection)
-        case .pubrec: receivedPubrec(view, session, connection)
-        case .pubcomp: receivedPubcomp(view, session, connection)
-        default: receivedPubrel(view, session, connection)
-        }
-    }
-
-    /// The client has the QoS 1 message. An error code ends the flow just so. [MQTT-4.4.0-2 v5]
-    private func receivedPuback(_ view: AcknowledgementView, _ session: Session, _ connection: Connection) {
-        guard let position = session.outbox.position(of: view.packetIdentifier), session.outbox[position].state == .sent else {
-            return
-        }
-        guard session.outbox[position].qos == .atLeastOnce else {
-            refuse(connection, .protocolError, because: "PUBACK came for a QoS 2 message.")
-            return
-        }
-        complete(position, session, connection)
-    }
-
-    /// The client has the QoS 2 message: the message may go, PUBREL follows. [MQTT-4.3.3-4 v5]
-    private func receivedPubrec(_ view: AcknowledgementView, _ session: Session, _ connection: Connection) {
-        guard let position = session.outbox.position(of: view.packetIdentifier) else {
-            // Unknown: a 5.0 client is told so; an earlier one is let finish its flow.
-            if !view.reasonCode.isError {
-                promise(.pubrel, view.packetIdentifier, .packetIdentifierNotFound, to: connection)
+        let (packetIdentifier, reason) = (view.packetIdentifier, view.reasonCode)
+        var answers = 0
+        let goesOn =
+            switch type {
+            case .puback: receivedPuback(packetIdentifier, session, connection)
+            case .pubrec: receivedPubrec(packetIdentifier, reason, session, connection, &answers)
+            case .pubcomp: receivedPubcomp(packetIdentifier, session)
+            default: receivedPubrel(packetIdentifier, session, connection, &answers)
             }
-            return
+        if answers > 0 {
+            let answer: PacketType = type == .pubrec ? .pubrel : .pubcomp
+            countAcknowledged(answer, answers, to: connection)
+            logAcknowledgement(answer, packetIdentifier, .success, to: connection)
         }
-        switch session.outbox[position].state {
-        case .sent:
-            guard session.outbox[position].qos == .exactlyOnce else {
-                refuse(connection, .protocolError, because: "PUBREC came for a QoS 1 message.")
-                return
-            }
-            if view.reasonCode.isError {
-                complete(position, session, connection)
-                return
-            }
-            session.outbox.markReleased(position)
-            keepReleased(position, of: session)
-            let reliance = recordAcknowledged(view.packetIdentifier, session, connection)
-            promise(.pubrel, view.packetIdentifier, relyingOn: reliance, to: connection)
-        case .released:
-            // Behind the first one, if the log is awaited with that.
-            promise(.pubrel, view.packetIdentifier, to: connection)
-        case .vacant, .waiting:
-            return
-        }
+        if goesOn, session.outbox.waiting > 0 { pump(session, on: connection) }
     }
 
-    private func receivedPubcomp(_ view: AcknowledgementView, _ session: Session, _ connection: Connection) {
-        guard let position = session.outbox.position(of: view.packetIdentifier), session.outbox[position].qos == .exactlyOnce,
-            session.outbox[position].state == .released
-        else { return }
-        recordFinished(view.packetIdentifier, session)
-        complete(position, session, connection)
-    }
-
-    /// The client gives the identifier of a QoS 2 message free. [MQTT-4.3.3-11 v5] [MQTT-4.3.3-12 v5]
-    private func receivedPubrel(_ view: AcknowledgementView, _ session: Session, _ connection: Connection) {
-        let isKnown = session.receivedIdentifiers.remove(view.packetIdentifier)
-        if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
-        let reason: ReasonCode = isKnown ? .success : .packetIdentifierNotFound
-        guard session.isStored || connection.heldCount > 0 else {
-            sendAcknowledgement(.pubcomp, view.packetIdentifier, reason, to: connection)
-            return
-        }
-        beginPacket()
-        if isKnown { forgetReceipt(view.packetIdentifier, of: session) }
-        // Also when it is unknown here: the others may have lost that it was released.
-        sendReleased(view.packetIdentifier, of: session)
-        recordReleased(view.packetIdentifier, of: session)
-        promise(.pubcomp, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
-    }
-
-    private func complete(_ position: Int, _ session: Session, _ connection: Connection) {
-        session.outbox.complete(position, journal)
-        if session.outbox.waiting > 0 { pump(session, on: connection) }
-    }
-
-    // MARK: Runs of them
-
-    /// Works off the acknowledgements without a reason at the front of `bytes`, as long as each is what is expected and no store has a part
-    /// in it: PUBACK for the oldest message in flight, PUBREC, PUBREL and PUBCOMP for those that have come so far.
+    /// Works off the acknowledgements without a reason at the front of `bytes`.
     ///
-    /// - Returns: how many bytes they are.
+    /// - Returns: how many bytes they are; all if the connection ends with them.
     func consumeAcknowledgements(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) -> Int {
         guard connection.state == .connected, !settings.logTopics.contains(.debug), let session = connection.currentSession else {
             return 0
@@ -106,6 +46,7 @@ extension BrokerShard {
                 let count = consumeRun(UnsafeRawBufferPointer(rebasing: bytes[taken...]), head, session, connection)
                 guard count > 0 else { break }
                 taken &+= count &* PlainAcknowledgement.byteCount
+                guard connection.state == .connected else { return bytes.count }
             }
             if taken > 0, session.outbox.waiting > 0 { pump(session, on: connection) }
             return taken
@@ -119,31 +60,138 @@ extension BrokerShard {
         _ bytes: UnsafeRawBufferPointer, _ head: PlainAcknowledgement.Head, _ session: Session, _ connection: Connection
     ) -> Int {
         let count: Int
+        var answers = 0
         switch head {
-        case .puback: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeFirst($0, ledger) }
-        case .pubcomp: count = PlainAcknowledgement.run(bytes, head) { session.outbox.completeReleased($0) }
+        case .puback: count = PlainAcknowledgement.run(bytes, head) { receivedPuback($0, session, connection) }
+        case .pubcomp: count = PlainAcknowledgement.run(bytes, head) { receivedPubcomp($0, session) }
         case .pubrec:
-            // PUBREL overtakes none that is held.
-            guard connection.heldCount == 0 else { return 0 }
-            count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
-                guard session.outbox.releaseSent(packetIdentifier, ledger) else { return false }
-                connection.output.append(.pubrel, packetIdentifier, pool: &pool)
-                return true
-            }
-            countAcknowledged(.pubrel, count, to: connection)
+            count = PlainAcknowledgement.run(bytes, head) { receivedPubrec($0, .success, session, connection, &answers) }
+            countAcknowledged(.pubrel, answers, to: connection)
         case .pubrel:
-            guard !session.isStored, connection.heldCount == 0 else { return 0 }
-            count = PlainAcknowledgement.run(bytes, head) { packetIdentifier in
-                guard session.receivedIdentifiers.remove(packetIdentifier) else { return false }
-                if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
-                connection.output.append(.pubcomp, packetIdentifier, pool: &pool)
-                return true
-            }
-            countAcknowledged(.pubcomp, count, to: connection)
+            count = PlainAcknowledgement.run(bytes, head) { receivedPubrel($0, session, connection, &answers) }
+            countAcknowledged(.pubcomp, answers, to: connection)
         }
         statistics.messagesReceived &+= UInt64(count)
         statistics.packetsReceived[head.packetType] &+= UInt64(count)
         return count
+    }
+
+    // MARK: The steps
+
+    /// The client has the QoS 1 message. An error code ends the flow just so. [MQTT-4.4.0-2 v5]
+    @inline(__always)
+    private func receivedPuback(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Bool {
+        session.outbox.completeFirst(packetIdentifier, ledger) || completeSent(packetIdentifier, session, connection)
+    }
+
+    @inline(never)
+    private func completeSent(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Bool {
+        guard let position = session.outbox.position(of: packetIdentifier), session.outbox[position].state == .sent else {
+            return true
+        }
+        guard session.outbox[position].qos == .atLeastOnce else {
+            refuse(connection, .protocolError, because: "PUBACK came for a QoS 2 message.")
+            return false
+        }
+        session.outbox.complete(position, journal)
+        return true
+    }
+
+    /// The client has the QoS 2 message: the message may go, PUBREL follows. [MQTT-4.3.3-4 v5]
+    ///
+    /// - Parameter answers: counts the PUBREL that are sent at once.
+    @inline(__always)
+    private func receivedPubrec(
+        _ packetIdentifier: UInt16, _ reason: ReasonCode, _ session: Session, _ connection: Connection, _ answers: inout Int
+    ) -> Bool {
+        // PUBREL overtakes none that is held.
+        guard !reason.isError, connection.heldCount == 0, session.outbox.releaseSent(packetIdentifier, ledger) else {
+            return releaseSent(packetIdentifier, reason, session, connection)
+        }
+        connection.output.append(.pubrel, packetIdentifier, pool: &pool)
+        answers &+= 1
+        return true
+    }
+
+    @inline(never)
+    private func releaseSent(
+        _ packetIdentifier: UInt16, _ reason: ReasonCode, _ session: Session, _ connection: Connection
+    ) -> Bool {
+        guard let position = session.outbox.position(of: packetIdentifier) else {
+            // Unknown: a 5.0 client is told so; an earlier one is let finish its flow.
+            if !reason.isError { promise(.pubrel, packetIdentifier, .packetIdentifierNotFound, to: connection) }
+            return true
+        }
+        switch session.outbox[position].state {
+        case .sent:
+            guard session.outbox[position].qos == .exactlyOnce else {
+                refuse(connection, .protocolError, because: "PUBREC came for a QoS 1 message.")
+                return false
+            }
+            if reason.isError {
+                session.outbox.complete(position, journal)
+                return true
+            }
+            session.outbox.markReleased(position)
+            keepReleased(position, of: session)
+            let reliance = recordAcknowledged(packetIdentifier, session, connection)
+            promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
+        case .released:
+            // Behind the first one, if the log is awaited with that.
+            promise(.pubrel, packetIdentifier, to: connection)
+        case .vacant, .waiting:
+            break
+        }
+        return true
+    }
+
+    @inline(__always)
+    private func receivedPubcomp(_ packetIdentifier: UInt16, _ session: Session) -> Bool {
+        session.outbox.completeReleased(packetIdentifier) || completeKept(packetIdentifier, session)
+    }
+
+    @inline(never)
+    private func completeKept(_ packetIdentifier: UInt16, _ session: Session) -> Bool {
+        guard let position = session.outbox.position(of: packetIdentifier), session.outbox[position].qos == .exactlyOnce,
+            session.outbox[position].state == .released
+        else { return true }
+        recordFinished(packetIdentifier, session)
+        session.outbox.complete(position, journal)
+        return true
+    }
+
+    /// The client gives the identifier of a QoS 2 message free. [MQTT-4.3.3-11 v5] [MQTT-4.3.3-12 v5]
+    ///
+    /// - Parameter answers: counts the PUBCOMP that are sent at once.
+    @inline(__always)
+    private func receivedPubrel(
+        _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ answers: inout Int
+    ) -> Bool {
+        guard !session.isStored, connection.heldCount == 0, session.receivedIdentifiers.remove(packetIdentifier) else {
+            return forgetReceived(packetIdentifier, session, connection)
+        }
+        if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
+        connection.output.append(.pubcomp, packetIdentifier, pool: &pool)
+        answers &+= 1
+        return true
+    }
+
+    @inline(never)
+    private func forgetReceived(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Bool {
+        let isKnown = session.receivedIdentifiers.remove(packetIdentifier)
+        if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
+        let reason: ReasonCode = isKnown ? .success : .packetIdentifierNotFound
+        guard session.isStored || connection.heldCount > 0 else {
+            sendAcknowledgement(.pubcomp, packetIdentifier, reason, to: connection)
+            return true
+        }
+        beginPacket()
+        if isKnown { forgetReceipt(packetIdentifier, of: session) }
+        // Also when it is unknown here: the others may have lost that it was released.
+        sendReleased(packetIdentifier, of: session)
+        recordReleased(packetIdentifier, of: session)
+        promise(.pubcomp, packetIdentifier, reason, relyingOn: reliance, to: connection)
+        return true
     }
 
     @inline(__always)

@@ -43,18 +43,19 @@ enum PlainAcknowledgement {
         return Head(rawValue: bytes.loadUnaligned(fromByteOffset: offset, as: UInt16.self).bigEndian)
     }
 
-    /// Calls `body` with the packet identifiers of those at the front that begin with `head`, until it declines one. One that is 0 is
-    /// malformed, and left to those who say so. [MQTT-2.2.1-3 v5]
+    /// Calls `body` with the packet identifiers of those at the front that begin with `head`, until it says that one is
+    /// the last. One that is 0 is malformed, and left to those who say so. [MQTT-2.2.1-3 v5]
     ///
-    /// - Returns: how many it has taken.
+    /// - Returns: how many it was called for.
     @inline(__always)
     static func run(_ bytes: UnsafeRawBufferPointer, _ head: Head, _ body: (UInt16) -> Bool) -> Int {
         var count = 0
         while bytes.count &- count &* byteCount >= byteCount {
             let word = bytes.loadUnaligned(fromByteOffset: count &* byteCount, as: UInt32.self).bigEndian
             let packetIdentifier = UInt16(truncatingIfNeeded: word)
-            guard word >> 16 == UInt32(head.rawValue), packetIdentifier != 0, body(packetIdentifier) else { break }
+            guard word >> 16 == UInt32(head.rawValue), packetIdentifier != 0 else { break }
             count &+= 1
+            guard body(packetIdentifier) else { break }
         }
         return count
     }

@@ -109,6 +109,21 @@ import Testing
         }
     }
 
+    @Test(arguments: [ProtocolVersion.v311, .v5], [false, true])
+    func `nothing is read behind an acknowledgement that ends the connection`(version: ProtocolVersion, isLogged: Bool) {
+        let flows = Flows(version, isLogged: isLogged)
+        let other = flows.broker.connected("other")
+        other.subscribe("behind")
+        let wrong: [UInt16] = [1, 2, 4]
+        let packets = wrong.map {
+            ControlPacket.acknowledgement(AcknowledgementPacket(type: .puback, packetIdentifier: $0)).encoded(version: version)
+        }
+        let behind = ControlPacket.publish(PublishPacket(topic: "behind", payload: [1])).encoded(version: version)
+        flows.send([behind] + packets + [behind], together: true)
+        #expect(!flows.client.isConnected)
+        #expect(other.messages.count == 1)
+    }
+
     @Test(
         .statement("MQTT-4.3.3-4", .v5), .statement("MQTT-4.3.3-11", .v5), .statement("MQTT-4.3.3-12", .v5),
         arguments: [ProtocolVersion.v311, .v5], [UInt64(1), 2, 3, 4, 5, 6])
