@@ -46,7 +46,7 @@ private func measureTree(_ meter: inout Meter, _ name: String, _ count: Int) {
 private func measureAudience(
     _ meter: inout Meter, _ name: String, _ tree: inout SubscriptionTree, _ topics: Texts, _ hashing: TopicHash
 ) {
-    var sessions = SessionTable(shard: 0)
+    var sessions = SessionTable(shard: 0, ofBroker: AnyCount())
     for index in 0..<sessionCount {
         _ = sessions.make(EncodedString("session \(index)") ?? "", publisherKey: UInt64(index))
     }
