@@ -163,7 +163,7 @@ microbench: tools-build ## Measure codec, subscription tree, fan-out, client ses
 	swift run -c release --package-path Benchmarks microbench $(ARGS)
 
 .PHONY: lint
-lint: swift-is-here ## Check the formatting, the import arrows and their drawing, the place of bounds, the columns of comments, the words of names, that what is public is documented, and that statements and options have their tests
+lint: tools-build ## Check the formatting, the import arrows and their drawing, the place of bounds, the columns of comments, the words of names, that what is public is documented, that statements and options have their tests, and that openapi.json says what the API does
 	swift format lint --strict --parallel --recursive Package.swift Sources Tests
 	.ci/check-arrows
 	.ci/check-limits
@@ -176,7 +176,12 @@ lint: swift-is-here ## Check the formatting, the import arrows and their drawing
 	.ci/check-columns
 	.ci/architecture
 	.ci/check-pages
+	.ci/check-openapi
 	.ci/test-checks
+
+.PHONY: openapi
+openapi: tools-build ## Write the API's description, Sources/Administration/openapi.json, as routes and resources have it
+	.ci/check-openapi --write
 
 .PHONY: words
 words: ## Check that no word in the sources' names has a second meaning (.ci/words has those that were given up)

@@ -134,11 +134,10 @@ let package = Package(
         .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: cold),
 
         // What administrators see and steer, over HTTP.
-        .target(name: "COpenAPI"),
         .target(
             name: "Administration",
             dependencies: [
-                "BrokerModel", "Bytes", "COpenAPI", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
+                "BrokerModel", "Bytes", "Cluster", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
             ],
             exclude: ["openapi.json"], swiftSettings: cold),
 
@@ -217,7 +216,8 @@ let package = Package(
         .target(
             name: "ControlCommands",
             dependencies: [
-                "Bytes", "DynamicSecurity", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security", "Transports",
+                "Administration", "Bytes", "DynamicSecurity", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security",
+                "Transports",
             ],
             swiftSettings: cold),
 
@@ -262,6 +262,7 @@ let package = Package(
             name: "collectionclient", dependencies: ["MartletClient"], path: "Tests/CollectionClient", swiftSettings: rules),
         .executableTarget(
             name: "consumerclient", dependencies: ["MartletClient"], path: "Tests/ConsumerClient", swiftSettings: rules),
+        .executableTarget(name: "openapi", dependencies: ["Administration"], path: "Tests/OpenAPI", swiftSettings: rules),
         .executableTarget(
             name: "endurance", dependencies: ["CSQLite", "MartletClient", "Platform"], path: "Tests/Endurance", swiftSettings: rules
         ),
@@ -339,7 +340,7 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "HTTP", "JSON", "JSONReader",
+                "Administration", "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "Cluster", "HTTP", "JSON", "JSONReader",
                 "MQTTCodec",
                 "MartletTestKit",
             ],
@@ -382,7 +383,8 @@ let package = Package(
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "ClusterGateway", "Configuration", "EpollLoop", "HTTP",
+                "Administration", "BrokerCore", "BrokerModel", "Bytes", "Cluster", "ClusterGateway", "Configuration", "EpollLoop",
+                "HTTP",
                 "HTTPServer", "MQTTCodec",
                 "MartletServer",
                 "MartletTestKit", "NATSClient",

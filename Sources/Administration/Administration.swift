@@ -75,15 +75,6 @@ public final class Administration {
 
     // MARK: Requests
 
-    /// Whether a path is for administration: others are files, or are not there.
-    public static func serves(_ request: HTTPRequest) -> Bool {
-        switch request.segments.first {
-        case "livez", "readyz", "healthz", "metrics": true
-        case "api": request.segments.dropFirst().first == "martlet"
-        default: false
-        }
-    }
-
     /// Whether a request asks for the broker's health, which it is told whatever else has no place.
     public static func isHealth(_ request: HTTPRequest) -> Bool {
         switch Route.find(request.method, request.segments) {
@@ -101,7 +92,7 @@ public final class Administration {
     /// Answers a request, now or later, once.
     ///
     /// - Parameters:
-    ///   - request: one that `serves`.
+    ///   - request: one whose `RequestDestination` is administration.
     ///   - origin: where it comes from.
     ///   - clock: tells the time, also when the answer is given.
     ///   - respond: takes the answer.

@@ -91,7 +91,7 @@ final class ClusterMembers {
             guard isFar else { return (false, "the clocks of \(name) and of this node agree again.") }
             return (
                 true,
-                "the clock of \(name) is \(ClockOffset.text(offset)) that of this node: messages that expire are lost, or come too late, and "
+                "the clock of \(name) is \(ClockWatch.words(offset)) that of this node: messages that expire are lost, or come too late, and "
                     + "bans end at the wrong time. Have all hosts set their clocks (NTP)."
             )
         }

@@ -1,5 +1,6 @@
 import BrokerCore
 import BrokerModel
+package import Cluster
 package import Configuration
 import HTTP
 import JSON

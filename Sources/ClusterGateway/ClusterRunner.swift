@@ -326,7 +326,7 @@ extension ClusterRunner {
         loop.control?.post(.cluster(status))
         guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
         topicsToldAt = now
-        for (topic, value) in topics.changes(status, name: plan.name) { loop.shard.publishSystemTopic(topic, value) }
+        for (topic, value) in topics.changes(status) { loop.shard.publishSystemTopic(topic, value) }
     }
 
     private func tell(_ node: NodeID, isSilent: Bool) {
@@ -352,17 +352,10 @@ extension ClusterRunner {
     private var hasStore: Bool { plan.logPartitions > 0 }
 
     /// This node is like this: adds what is known here, and says so.
-    func note(_ figures: NodeFigures) {
-        var summary = NodeSummary(node: incarnations.current)
-        (summary.name, summary.version, summary.address) = (plan.nodeName, plan.settings.programVersion, plan.address ?? "")
-        (summary.startedAt, summary.clientsConnected, summary.sessions) = (
-            figures.startedAt, figures.clientsConnected, figures.sessions
-        )
-        (summary.subscriptions, summary.retainedMessages) = (figures.subscriptions, figures.retainedMessages)
-        (summary.storedMessages, summary.dropped) = (figures.storedMessages, figures.dropped)
-        (summary.receivedRate, summary.sentRate) = (figures.receivedRate, figures.sentRate)
-        (summary.residentBytes, summary.processorLoad) = (figures.residentBytes, figures.processorLoad)
-        (summary.isDraining, summary.dashboard, summary.hasStore) = (figures.isDraining, figures.dashboard, hasStore)
+    func note(_ figures: NodeSummary) {
+        var summary = figures
+        (summary.node, summary.name, summary.version) = (incarnations.current, plan.nodeName, plan.settings.programVersion)
+        (summary.address, summary.hasStore) = (plan.address ?? "", hasStore)
         summary.trouble = trouble ?? recentComplaint ?? figures.trouble
         summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
         members.note(summary, now: now)
@@ -373,8 +366,7 @@ extension ClusterRunner {
     var livingOthers: Int { members.table.othersCount(among: others) }
 
     var status: ClusterStatus {
-        var status = ClusterStatus()
-        status.trouble = trouble
+        var status = ClusterStatus(name: plan.name, trouble: trouble)
         status.server = connection.session.info.map { "\($0.serverName) \($0.version)" }
         status.others = livingOthers
         let counters = lane.counters
@@ -465,10 +457,10 @@ struct ClusterTopics {
     private var published: [String: String] = [:]
 
     /// The topics whose value has changed.
-    mutating func changes(_ status: ClusterStatus, name: String) -> [(topic: String, value: String)] {
+    mutating func changes(_ status: ClusterStatus) -> [(topic: String, value: String)] {
         let totals = ClusterTotals(status.members)
         let values: [(String, String)] = [
-            ("name", name), ("state", status.trouble == nil ? "ok" : "detached"), ("nodes/up", "\(totals.nodesUp)"),
+            ("name", status.name), ("state", status.trouble == nil ? "ok" : "detached"), ("nodes/up", "\(totals.nodesUp)"),
             ("nodes/silent", "\(totals.nodesSilent)"), ("nodes/gone", "\(totals.nodesGone)"),
             ("nodes/draining", "\(totals.nodesDraining)"), ("clients/connected", "\(totals.clientsConnected)"),
             ("clients/total", "\(totals.sessions)"), ("subscriptions/count", "\(totals.subscriptions)"),

@@ -1,6 +1,7 @@
 import Administration
 import BrokerCore
 import BrokerModel
+import Cluster
 import ClusterGateway
 public import Configuration
 internal import EpollLoop
@@ -77,7 +78,7 @@ public final class Server: @unchecked Sendable {
     /// By what it is let in there now; nil while that is as it was at the start. The control thread's.
     var clusterCredentials: ClusterCredentials?
     /// How it was when the loop told last. The control thread's.
-    var clusterStatus = ClusterStatus(trouble: "no server has answered yet")
+    var clusterStatus = ClusterStatus(name: "", trouble: "no server has answered yet")
     /// Speaks for this node, and for administrators with the others; nil on a broker that is alone. The control thread's.
     var clusterAdministration: ClusterAdministration?
     var syncWatch: SyncWatch?
@@ -318,24 +319,21 @@ public final class Server: @unchecked Sendable {
 
     /// Opens the listeners of HTTP on the control thread's loop; a reload may bring some where there are none.
     private func startHTTP(_ brokerClient: BrokerClient, admission: ConnectionAdmission) throws(ServerError) {
+        let login = HTTPLogin(on: control.events, tables: tables, throttle: workers.throttle, log: log) {
+            [mailbox = control.mailbox] in mailbox.post(.decided($0))
+        }
+        login.hasFailed = { [bans] in bans?.received(.failedLogin(address: $0), at: Self.moment()) }
+        login.isBanned = { [bans] in bans?.refusesPasswords(of: $0) ?? false }
         let http = HTTPFrontend(
-            on: control, asking: brokerClient, configuration: configuration, tables: tables, throttle: workers.throttle,
-            admission: admission,
-            log: log)
+            on: control, configuration: configuration, login: login, administration: makeAdministration(brokerClient, login),
+            admission: admission, log: log)
         do throws(SystemError) {
             for (listener, policy) in open.httpSockets { try http.serve(listener, policy: policy, layers: layers[policy]) }
         } catch {
             throw .system(error)
         }
-        control.repeatEvery(Self.httpSampleMilliseconds) { [unowned http] in http.count { _ in } }
-        http.login.hasFailed = { [bans] in bans?.received(.failedLogin(address: $0), at: Self.moment()) }
-        http.login.isBanned = { [bans] in bans?.refusesPasswords(of: $0) ?? false }
         self.http = http
-        startAdministration(brokerClient, http)
     }
-
-    /// How often the maxima that HTTP tells of are looked at.
-    private static let httpSampleMilliseconds: UInt64 = 10_000
 
     private func startThreads() throws(ServerError) -> [NamedThread] {
         var threads: [NamedThread] = []

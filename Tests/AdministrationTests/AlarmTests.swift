@@ -1,5 +1,6 @@
 import BrokerCore
 import BrokerModel
+import Cluster
 import HTTP
 import JSON
 import MQTTCodec
@@ -149,12 +150,14 @@ import Testing
         over.certificate = .init(name: "b.crt", subject: nil, notAfter: house.moment.wallMilliseconds - 1)
         fine.certificate = .init(name: "c.crt", subject: nil, notAfter: house.moment.wallMilliseconds + 40 * day)
         house.broker.listeners += [soon, over, fine]
-        var cluster = AdministeredCluster(name: "plant")
+        var cluster = ClusterStatus(name: "plant")
         cluster.trouble = "no server can be reached"
         cluster.refusingStreams = 2
-        var other = AdministeredNode(identifier: "n2", name: "hall-2", state: .gone, isSelf: false, since: 0, figures: nil)
-        other.clockTrouble = "its clock is 9 s ahead"
-        cluster.nodes = [other]
+        var said = NodeSummary(node: NodeID(2))
+        said.name = "hall-2"
+        var other = ClusterMember(node: NodeID(2), state: .gone, isSelf: false, since: 0, summary: said)
+        other.clockOffset = 9000
+        cluster.members = [other]
         house.broker.condition.cluster = cluster
         tick(house, seconds: 12)
         #expect(

@@ -1,3 +1,4 @@
+import Cluster
 import HTTP
 import JSON
 import MQTTCodec
@@ -13,15 +14,15 @@ import Testing
         let houses = (0..<count).map { AdministrationHouse(shards: shards, seed: UInt64($0 + 1)) }
         for (index, house) in houses.enumerated() {
             house.broker.facts = BrokerFacts(version: "1.0.0", node: "node\(index)", startedAt: 1_700_001_000_000)
-            var cluster = AdministeredCluster(name: "plant")
-            cluster.nodes = (0..<count).map { other in
+            var cluster = ClusterStatus(name: "plant")
+            cluster.members = (0..<count).map { other in
                 let isSilent = isLastSilent && other == count - 1
-                var figures = AdministeredNode.Figures()
-                (figures.clientsConnected, figures.receivedRate, figures.version) = (UInt64(other + 1), 10, "1.0.0")
-                figures.address = "node\(other).example:1883"
-                return AdministeredNode(
-                    identifier: "000000000000000\(other)", name: isSilent ? nil : "node\(other)", state: isSilent ? .silent : .up,
-                    isSelf: other == index, since: 1_700_001_000_000, figures: isSilent ? nil : figures)
+                var said = NodeSummary(node: NodeID(UInt64(other)))
+                (said.name, said.clientsConnected, said.receivedRate) = ("node\(other)", UInt64(other + 1), 10)
+                (said.version, said.address) = ("1.0.0", "node\(other).example:1883")
+                return ClusterMember(
+                    node: said.node, state: isSilent ? .silent : .up, isSelf: other == index, since: 1_000_000,
+                    summary: isSilent ? nil : said)
             }
             house.broker.condition.cluster = cluster
             house.broker.otherNodes = houses.indices.filter { $0 != index }.map { other in
@@ -47,11 +48,11 @@ import Testing
         #expect(houses[0].get("broker").object?["cluster"]?.object?["nodes_up"]?.integer == 2)
     }
 
-    @Test(arguments: [AdministeredNode.State.gone, .left])
-    func `a node that is there no more does nothing, and is known by its name and address`(state: AdministeredNode.State) {
+    @Test(arguments: [ClusterMember.State.gone, .left])
+    func `a node that is there no more does nothing, and is known by its name and address`(state: ClusterMember.State) {
         let house = cluster()[0]
-        house.broker.condition.cluster?.nodes[1].state = state
-        house.broker.condition.cluster?.nodes[1].figures?.trouble = "it had some"
+        house.broker.condition.cluster?.members[1].state = state
+        house.broker.condition.cluster?.members[1].summary?.trouble = "it had some"
         let node = house.get("cluster").object?["nodes"]?.array?[1].object
         #expect(node?["name"]?.string == "node1" && node?["address"]?.string == "node1.example:1883")
         #expect(node?["version"]?.string == "1.0.0" && node?["state"]?.string == state.rawValue)
@@ -172,7 +173,7 @@ import Testing
         #expect(houses[0].get("clients?cluster=true&sort=nothing").status == 400)
         #expect(houses[0].get("clients?cluster=true&listener=nothing").status == 400)
         let viewer = AdministrationHouse(role: .viewer)
-        viewer.broker.condition.cluster = AdministeredCluster(name: "plant")
+        viewer.broker.condition.cluster = ClusterStatus(name: "plant")
         viewer.broker.otherNodes = [("node0", houses[0].administration)]
         let client = connect(houses[0], "client")
         #expect(viewer.get("clients?cluster=true").column("clientid") == ["client"])

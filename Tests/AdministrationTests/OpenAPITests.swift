@@ -23,6 +23,25 @@ import Testing
         }
     }
 
+    @Test func `the file is what routes and resources make`() throws {
+        let path = #filePath.components(before: "/Tests/") + "/Sources/Administration/openapi.json"
+        let isSame = try Self.bytes(of: path) == APIDescription.bytes
+        #expect(isSame, "make openapi writes it anew")
+    }
+
+    @Test func `what is named in the description is there, once`() throws {
+        let names = SchemaCatalogue.all.map(\.name)
+        #expect(Set(names).count == names.count)
+        let text = String(decoding: APIDescription.bytes, as: UTF8.self)
+        for reference in text.components(between: "#/components/schemas/", and: "\"") {
+            #expect(names.contains(reference), "\(reference)")
+        }
+        for route in Route.table {
+            guard let body = route.body else { continue }
+            #expect(SchemaCatalogue.bodyMembers[body] != nil, "\(route.operation)")
+        }
+    }
+
     @Test func `every route is described, with its method, name and role`() throws {
         let described = try operations()
         for route in Route.table {
@@ -110,5 +129,17 @@ import Testing
 extension String {
     fileprivate func components(before text: String) -> String {
         firstRange(of: text).map { String(self[..<$0.lowerBound]) } ?? self
+    }
+
+    /// What stands between two texts, at each place.
+    fileprivate func components(between start: String, and end: String) -> [String] {
+        var found: [String] = []
+        var rest = self[...]
+        while let place = rest.firstRange(of: start) {
+            rest = rest[place.upperBound...]
+            guard let last = rest.firstRange(of: end) else { break }
+            found.append(String(rest[..<last.lowerBound]))
+        }
+        return found
     }
 }

@@ -186,19 +186,21 @@ public struct AuditEntry: Sendable {
         return entry
     }
 
-    var json: JSONObject {
-        var object = JSONObject()
-        object.set("at", Timestamp.text(at))
-        object.set("from", source.rawValue)
-        object.set("who", orNull: who)
-        object.set("address", orNull: address)
-        object.set("operation", operation)
-        object.set("target", orNull: target.flatMap { $0.isEmpty ? nil : $0 })
-        object.set("status", status)
-        object.set("duration_ms", milliseconds)
-        if let count { object.set("count", count) }
-        return object
-    }
+    var json: JSONObject { Self.resource.json(self) }
+
+    static let resource = Resource<AuditEntry>(
+        "AuditEntry",
+        [
+            .time("at", column: "AT (UTC)", \.at),
+            .text("from", as: .choice(["http", "control", "cli", "signal"]), \.source.rawValue),
+            .textOrNull("who", \.who),
+            .textOrNull("address", \.address),
+            .text("operation", \.operation),
+            .textOrNull("target") { $0.target.flatMap { $0.isEmpty ? nil : $0 } },
+            .integer("status", \.status),
+            .integer("duration_ms", as: .milliseconds, \.milliseconds),
+            .integerIfAny("count", as: .integer(1...Int.max), help: "How many refusals of one second it sums up.", \.count),
+        ])
 
     private static let mark = "..."
 }

@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import Cluster
 internal import HTTP
 internal import JSON
 
@@ -308,14 +309,14 @@ extension Administration {
                 AlarmCondition(
                     .queuesFull,
                     "Messages are dropped because the queues of clients are full: \(dropped(statistics) - droppedBefore) in the last second. "
-                        + "martlet ctl clients --sort=-dropped says whose."))
+                        + "martlet ctl clients --sort=-\(ClientOrder.drops.fieldName) says whose."))
         }
         if statistics.slowClients > 0 {
             found.append(
                 AlarmCondition(
                     .slowClients,
                     "\(statistics.slowClients) clients do not take what they are sent (martlet_slow_client). "
-                        + "martlet ctl clients --sort=-lag_ms says who."))
+                        + "martlet ctl clients --sort=-\(ClientOrder.lag.fieldName) says who."))
         }
         return found
     }
@@ -350,7 +351,7 @@ extension Administration {
         }
     }
 
-    private static func conditions(of cluster: AdministeredCluster) -> [AlarmCondition] {
+    private static func conditions(of cluster: ClusterStatus) -> [AlarmCondition] {
         var found: [AlarmCondition] = []
         if let trouble = cluster.trouble {
             found.append(AlarmCondition(.clusterDown, "Messages are not carried to other nodes: \(trouble)."))
@@ -360,7 +361,7 @@ extension Administration {
                 AlarmCondition(
                     .clusterFull, "The servers of the cluster have no room for \(cluster.refusingStreams) of its streams."))
         }
-        for node in cluster.nodes {
+        for node in cluster.members {
             switch node.state {
             case .silent: found.append(AlarmCondition(.nodeDown, of: node.shownName, "The node has not been heard of for a while."))
             case .gone: found.append(AlarmCondition(.nodeDown, of: node.shownName, "The node is gone, and has not said goodbye."))
@@ -382,7 +383,7 @@ extension Administration {
             default: raised + alarms.history.reversed()
             }
         let limit = call.integer("limit") ?? Limits.alarmRows
-        answer(call, page: rows.prefix(limit).map { Self.alarm($0) }, cursor: nil, count: rows.count) { object in
+        answer(call, page: rows.prefix(limit).map { Self.alarmResource.json($0) }, cursor: nil, count: rows.count) { object in
             object.set("active", raised.count)
         }
     }
@@ -392,22 +393,24 @@ extension Administration {
         guard let number = call.path["number"].flatMap({ Int($0) }),
             let alarm = alarms.acknowledge(number, by: call.who.name ?? call.who.means.rawValue, at: call.startedAt)
         else { throw .notFound("alarm") }
-        call.answer(Self.alarm(alarm))
+        call.answer(Self.alarmResource.json(alarm))
     }
 
-    private static func alarm(_ alarm: Alarm) -> JSONObject {
-        var object = JSONObject()
-        object.set("number", alarm.number)
-        object.set("name", alarm.subject.kind.rawValue)
-        object.set("of", orNull: alarm.subject.name.isEmpty ? nil : alarm.subject.name)
-        object.set("severity", alarm.subject.kind.isCritical ? "critical" : "warning")
-        object.set("message", alarm.message)
-        object.set("raised_at", Timestamp.text(alarm.raisedAt))
-        object.set("cleared_at", orNull: alarm.clearedAt.map { Timestamp.text($0) })
-        object.set("acknowledged_at", orNull: alarm.acknowledgement.map { Timestamp.text($0.at) })
-        object.set("acknowledged_by", orNull: alarm.acknowledgement?.who)
-        return object
-    }
+    static let alarmResource = Resource<Alarm>(
+        "Alarm",
+        [
+            .integer("number", as: .integer(1...Int.max), help: "Counted from 1 since the start of the broker.", \.number),
+            .text("name", as: .choice(AlarmKind.allCases.map(\.rawValue)), column: "ALARM", \.subject.kind.rawValue),
+            .textOrNull("of", help: "The bridge, listener or node; null where there is one alone.") {
+                $0.subject.name.isEmpty ? nil : $0.subject.name
+            },
+            .text("severity", as: .choice(["warning", "critical"])) { $0.subject.kind.isCritical ? "critical" : "warning" },
+            .text("message", \.message),
+            .time("raised_at", column: "RAISED (UTC)", \.raisedAt),
+            .timeOrNull("cleared_at", column: "CLEARED (UTC)", help: "Null while it lasts.", \.clearedAt),
+            .timeOrNull("acknowledged_at") { $0.acknowledgement?.at },
+            .textOrNull("acknowledged_by", column: "ACKNOWLEDGED BY") { $0.acknowledgement?.who },
+        ])
 
     func writeAlarms(to text: inout MetricText) {
         text.gauge(

@@ -8,7 +8,7 @@ extension Administration {
     func getSession(_ call: Call) throws(APIError) { call.answer(session(call.who)) }
 
     func logIn(_ call: Call) throws(APIError) {
-        let body = try call.body("username", "password", "token")
+        let body = try call.body()
         if body.has("token") {
             guard !body.has("username"), !body.has("password") else {
                 throw .badRequest("Give either a token, or a user name and password.")
@@ -69,14 +69,18 @@ extension Administration {
     }
 
     private func session(_ who: Identity) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", orNull: who.name)
-        object.set("role", orNull: who.role?.rawValue)
-        object.set("by", who.means.rawValue)
-        object.set("payloads", maySeePayloads(who))
-        object.set("expires_at", orNull: who.expiresAt.map { Timestamp.text($0) })
-        return object
+        Self.sessionResource.json((who, maySeePayloads(who)))
     }
+
+    static let sessionResource = Resource<(who: Identity, seesPayloads: Bool)>(
+        "Session",
+        [
+            .textOrNull("name", help: "Of the user or token; null without a login.", \.who.name),
+            .textOrNull("role", as: .named("Role"), help: "Null: log in first.") { $0.who.role?.rawValue },
+            .text("by", as: .choice(["none", "anonymous", "password", "token", "session", "peer"]), \.who.means.rawValue),
+            .boolean("payloads", help: "Whether payloads are shown.", \.seesPayloads),
+            .timeOrNull("expires_at", \.who.expiresAt),
+        ])
 
     /// Makes a link that lets one browser in as administrator, once.
     func makeLoginLink(_ call: Call) throws(APIError) {
@@ -89,12 +93,18 @@ extension Administration {
         }
         let expiresAt = call.startedAt.wallMilliseconds + Limits.loginLinkSeconds * 1000
         let secret = links.make(for: call.who.name, until: expiresAt)
-        var object = JSONObject()
-        object.set("url", "\(first)/dashboard/#token=\(secret)")
-        object.set("origins", places)
-        object.set("expires_at", Timestamp.text(expiresAt))
-        call.answer(object, status: .created)
+        let link = MadeLink(url: "\(first)/dashboard/#token=\(secret)", origins: places, expiresAt: expiresAt)
+        call.answer(Self.loginLinkResource.json(link), status: .created)
     }
+
+    static let loginLinkResource = Resource<MadeLink>(
+        "LoginLink",
+        [
+            .text(
+                "url", help: "Where the dashboard is, with the secret in its fragment, which no server is sent.", \.url),
+            .texts("origins", help: "Where browsers find the dashboard; the first one is that of `url`.", \.origins),
+            .time("expires_at", \.expiresAt),
+        ])
 
     /// Where browsers find the dashboard, as `http://localhost:9883`: what only this machine reaches first.
     private var dashboardPlaces: [String] {
@@ -113,12 +123,12 @@ extension Administration {
 
     func listTokens(_ call: Call) throws(APIError) {
         var object = JSONObject()
-        object.set("data", tokens.tokens.sorted { $0.name < $1.name }.map { Self.token($0) })
+        object.set("data", tokens.tokens.sorted { $0.name < $1.name }.map { Self.tokenResource.json($0) })
         call.answer(object)
     }
 
     func makeToken(_ call: Call) throws(APIError) {
-        let body = try call.body("name", "role", "expires_at")
+        let body = try call.body()
         let name = try body.required("name")
         guard TokenTable.isName(name) else {
             throw .badRequest("name must have 1 to 64 letters, digits or characters of ._-")
@@ -134,7 +144,7 @@ extension Administration {
             throw APIError(.conflict, "A token of that name exists, or there are too many tokens.")
         }
         try keep(changed)
-        var object = Self.token(token)
+        var object = Self.tokenResource.json(token)
         object.set("token", secret)
         call.answer(object, status: .created)
     }
@@ -163,19 +173,22 @@ extension Administration {
         "There is no file for tokens. Add a line such as \"martlet_http_token_file /var/lib/martlet/tokens\" to the configuration, "
             + "then: martlet ctl reload")
 
-    private static func token(_ token: TokenTable.Token) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", token.name)
-        object.set("role", token.role.rawValue)
-        object.set("expires_at", orNull: token.expiresAt.map { Timestamp.text($0 * 1000) })
-        return object
-    }
+    static let tokenResource = Resource<TokenTable.Token>(
+        "Token",
+        [
+            .text("name", \.name),
+            .text("role", as: .named("Role"), \.role.rawValue),
+            .timeOrNull("expires_at", column: "EXPIRES (UTC)") { $0.expiresAt.map { $0 * 1000 } },
+        ])
+
+    static let tokenMadeMembers: [FieldDescription] =
+        tokenResource.members + [FieldDescription("token", .text, help: "The secret: shown this once.")]
 
     // MARK: Dynamic security
 
     /// What a message on `$CONTROL/dynamic-security/v1` does, with the same answer.
     func performSecurityCommands(_ call: Call) throws(APIError) {
-        _ = try call.body("commands")
+        _ = try call.body()
         let who = call.who.name ?? call.who.means.rawValue
         broker.performSecurityCommands(call.request.body, for: who, from: call.origin) { answer in
             switch answer {
@@ -200,4 +213,12 @@ extension Administration {
         object.set("data", audit.last(call.integer("limit") ?? 100, of: kind).map(\.json))
         call.answer(object)
     }
+}
+
+/// A link that lets one browser in.
+struct MadeLink {
+    let url: String
+    let origins: [String]
+    /// Milliseconds since 1970.
+    let expiresAt: UInt64
 }

@@ -15,7 +15,7 @@ extension Administration {
         let bans = broker.bans.all.filter { kind == nil || $0.target.kind.rawValue == kind }
         let rest = after.map { after in bans.filter { $0.target.place > after } } ?? bans
         var page = PageRows(call)
-        page.fill(rest) { Self.ban($0) }
+        page.fill(rest) { Self.banResource.json($0) }
         let last = rest.prefix(page.count).last
         let next = rest.count > page.count ? last.map { Base64URL.encode(Array($0.target.place.utf8)) } : nil
         answer(call, page: page.rows, cursor: next, count: bans.count) { object in
@@ -24,7 +24,7 @@ extension Administration {
     }
 
     func ban(_ call: Call) throws(APIError) {
-        let body = try call.body("as", "who", "reason", "until")
+        let body = try call.body()
         guard let kind = try body.choice("as", BanKind.allCases.map(\.rawValue)).flatMap({ BanKind(rawValue: $0) }) else {
             throw .badRequest("as is missing.")
         }
@@ -39,7 +39,7 @@ extension Administration {
         let isNew = broker.bans[target] == nil
         let isBanned = broker.ban(ban) { failure in
             if let failure { return call.answer(Self.refused(failure)) }
-            call.answer(Self.ban(ban), status: isNew ? .created : .ok)
+            call.answer(Self.banResource.json(ban), status: isNew ? .created : .ok)
         }
         guard isBanned else {
             throw APIError(
@@ -67,7 +67,7 @@ extension Administration {
     /// Tells everybody who wants to know.
     public func tell(_ ban: Ban, _ change: BanChange, at now: Moment) {
         guard events.count > 0 else { return }
-        var object = Self.ban(ban)
+        var object = Self.banResource.json(ban)
         object.set("change", change.rawValue)
         tell(.ban, object, at: now)
     }
@@ -92,20 +92,26 @@ extension Administration {
         return BanOption(rawValue: name) == nil ? name : "user \(name)"
     }
 
-    private static func ban(_ ban: Ban) -> JSONObject {
-        var object = JSONObject()
-        object.set("as", ban.target.kind.rawValue)
-        object.set("who", ban.target.who)
-        if let scope = ban.target.scope {
-            object.set("user", orNull: scope.user.map { "\($0)" })
-            object.set("address", scope.party)
-        }
-        object.set("by", ban.by)
-        object.set("reason", ban.reason)
-        object.set("at", Timestamp.text(ban.at))
-        object.set("until", orNull: ban.until.map { Timestamp.text($0) })
-        return object
-    }
+    static let banResource = Resource<Ban>(
+        "Ban",
+        [
+            .text("as", as: .named("BanKind"), column: "KIND", \.target.kind.rawValue),
+            .text("who", help: "Addresses and networks in one spelling.", \.target.who),
+            banUserField,
+            .textIfAny(
+                "address",
+                help: "With `user`: from this address, or network of 64 bits, alone. `martlet_flapping` bans so."
+            ) { $0.target.scope?.party },
+            .text("by", help: "An administrator, or the option by which the broker did it itself.", \.by),
+            .text("reason", \.reason),
+            .time("at", column: "SINCE (UTC)", \.at),
+            .timeOrNull("until", column: "UNTIL (UTC)", help: "Null for ever.", \.until),
+        ])
+
+    private static let banUserField = Field<Ban>.textOrNullIfAny(
+        "user",
+        help: "With `address`: the ban is only for this user with the client's identifier; null for clients without a user name."
+    ) { ban in ban.target.scope.map { scope in scope.user.map { "\($0)" } } }
 }
 
 /// What has become of a ban.

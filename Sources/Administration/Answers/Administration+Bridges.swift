@@ -5,7 +5,7 @@ internal import JSON
 extension Administration {
     func listBridges(_ call: Call) throws(APIError) {
         let bridges = broker.bridges
-        answer(call, page: bridges.map { Self.bridge($0) }, cursor: nil, count: bridges.count) { object in
+        answer(call, page: bridges.map { Self.bridgeResource.json($0) }, cursor: nil, count: bridges.count) { object in
             object.set("kept", !broker.bridgesEndWithBroker)
         }
     }
@@ -55,7 +55,7 @@ extension Administration {
 
     /// Tells everybody who wants to know that a bridge is in another state.
     public func tell(_ bridge: AdministeredBridge, at now: Moment) {
-        if events.count > 0 { tell(.bridge, Self.bridge(bridge), at: now) }
+        if events.count > 0 { tell(.bridge, Self.bridgeResource.json(bridge), at: now) }
     }
 
     /// The members of a body as options. A number and a truth value are what one would write in a file; null takes an option away.
@@ -86,7 +86,7 @@ extension Administration {
         guard let bridge = broker.bridges.first(where: { $0.name.utf8.elementsEqual(wanted.utf8) }) else {
             throw .notFound("bridge")
         }
-        var object = Self.bridge(bridge)
+        var object = Self.bridgeResource.json(bridge)
         // As with the configuration.
         if call.who.role == .admin { object.set("options", Self.options(of: bridge)) }
         if let warnings { object.set("warnings", warnings) }
@@ -105,48 +105,92 @@ extension Administration {
         return object
     }
 
-    private static func bridge(_ bridge: AdministeredBridge) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", bridge.name)
-        object.set("state", bridge.state.rawValue)
-        object.set("paused", bridge.isPaused)
-        object.set("address", orNull: bridge.address)
-        object.set("connected_at", orNull: bridge.connectedSince.map { Timestamp.text($0) })
-        object.set("last_error", orNull: bridge.lastError)
-        object.set("file", orNull: bridge.place?.file)
-        object.set("line", orNull: bridge.place?.line)
-        object.set("topics", bridge.options.first { $0.name == "topic" }?.values ?? [])
-        object.set("queue_messages", bridge.queuedMessages)
-        object.set("queue_bytes", bridge.queuedBytes)
-        object.set("queue_on_disk", bridge.storedMessages)
-        object.set("lag_ms", bridge.lagMilliseconds)
-        object.set("out_rate", bridge.rateOut)
-        object.set("in_rate", bridge.rateIn)
-        object.set("out_messages", bridge.messagesOut)
-        object.set("in_messages", bridge.messagesIn)
-        object.set("out_bytes", bridge.bytesOut)
-        object.set("in_bytes", bridge.bytesIn)
-        object.set("out_dropped", bridge.droppedOut)
-        object.set("in_dropped", bridge.droppedIn)
-        object.set("connections", bridge.connections)
-        object.set("each_connection", bridge.eachConnection.map { Self.connection($0) })
-        return object
-    }
+    /// Its members and its metrics; `martlet ctl bridge` has its columns from here too.
+    static let bridgeResource = Resource<AdministeredBridge>("Bridge", bridgeFields + bridgeQueue + bridgeTraffic)
 
-    private static func connection(_ connection: AdministeredBridge.Connection) -> JSONObject {
-        var object = JSONObject()
-        object.set("number", connection.number)
-        object.set("clientid", connection.clientIdentifier)
-        object.set("state", connection.state.rawValue)
-        object.set("address", orNull: connection.address)
-        object.set("last_error", orNull: connection.lastError)
-        object.set("queue_messages", connection.queuedMessages)
-        object.set("queue_bytes", connection.queuedBytes)
-        object.set("lag_ms", connection.lagMilliseconds)
-        object.set("out_rate", connection.rateOut)
-        object.set("in_rate", connection.rateIn)
-        object.set("out_messages", connection.messagesOut)
-        object.set("in_messages", connection.messagesIn)
-        return object
-    }
+    private static let bridgeFields: [Field<AdministeredBridge>] = [
+        .text("name", \.name),
+        .text(
+            "state", as: .choice(AdministeredBridge.State.allCases.map(\.rawValue)),
+            help:
+                "waiting until it tries again; lazy until there is something for it to carry; ended when it was to connect once, and has; "
+                + "failed if it cannot be run as it is configured.", \.state.rawValue),
+        .boolean("paused", help: "By an administrator.", \.isPaused),
+        .textOrNull("address", help: "That is connected, or tried.", \.address),
+        .timeOrNull("connected_at", \.connectedSince),
+        .textOrNull("last_error", help: "Why it is not connected, or cannot be run.", \.lastError),
+        .textOrNull("file", help: "Where it is defined; null if it was added while the broker ran.") { $0.place?.file },
+        .integerOrNull("line") { $0.place?.line },
+        .texts("topics", help: "Its `topic` lines.") { bridge in bridge.options.first { $0.name == "topic" }?.values ?? [] },
+        .measured { $0.isConnected ? 1 : 0 }.gauge("martlet_bridge_up", "Whether a bridge is connected."),
+    ]
+
+    private static let bridgeQueue: [Field<AdministeredBridge>] = [
+        .integer(
+            "queue_messages", column: "WAITING", help: "That wait here for the other broker, or for its acknowledgement.",
+            \.queuedMessages
+        ).gauge("martlet_bridge_queued_messages", "Messages queued for the remote broker."),
+        .integer("queue_bytes", as: .bytes, \.queuedBytes).gauge("martlet_bridge_queued_bytes", "Their bytes."),
+        .integer("queue_on_disk", help: "How many of the messages memory need not hold.", \.storedMessages),
+        .integer(
+            "lag_ms", as: .milliseconds, column: "LAG", help: "How long the oldest of them has waited.", \.lagMilliseconds
+        ).gauge("martlet_bridge_lag_seconds", "How long the oldest of them has waited."),
+        .decimal("out_rate", column: "OUT/s", help: "Messages in the last second.", \.rateOut),
+        .decimal("in_rate", column: "IN/s", \.rateIn),
+    ]
+
+    private static let bridgeTraffic: [Field<AdministeredBridge>] = [
+        .integer("out_messages", column: "OUT", \.messagesOut).counter(bridgeMessages.name, bridgeMessages.help, out),
+        .integer("in_messages", column: "IN", \.messagesIn).counter(bridgeMessages.name, bridgeMessages.help, into),
+        .integer("out_bytes", as: .bytes, \.bytesOut).counter(bridgeBytes.name, bridgeBytes.help, out),
+        .integer("in_bytes", as: .bytes, \.bytesIn).counter(bridgeBytes.name, bridgeBytes.help, into),
+        .integer("out_dropped", help: "Too large, without a name at the other end, or refused there.", \.droppedOut)
+            .counter(bridgeDropped.name, bridgeDropped.help, out),
+        .integer("in_dropped", \.droppedIn).counter(bridgeDropped.name, bridgeDropped.help, into),
+        .integer("connections", help: "That were made.", \.connections)
+            .counter("martlet_bridge_connections_total", "Connections that a bridge has opened."),
+        .objects(
+            "each_connection", as: bridgeConnectionResource,
+            help:
+                "Its connections, as many as martlet_bridge_connections says. All other fields are for all of them together: connected "
+                + "when all are.", \.eachConnection),
+    ]
+
+    private static let out = ("direction", "out")
+    private static let into = ("direction", "in")
+    private static let bridgeMessages = (name: "martlet_bridge_messages_total", help: "Messages that a bridge has forwarded.")
+    private static let bridgeBytes = (name: "martlet_bridge_bytes_total", help: "Bytes that a bridge has forwarded.")
+    private static let bridgeDropped = (
+        name: "martlet_bridge_dropped_messages_total", help: "Messages that a bridge has dropped."
+    )
+
+    static let bridgeConnectionResource = Resource<AdministeredBridge.Connection>(
+        "BridgeConnection",
+        [
+            .integer("number", as: .integer(1...Int.max), \.number),
+            .text("clientid", help: "At the other broker.", \.clientIdentifier),
+            .text(
+                "state", as: .choice(AdministeredBridge.State.allCases.map(\.rawValue).filter { $0 != "failed" }), \.state.rawValue),
+            .textOrNull("address", help: "That is connected, or tried.", \.address),
+            .textOrNull("last_error", help: "Why it is not connected.", \.lastError),
+            .integer("queue_messages", \.queuedMessages),
+            .integer("queue_bytes", as: .bytes, \.queuedBytes),
+            .integer("lag_ms", as: .milliseconds, \.lagMilliseconds),
+            .decimal("out_rate", help: "Messages in the last second.", \.rateOut),
+            .decimal("in_rate", \.rateIn),
+            .integer("out_messages", \.messagesOut),
+            .integer("in_messages", \.messagesIn),
+        ])
+
+    /// A bridge by itself: with its options for an administrator, and with warnings after a change.
+    static let bridgeDetailMembers: [FieldDescription] =
+        bridgeResource.members + [
+            FieldDescription(
+                "options", .dictionary(.named("BridgeOptionValue")),
+                help:
+                    "Of its section, by their names: lists for those that may be given more than once. Passwords and keys are masked. For "
+                    + "administrators only.", isRequired: false),
+            FieldDescription(
+                "warnings", .list(.text), help: "What is probably not as it was meant; after a change.", isRequired: false),
+        ]
 }

@@ -6,68 +6,8 @@ internal import JSON
 extension Administration {
     func getBroker(_ call: Call) throws(APIError) {
         withStatistics(call) { [self] shards in
-            let (facts, condition, now) = (
-                broker.facts, broker.condition, call.startedAt.wallMilliseconds
-            )
-            let sum = ShardStatistics.sum(of: shards)
-            var object = JSONObject()
-            object.set("version", facts.version)
-            object.set("node", facts.node)
-            object.set("started_at", Timestamp.text(facts.startedAt))
-            object.set("uptime_s", (now - min(now, facts.startedAt)) / 1000)
-            object.set("drain", orNull: broker.drain.map { Self.drain($0) })
-            object.set("cluster", orNull: broker.condition.cluster.map { Self.clusterInShort($0) })
-            object.set("live", Self.isAllWell(liveness()))
-            object.set("ready", Self.isAllWell(readiness()))
-            object.set("alarms", alarms.raised.count)
-            object.set(
-                "loops",
-                shards.enumerated().map { index, shard in
-                    var loop = JSONObject()
-                    loop.set("loop", index)
-                    loop.set(
-                        "turn_age_ms",
-                        condition.loopAges.indices.contains(index) ? condition.loopAges[index] : 0)
-                    loop.set("connections", shard.connections)
-                    loop.set("sessions", shard.clientsTotal)
-                    return loop
-                })
-            object.set("store", store(condition, sum))
-            object.set("memory", Self.memory(condition, sum))
-            object.set("files", files)
-            let configuration = broker.configuration
-            var config = JSONObject()
-            config.set("file", orNull: configuration.file)
-            config.set("digest", orNull: configuration.digest)
-            config.set("reloaded_at", orNull: condition.reloadedAt.map { Timestamp.text($0) })
-            object.set("config", config)
-            call.answer(object)
+            call.answer(Self.brokerResource.json(BrokerView(self, shards, now: call.startedAt.wallMilliseconds)))
         }
-    }
-
-    private func store(_ condition: BrokerCondition, _ sum: ShardStatistics) -> JSONObject {
-        var object = JSONObject()
-        object.set("state", condition.store?.rawValue ?? "off")
-        object.set("bytes", orNull: sum.store?.bytes)
-        object.set("free_bytes", orNull: broker.storeFreeBytes)
-        object.set("rows", orNull: sum.store?.rows)
-        object.set("commits", orNull: sum.store?.commits)
-        return object
-    }
-
-    private static func memory(_ condition: BrokerCondition, _ sum: ShardStatistics) -> JSONObject {
-        var object = JSONObject()
-        object.set("resident_bytes", condition.residentBytes)
-        object.set("heap_bytes", max(0, sum.heapBytes))
-        object.set("limit_bytes", orNull: condition.heapBytesMax)
-        return object
-    }
-
-    private var files: JSONObject {
-        var object = JSONObject()
-        object.set("open", broker.openFiles)
-        object.set("limit", broker.openFilesMax)
-        return object
     }
 
     /// Goes on with what every shard has counted; answers itself if that cannot be had.
@@ -79,87 +19,30 @@ extension Administration {
 
     func getListeners(_ call: Call) throws(APIError) {
         var object = JSONObject()
-        object.set("data", broker.listeners.lazy.filter { !$0.isClosed }.map { Self.listener($0) })
+        object.set("data", broker.listeners.lazy.filter { !$0.isClosed }.map { Self.listenerResource.json($0) })
         call.answer(object)
-    }
-
-    private static func listener(_ listener: AdministeredListener) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", listener.name)
-        object.set("protocol", listener.application.rawValue)
-        object.set("address", orNull: listener.host)
-        object.set("port", orNull: listener.port)
-        object.set("path", orNull: listener.path)
-        object.set("tls", listener.usesTLS)
-        object.set("mtls", listener.requiresCertificate)
-        object.set("allow_anonymous", listener.allowsAnonymous)
-        object.set("connections", listener.connections)
-        object.set("max_connections", orNull: listener.connectionsMax)
-        object.set(
-            "certificate",
-            orNull: listener.certificate.map { certificate in
-                var object = JSONObject()
-                object.set("name", certificate.name)
-                object.set("subject", orNull: certificate.subject)
-                object.set("not_after", orNull: certificate.notAfter.map { Timestamp.text($0) })
-                return object
-            })
-        return object
     }
 
     // MARK: Configuration
 
     func getConfiguration(_ call: Call) throws(APIError) {
-        let report = broker.configuration
-        var object = JSONObject()
-        object.set("file", orNull: report.file)
-        object.set("digest", orNull: report.digest)
-        object.set(
-            "options",
-            report.options.map { option in
-                var object = JSONObject()
-                object.set("name", option.name)
-                object.set("value", orNull: option.value)
-                object.set("default", option.isDefault)
-                object.set("listener", orNull: option.listener)
-                object.set("file", orNull: option.file)
-                object.set("line", orNull: option.line)
-                object.set("reloads", option.reloads)
-                return object
-            })
-        call.answer(object)
+        call.answer(Self.configurationResource.json(broker.configuration))
     }
 
     func checkConfiguration(_ call: Call) throws(APIError) {
         guard let findings = broker.checkConfiguration() else { throw Self.noFile }
-        call.answer(Self.result(findings))
+        call.answer(Self.findingsResource.json(findings))
     }
 
     func reloadConfiguration(_ call: Call) throws(APIError) {
         broker.reloadConfiguration { findings in
             guard let findings else { return call.fail(Self.noFile) }
-            call.answer(Self.result(findings), status: findings.hasErrors ? .unprocessableContent : .ok)
+            call.answer(Self.findingsResource.json(findings), status: findings.hasErrors ? .unprocessableContent : .ok)
         }
     }
 
     private static let noFile = APIError(
         .conflict, "There is no configuration file to reload: the broker was started without one.")
-
-    private static func result(_ findings: ConfigurationFindings) -> JSONObject {
-        var object = JSONObject()
-        object.set("ok", !findings.hasErrors)
-        object.set(
-            "diagnostics",
-            findings.findings.map { finding in
-                var object = JSONObject()
-                object.set("severity", finding.isError ? "error" : "warning")
-                object.set("file", orNull: finding.file)
-                object.set("line", orNull: finding.line)
-                object.set("message", finding.message)
-                return object
-            })
-        return object
-    }
 
     // MARK: The log
 
@@ -168,31 +51,15 @@ extension Administration {
         let lines = broker.logLines(call.integer("lines") ?? 200)
         var page = PageRows(countMax: lines.count)
         // The newest are those that count.
-        page.fill(lines.reversed()) { Self.logLine($0) }
+        page.fill(lines.reversed()) { Self.logLineResource.json($0) }
         object.set("data", page.rows.reversed() as [JSONObject])
         call.answer(object)
-    }
-
-    static func logLine(_ line: AdministeredLogLine) -> JSONObject {
-        var object = JSONObject()
-        object.set("at", Timestamp.text(line.at))
-        object.set("level", line.topic.names.first ?? "notice")
-        object.set("message", line.text)
-        if let fields = line.fields {
-            let named = [
-                ("client", fields.client), ("user", fields.user), ("address", fields.address),
-                ("topic", fields.topic),
-                ("reason", fields.reason),
-            ]
-            for (name, value) in named { if let value { object.set(name, value) } }
-        }
-        return object
     }
 
     func getLogTypes(_ call: Call) throws(APIError) { answerLogTypes(call) }
 
     func setLogTypes(_ call: Call) throws(APIError) {
-        let body = try call.body("types")
+        let body = try call.body()
         guard let words = try body.words("types") else { throw .badRequest("types is missing.") }
         var topics: LogTopics = []
         for word in words {
@@ -213,6 +80,182 @@ extension Administration {
         object.set("types", broker.logTopics.names)
         call.answer(object)
     }
+}
+
+// MARK: - What answers say of them
+
+/// The broker at a moment.
+struct BrokerView {
+    let facts: BrokerFacts
+    let condition: BrokerCondition
+    let shards: [ShardStatistics]
+    let sum: ShardStatistics
+    /// Milliseconds since 1970.
+    let now: UInt64
+    let drain: DrainStatus?
+    let (isLive, isReady): (Bool, Bool)
+    let alarmsRaised: Int
+    let storeFreeBytes: UInt64?
+    let openFiles: (open: Int, limit: Int)
+    let configuration: ConfigurationReport
+
+    init(_ administration: Administration, _ shards: [ShardStatistics], now: UInt64) {
+        let broker = administration.broker
+        (facts, condition, self.shards, sum) = (broker.facts, broker.condition, shards, ShardStatistics.sum(of: shards))
+        (self.now, drain) = (now, broker.drain)
+        isLive = Administration.isAllWell(administration.liveness())
+        isReady = Administration.isAllWell(administration.readiness())
+        alarmsRaised = administration.alarms.raised.count
+        (storeFreeBytes, openFiles) = (broker.storeFreeBytes, (broker.openFiles, broker.openFilesMax))
+        configuration = broker.configuration
+    }
+
+    /// A loop with its shard.
+    struct Loop {
+        let number: Int
+        let turnAge: UInt64
+        let shard: ShardStatistics
+    }
+
+    var loops: [Loop] {
+        shards.enumerated().map { index, shard in
+            Loop(
+                number: index, turnAge: condition.loopAges.indices.contains(index) ? condition.loopAges[index] : 0, shard: shard)
+        }
+    }
+}
+
+extension Administration {
+    static let brokerResource = Resource<BrokerView>("Broker", brokerFields + brokerParts)
+
+    private static let brokerFields: [Field<BrokerView>] = [
+        .text("version", \.facts.version),
+        .text("node", \.facts.node),
+        .time("started_at", \.facts.startedAt),
+        .integer("uptime_s", as: .seconds) { ($0.now - min($0.now, $0.facts.startedAt)) / 1000 },
+        .objectOrNull("drain", as: drainResource, help: "Null while the broker is not being drained.", \.drain),
+        .objectOrNull("cluster", as: clusterInShortResource, help: "Null on a broker that is alone.", \.condition.cluster),
+        .boolean("live", \.isLive),
+        .boolean("ready", \.isReady),
+        .integer("alarms", help: "How many are active.", \.alarmsRaised),
+    ]
+
+    private static let brokerParts: [Field<BrokerView>] = [
+        .objects("loops", as: loopResource, \.loops),
+        .object("store", as: storeResource) { $0 },
+        .object("memory", as: memoryResource) { $0 },
+        .object("files", as: openFilesResource, \.openFiles),
+        .object("config", as: configurationInShortResource) { $0 },
+    ]
+
+    static let loopResource = Resource<BrokerView.Loop>(
+        "Loop",
+        [
+            .integer("loop", \.number),
+            .integer("turn_age_ms", as: .milliseconds, help: "How long ago its last report came.", \.turnAge),
+            .integer("connections", \.shard.connections),
+            .integer("sessions", \.shard.clientsTotal),
+        ])
+
+    private static let storeResource = Resource<BrokerView>(
+        nil,
+        [
+            .text("state", as: .choice(["off", "ok", "full", "failed"])) { $0.condition.store?.rawValue ?? "off" },
+            .integerOrNull("bytes", as: .bytes) { $0.sum.store?.bytes },
+            .integerOrNull("free_bytes", as: .bytes, help: "Free on the file system of the store.", \.storeFreeBytes),
+            .integerOrNull("rows") { $0.sum.store?.rows },
+            .integerOrNull("commits") { $0.sum.store?.commits },
+        ])
+
+    private static let memoryResource = Resource<BrokerView>(
+        nil,
+        [
+            .integer("resident_bytes", as: .bytes, \.condition.residentBytes),
+            .integer("heap_bytes", as: .bytes) { max(0, $0.sum.heapBytes) },
+            .integerOrNull("limit_bytes", as: .bytes, \.condition.heapBytesMax),
+        ])
+
+    private static let openFilesResource = Resource<(open: Int, limit: Int)>(
+        nil,
+        [
+            .integer("open", help: "Files and sockets that the process has open.", \.open),
+            .integer("limit", \.limit),
+        ])
+
+    private static let configurationInShortResource = Resource<BrokerView>(
+        nil,
+        [
+            .textOrNull("file", \.configuration.file),
+            .textOrNull("digest", help: "SHA-256 of the files that were read, in hexadecimal.", \.configuration.digest),
+            .timeOrNull("reloaded_at", \.condition.reloadedAt),
+        ])
+
+    static let listenerResource = Resource<AdministeredListener>(
+        "Listener",
+        [
+            .text("name", column: "LISTENER", \.name),
+            .text("protocol", as: .choice(["mqtt", "websockets", "httpapi"]), \.application.rawValue),
+            .textOrNull("address", \.host),
+            .integerOrNull("port", \.port),
+            .textOrNull("path", help: "Of a Unix socket.", \.path),
+            .boolean("tls", column: "TLS", \.usesTLS),
+            .boolean("mtls", \.requiresCertificate),
+            .boolean("allow_anonymous", \.allowsAnonymous),
+            .integer("connections", \.connections),
+            .integerOrNull("max_connections", \.connectionsMax),
+            .objectOrNull("certificate", as: certificateResource, column: "CERTIFICATE UNTIL", \.certificate),
+        ])
+
+    static let certificateResource = Resource<AdministeredListener.Certificate>(
+        "Certificate",
+        [
+            .text("name", \.name), .textOrNull("subject", \.subject),
+            .timeOrNull("not_after", \.notAfter),
+        ])
+
+    static let configurationResource = Resource<ConfigurationReport>(
+        "Config",
+        [
+            .textOrNull("file", \.file), .textOrNull("digest", \.digest),
+            .objects("options", as: configurationOptionResource, \.options),
+        ])
+
+    static let configurationOptionResource = Resource<ConfigurationReport.Option>(
+        "ConfigOption",
+        [
+            .text("name", \.name),
+            .textOrNull("value", help: "As one would write it; `***` for a secret.", \.value),
+            .boolean("default", \.isDefault),
+            .textOrNull("listener", \.listener),
+            .textOrNull("file", \.file),
+            .integerOrNull("line", \.line),
+            .boolean("reloads", help: "Whether a reload takes a new value.", \.reloads),
+        ])
+
+    static let findingsResource = Resource<ConfigurationFindings>(
+        "ConfigResult", [.boolean("ok") { !$0.hasErrors }, .objects("diagnostics", as: findingResource, \.findings)])
+
+    static let findingResource = Resource<ConfigurationFindings.Finding>(
+        "Diagnostic",
+        [
+            .text("severity", as: .choice(["error", "warning"])) { $0.isError ? "error" : "warning" },
+            .textOrNull("file", \.file),
+            .integerOrNull("line", \.line),
+            .text("message", \.message),
+        ])
+
+    static let logLineResource = Resource<AdministeredLogLine>(
+        "LogLine",
+        [
+            .time("at", \.at),
+            .text("level", as: .named("LogType")) { $0.topic.names.first ?? "notice" },
+            .text("message", \.text),
+            .textIfAny("client") { $0.fields?.client },
+            .textIfAny("user") { $0.fields?.user },
+            .textIfAny("address") { $0.fields?.address },
+            .textIfAny("topic") { $0.fields?.topic },
+            .textIfAny("reason") { $0.fields?.reason },
+        ])
 }
 
 extension LogTopics {

@@ -19,11 +19,13 @@ extension Administration {
                 if case .clients(let page) = reply.rows { rows += page.map { ($0, shard) } }
             }
             rows.sort { $0.row.position.precedes($1.row.position, isDescending: selection.isDescending) }
+            let view = ClientView(self)
             var (page, places) = (PageRows(call), [String]())
             for (row, shard) in rows {
                 // For the node that puts the pages of all nodes together.
                 let place = call.isForNode ? Self.cursor(of: place(of: row, selection.order)) : ""
-                guard page.add(clientRow(row, shard: shard, fields: fields), with: place.utf8.count) else { break }
+                let client = Self.clientResource.json(ListedClient(row: row, shard: shard, view: view), only: fields)
+                guard page.add(client, with: place.utf8.count) else { break }
                 places.append(place)
             }
             let hasMore = rows.count > page.count || replies.contains { $0.hasMore }
@@ -42,9 +44,7 @@ extension Administration {
         let sort = call.text("sort") ?? "clientid"
         let isDescending = sort.hasPrefix("-")
         let name = isDescending ? String(sort.dropFirst()) : sort
-        guard let order = Self.orders.first(where: { $0.key == name })?.value else {
-            throw .badRequest("sort is unknown.")
-        }
+        guard let order = ClientOrder.allCases.first(where: { $0.fieldName == name }) else { throw .badRequest("sort is unknown.") }
         var after: ClientPosition?
         if let cursor = call.cursor {
             after = Self.position(cursor)
@@ -79,15 +79,6 @@ extension Administration {
         }
         return range
     }
-
-    private static let orders: KeyValuePairs<String, ClientOrder> = [
-        "clientid": .clientIdentifier, "dropped": .drops, "queue_messages": .queuedMessages,
-        "queue_bytes": .queuedBytes,
-        "output_bytes": .outputBytes, "lag_ms": .lag, "received_rate": .receivedRate,
-        "sent_rate": .sentRate,
-        "subscriptions": .subscriptions, "connected_at": .connectedAt,
-    ]
-    static let sortNames = orders.map(\.key)
 
     /// Where a row stands among those of other nodes, which have clocks of their own.
     private func place(of row: ClientRow, _ order: ClientOrder?) -> ClientPosition {
@@ -176,28 +167,9 @@ extension Administration {
     func getClient(_ call: Call) throws(APIError) {
         let client = try call.client()
         detail(of: client, call) { [self] (detail) throws(APIError) in
-            var object = clientRow(detail.row, shard: broker.shard(of: client), fields: nil)
-            object.set("will", orNull: detail.will.map { Self.will($0) })
-            var limits = JSONObject()
-            limits.set("receive_maximum", detail.inFlightMax)
-            limits.set("maximum_packet_size", orNull: detail.packetBytesMax)
-            object.set("limits", limits)
-            object.set(
-                "mount_point", orNull: detail.mountPoint.isEmpty ? nil : Self.text(detail.mountPoint))
-            object.set("tls", orNull: detail.info?.encryption)
-            object.set("certificate_subject", orNull: detail.info?.certificateSubject)
-            call.answer(object)
+            let listed = ListedClient(row: detail.row, shard: broker.shard(of: client), view: ClientView(self))
+            call.answer(Self.clientDetailResource.json(DetailedClient(client: listed, detail: detail)))
         }
-    }
-
-    private static func will(_ will: ClientWillRow) -> JSONObject {
-        var object = JSONObject()
-        object.set("topic", "\(will.topic)")
-        object.set("qos", will.qos.rawValue)
-        object.set("retain", will.retain)
-        object.set("delay_s", will.delayInterval)
-        object.set("bytes", will.payloadBytes)
-        return object
     }
 
     // MARK: Changes
@@ -255,62 +227,6 @@ extension Administration {
 
     // MARK: Rows
 
-    /// A client as all lists have it; with `fields` only those members, and its identifier.
-    private func clientRow(_ row: ClientRow, shard: Int, fields: Set<String>?) -> JSONObject {
-        var object = ChosenMembers(fields)
-        let connection = row.connection
-        object.set("clientid") { $0.set($1, "\(row.clientIdentifier)") }
-        object.set("username") { $0.set($1, orNull: row.userName?.description) }
-        object.set("connected") { $0.set($1, connection != nil) }
-        object.set("address") {
-            $0.set($1, orNull: connection?.listener == nil ? nil : connection?.address)
-        }
-        object.set("port") { $0.set($1, orNull: connection?.listener == nil ? nil : connection?.port) }
-        let listener = connection?.listener.flatMap { index in
-            broker.listeners.indices.contains(index) ? broker.listeners[index] : nil
-        }
-        object.set("listener") { $0.set($1, orNull: listener?.name) }
-        object.set("protocol") { $0.set($1, orNull: listener?.application.rawValue) }
-        object.set("proto_ver") { $0.set($1, row.version.rawValue) }
-        object.set("clean_start") { $0.set($1, orNull: connection?.cleanStart) }
-        object.set("session_expiry_s") {
-            $0.set($1, orNull: row.sessionExpirySeconds == .max ? nil : row.sessionExpirySeconds)
-        }
-        object.set("keepalive_s") { $0.set($1, orNull: connection?.keepAliveSeconds) }
-        object.set("created_at") { $0.set($1, orNull: time(row.createdAt)) }
-        object.set("connected_at") { $0.set($1, orNull: time(connection?.connectedAt)) }
-        object.set("disconnected_at") { $0.set($1, orNull: time(row.disconnectedAt)) }
-        object.set("node") { $0.set($1, broker.facts.node) }
-        object.set("loop") { $0.set($1, shard) }
-        object.set("bridge") { $0.set($1, connection?.isBridge ?? false) }
-        object.set("subscriptions") { $0.set($1, row.subscriptionCount) }
-        object.set("queue_messages") { $0.set($1, row.queuedMessages) }
-        object.set("queue_bytes") { $0.set($1, row.queuedBytes) }
-        object.set("inflight_out") { $0.set($1, row.inFlightMessages) }
-        object.set("inflight_in") { $0.set($1, row.receivedMessages) }
-        object.set("output_bytes") { $0.set($1, connection?.outputBytes ?? 0) }
-        object.set("lag_ms") { $0.set($1, row.lagMilliseconds) }
-        object.set("received_messages") { $0.set($1, connection?.traffic.receivedMessages ?? 0) }
-        object.set("received_bytes") { $0.set($1, connection?.traffic.receivedBytes ?? 0) }
-        object.set("sent_messages") { $0.set($1, connection?.traffic.sentMessages ?? 0) }
-        object.set("sent_bytes") { $0.set($1, connection?.traffic.sentBytes ?? 0) }
-        object.set("received_rate") { $0.set($1, connection?.rates.received ?? 0) }
-        object.set("sent_rate") { $0.set($1, connection?.rates.sent ?? 0) }
-        object.set("dropped") { $0.set($1, Self.dropped(row.drops)) }
-        return object.object
-    }
-
-    static let clientFields = [
-        "clientid", "username", "connected", "address", "port", "listener", "protocol", "proto_ver",
-        "clean_start",
-        "session_expiry_s",
-        "keepalive_s", "created_at", "connected_at", "disconnected_at", "node", "loop", "bridge",
-        "subscriptions", "queue_messages",
-        "queue_bytes", "inflight_out", "inflight_in", "output_bytes", "lag_ms", "received_messages",
-        "received_bytes",
-        "sent_messages", "sent_bytes", "received_rate", "sent_rate", "dropped",
-    ]
-
     private func queueRows(_ reply: ShardReply) -> [JSONRow] {
         let rows: [QueueRow]
         switch reply.rows {
@@ -318,50 +234,16 @@ extension Administration {
         case .inFlight(let sent, _): rows = sent
         default: return []
         }
-        return rows.map { row in
-            var object = JSONObject()
-            object.set("position", row.position)
-            object.set("topic", orNull: row.topic.map { Self.text($0) })
-            object.set("qos", row.qos.rawValue)
-            object.set("retain", row.retain)
-            object.set("bytes", row.byteCount)
-            object.set("packet_id", orNull: row.packetIdentifier == 0 ? nil : row.packetIdentifier)
-            object.set("age_ms", orNull: row.ageMilliseconds)
-            object.set("expires_at", orNull: time(row.expiresAt))
-            object.set("state", "\(row.state)")
-            if let payload = row.payload { object.set("payload", Base64.encode(payload)) }
-            return object
-        }
+        let offset = broker.wallClockOffset
+        return rows.map { Self.queuedMessageResource.json(ShardRow($0, clockOffset: offset)) }
     }
 
     static func subscriptionRows(_ reply: ShardReply) -> [JSONRow] {
         guard case .subscriptions(let rows) = reply.rows else { return [] }
-        return rows.map { subscription($0) }
+        return rows.map { subscriptionResource.json($0) }
     }
 
-    static func subscription(_ row: SubscriptionRow) -> JSONObject {
-        var object = JSONObject()
-        object.set("clientid", "\(row.clientIdentifier)")
-        object.set("filter", text(row.filter))
-        object.set("share", orNull: row.shareName?.description)
-        object.set("qos", row.options.maximumQoS.rawValue)
-        object.set("no_local", row.options.noLocal)
-        object.set("retain_as_published", row.options.retainAsPublished)
-        object.set("identifier", orNull: row.identifier == 0 ? nil : row.identifier)
-        return object
-    }
-
-    static func dropped(_ drops: DropCounts) -> JSONObject {
-        var object = JSONObject()
-        object.set("total", drops.total)
-        for reason in DropReason.allCases { object.set(reason.label, drops[reason]) }
-        return object
-    }
-
-    /// A time of the shards' clock.
-    func time(_ milliseconds: UInt64?) -> String? {
-        milliseconds.map { Timestamp.text($0 &+ broker.wallClockOffset) }
-    }
+    static func dropped(_ drops: DropCounts) -> JSONObject { dropCountsResource.json(drops) }
 
     static func text(_ bytes: some Collection<UInt8>) -> String {
         String(decoding: Array(bytes), as: UTF8.self)
@@ -373,14 +255,200 @@ extension DropReason {
     var label: String { String(words.map { $0 == " " ? "_" : $0 }) }
 }
 
-/// An object with only the members that were asked for.
-private struct ChosenMembers {
-    private(set) var object = JSONObject()
-    private let names: Set<String>?
+// MARK: - What answers say of them
 
-    init(_ names: Set<String>?) { self.names = names }
+/// What a shard tells with times of its own clock.
+struct ShardRow<Row: Sendable>: Sendable {
+    let row: Row
+    /// What its clock lacks of the milliseconds since 1970.
+    let clockOffset: UInt64
 
-    mutating func set(_ name: String, _ write: (inout JSONObject, String) -> Void) {
-        if names?.contains(name) ?? true || name == "clientid" { write(&object, name) }
+    init(_ row: Row, clockOffset: UInt64) { (self.row, self.clockOffset) = (row, clockOffset) }
+
+    func time(_ milliseconds: UInt64?) -> UInt64? { milliseconds.map { $0 &+ clockOffset } }
+}
+
+/// What lists of clients say that no shard knows.
+struct ClientView: Sendable {
+    let node: String
+    let listeners: [AdministeredListener]
+    let clockOffset: UInt64
+
+    init(_ administration: Administration) {
+        let broker = administration.broker
+        (node, listeners, clockOffset) = (broker.facts.node, broker.listeners, broker.wallClockOffset)
     }
+}
+
+/// A client as lists show it.
+struct ListedClient: Sendable {
+    let row: ClientRow
+    let shard: Int
+    let view: ClientView
+
+    var connection: ClientConnectionRow? { row.connection }
+
+    /// Nil while the client is away, and for one of the broker's own.
+    var listener: AdministeredListener? {
+        connection?.listener.flatMap { view.listeners.indices.contains($0) ? view.listeners[$0] : nil }
+    }
+
+    /// The connection, unless it is one of the broker's own.
+    var foreignConnection: ClientConnectionRow? { connection?.listener == nil ? nil : connection }
+
+    func time(_ milliseconds: UInt64?) -> UInt64? { milliseconds.map { $0 &+ view.clockOffset } }
+}
+
+/// All that is known of a client.
+struct DetailedClient: Sendable {
+    let client: ListedClient
+    let detail: ClientDetail
+}
+
+extension ClientOrder {
+    /// The member of a client that it goes by.
+    var fieldName: String {
+        switch self {
+        case .clientIdentifier: "clientid"
+        case .drops: "dropped"
+        case .queuedMessages: "queue_messages"
+        case .queuedBytes: "queue_bytes"
+        case .outputBytes: "output_bytes"
+        case .lag: "lag_ms"
+        case .receivedRate: "received_rate"
+        case .sentRate: "sent_rate"
+        case .subscriptions: "subscriptions"
+        case .connectedAt: "connected_at"
+        }
+    }
+}
+
+extension Administration {
+    static let clientResource = Resource<ListedClient>(
+        "Client", help: "A session and the connection that it is on. With `fields` only those.", key: "clientid",
+        clientFields + clientConnectionFields + clientCounts)
+
+    private static let clientFields: [Field<ListedClient>] = [
+        .text("clientid", column: "CLIENT") { "\($0.row.clientIdentifier)" },
+        .textOrNull("username", column: "USER") { $0.row.userName?.description },
+        .boolean("connected", column: "STATE") { $0.connection != nil },
+        .textOrNull(
+            "address", help: "Of the last connection; null if it is not known any more, and for a client of the broker's own."
+        ) { $0.foreignConnection?.address },
+        .integerOrNull("port") { $0.foreignConnection?.port },
+        .textOrNull("listener", help: "As `/listeners` names it.") { $0.listener?.name },
+        .textOrNull("protocol", as: .choice(["mqtt", "websockets"])) { $0.listener?.application.rawValue },
+        .integer("proto_ver", as: .number(of: [3, 4, 5]), column: "MQTT", help: "3 is MQTT 3.1, 4 is 3.1.1, 5 is 5.0.") {
+            $0.row.version.rawValue
+        },
+    ]
+
+    private static let clientConnectionFields: [Field<ListedClient>] = [
+        .booleanOrNull("clean_start") { $0.connection?.cleanStart },
+        .integerOrNull("session_expiry_s", as: .seconds, help: "How long the session outlives its connection; null for ever.") {
+            $0.row.sessionExpirySeconds == .max ? nil : $0.row.sessionExpirySeconds
+        },
+        .integerOrNull("keepalive_s", as: .seconds, help: "0 for none; null while the client is away.") {
+            $0.connection?.keepAliveSeconds
+        },
+        .timeOrNull("created_at") { $0.time($0.row.createdAt) },
+        .timeOrNull("connected_at") { $0.time($0.connection?.connectedAt) },
+        .timeOrNull("disconnected_at") { $0.time($0.row.disconnectedAt) },
+        .text("node", column: "NODE", help: "The node that it is on.") { $0.view.node },
+        .integer("loop", help: "Which of the broker's loops has it.", \.shard),
+        .boolean("bridge") { $0.connection?.isBridge ?? false },
+    ]
+
+    private static let clientCounts: [Field<ListedClient>] = [
+        .integer("subscriptions", column: "SUBS", \.row.subscriptionCount),
+        .integer("queue_messages", column: "QUEUED", help: "Messages that wait to be sent.", \.row.queuedMessages),
+        .integer("queue_bytes", as: .bytes, \.row.queuedBytes),
+        .integer(
+            "inflight_out", column: "IN FLIGHT", help: "QoS 1 and 2 messages that were sent and are not acknowledged to the end.",
+            \.row.inFlightMessages),
+        .integer("inflight_in", help: "QoS 2 messages that were received and are not released.", \.row.receivedMessages),
+        .integer("output_bytes", as: .bytes, column: "UNWRITTEN", help: "Bytes that the network has not taken yet.") {
+            $0.connection?.outputBytes ?? 0
+        },
+        .integer(
+            "lag_ms", as: .milliseconds, column: "LAG", help: "Age of the oldest message that is not written yet; 0 for none.",
+            \.row.lagMilliseconds),
+        .integer("received_messages") { $0.connection?.traffic.receivedMessages ?? 0 },
+        .integer("received_bytes", as: .bytes) { $0.connection?.traffic.receivedBytes ?? 0 },
+        .integer("sent_messages") { $0.connection?.traffic.sentMessages ?? 0 },
+        .integer("sent_bytes", as: .bytes) { $0.connection?.traffic.sentBytes ?? 0 },
+        .integer(
+            "received_rate", column: "IN/s", help: "Messages a second since the request before, at least a second ago."
+        ) { $0.connection?.rates.received ?? 0 },
+        .integer("sent_rate", column: "OUT/s") { $0.connection?.rates.sent ?? 0 },
+        .object("dropped", as: dropCountsResource, \.row.drops),
+    ]
+
+    static let clientDetailResource = Resource<DetailedClient>(
+        "ClientDetail",
+        clientResource.fields.map { $0.of(\.client) } + [
+            .objectOrNull("will", as: willResource, \.detail.will),
+            .object("limits", as: clientLimitsResource, \.detail),
+            .textOrNull("mount_point") { $0.detail.mountPoint.isEmpty ? nil : text($0.detail.mountPoint) },
+            .textOrNull("tls", help: "The version and cipher; null for none or while the client is away.") {
+                $0.detail.info?.encryption
+            },
+            .textOrNull("certificate_subject") { $0.detail.info?.certificateSubject },
+        ])
+
+    static let willResource = Resource<ClientWillRow>(
+        "Will",
+        [
+            .text("topic") { "\($0.topic)" },
+            .integer("qos", as: .qos, \.qos.rawValue),
+            .boolean("retain", \.retain),
+            .integer("delay_s", as: .seconds, \.delayInterval),
+            .integer("bytes", as: .bytes, \.payloadBytes),
+        ])
+
+    private static let clientLimitsResource = Resource<ClientDetail>(
+        nil,
+        [
+            .integer(
+                "receive_maximum", help: "How many QoS 1 and 2 messages may be in flight to the client.", \.inFlightMax),
+            .integerOrNull("maximum_packet_size", as: .bytes, help: "In bytes; null while the client is away.", \.packetBytesMax),
+        ])
+
+    static let subscriptionResource = Resource<SubscriptionRow>(
+        "Subscription",
+        [
+            .text("clientid", column: "CLIENT") { "\($0.clientIdentifier)" },
+            .text("filter") { text($0.filter) },
+            .textOrNull("share", help: "The name of the share group; null for none.") { $0.shareName?.description },
+            .integer("qos", as: .qos, \.options.maximumQoS.rawValue),
+            .boolean("no_local", \.options.noLocal),
+            .boolean("retain_as_published", \.options.retainAsPublished),
+            .integerOrNull("identifier") { $0.identifier == 0 ? nil : $0.identifier },
+        ])
+
+    static let queuedMessageResource = Resource<ShardRow<QueueRow>>(
+        "QueuedMessage",
+        [
+            .integer("position", column: "NO.", help: "From the head of the queue.", \.row.position),
+            .textOrNull("topic", help: "Null where only the store has the message.") { $0.row.topic.map { text($0) } },
+            .integer("qos", as: .qos, \.row.qos.rawValue),
+            .boolean("retain", \.row.retain),
+            .integer(
+                "bytes", as: .bytes, column: "SIZE", help: "Of topic, properties and payload; 0 once the client has the message.",
+                \.row.byteCount),
+            .integerOrNull("packet_id", as: .integer(1...65535), column: "ID", help: "Null for none yet.") {
+                $0.row.packetIdentifier == 0 ? nil : $0.row.packetIdentifier
+            },
+            .integerOrNull("age_ms", as: .milliseconds, column: "AGE", \.row.ageMilliseconds),
+            .timeOrNull("expires_at") { $0.time($0.row.expiresAt) },
+            .text(
+                "state", as: .choice(["waiting", "stored", "sent", "released"]),
+                help: "stored: waiting, and only the store has it; released: of QoS 2, the client has it and PUBCOMP is awaited."
+            ) { "\($0.row.state)" },
+            .textIfAny("payload", help: "In Base64, only if asked for and in memory.") { $0.row.payload.map { Base64.encode($0) } },
+        ])
+
+    static let dropCountsResource = Resource<DropCounts>(
+        "DropCounts", help: "Messages that did not get where they were going, by reason.",
+        [.integer("total", \.total)] + DropReason.allCases.map { reason in .integer(reason.label) { $0[reason] } })
 }

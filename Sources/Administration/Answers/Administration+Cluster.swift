@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import Cluster
 internal import HTTP
 internal import JSON
 internal import JSONReader
@@ -8,90 +9,8 @@ internal import MQTTCodec
 extension Administration {
     func getCluster(_ call: Call) throws(APIError) {
         guard let cluster = broker.condition.cluster else { throw APIError(.notFound, "This broker is not part of a cluster.") }
-        var object = JSONObject()
-        object.set("name", cluster.name)
-        object.set("node", broker.facts.node)
-        object.set("trouble", orNull: cluster.trouble)
-        object.set("server", orNull: cluster.server)
-        object.set("mode", orNull: cluster.mode)
-        object.set("servers", cluster.servers.map { Self.server($0) })
-        object.set("shared_names", cluster.sharedNames)
-        object.set("nodes", cluster.nodes.map { Self.node($0) })
-        object.set("totals", Self.totals(cluster))
-        call.answer(object)
-    }
-
-    private static func server(_ server: AdministeredCluster.Server) -> JSONObject {
-        var object = JSONObject()
-        object.set("address", server.address)
-        switch server.syncs {
-        case .always: object.set("sync", "always")
-        case .everySeconds(let seconds): object.set("sync", "\(seconds)s")
-        case .unknown(let reason):
-            object.set("sync", "unknown")
-            object.set("reason", reason)
-        }
-        return object
-    }
-
-    static func clusterInShort(_ cluster: AdministeredCluster) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", cluster.name)
-        object.set("trouble", orNull: cluster.trouble)
-        for state in AdministeredNode.State.allCases where state != .left {
-            object.set("nodes_\(state.rawValue)", cluster.nodes.count { $0.state == state })
-        }
-        return object
-    }
-
-    private static func node(_ node: AdministeredNode) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", orNull: node.name)
-        object.set("id", node.identifier)
-        object.set("state", node.state.rawValue)
-        object.set("self", node.isSelf)
-        object.set("since", Timestamp.text(node.since))
-        object.set("version", orNull: node.figures?.version)
-        object.set("started_at", orNull: node.figures.map { Timestamp.text($0.startedAt) })
-        object.set("address", orNull: node.figures?.address)
-        object.set("dashboard", orNull: node.figures?.dashboard)
-        // Of a node that is there no more nothing is so any longer.
-        let figures = node.isThere ? node.figures : nil
-        object.set("draining", orNull: figures?.isDraining)
-        object.set("trouble", orNull: figures?.trouble)
-        object.set("server", orNull: figures?.server)
-        object.set("clients_connected", orNull: figures?.clientsConnected)
-        object.set("sessions", orNull: figures?.sessions)
-        object.set("subscriptions", orNull: figures?.subscriptions)
-        object.set("retained_messages", orNull: figures?.retainedMessages)
-        object.set("stored_messages", orNull: figures?.storedMessages)
-        object.set("received_messages_rate", orNull: figures?.receivedRate)
-        object.set("sent_messages_rate", orNull: figures?.sentRate)
-        object.set("dropped", orNull: figures?.dropped)
-        object.set("memory_bytes", orNull: figures?.residentBytes)
-        object.set("processors", orNull: figures?.processorLoad)
-        return object
-    }
-
-    /// Of the nodes that are there.
-    private static func totals(_ cluster: AdministeredCluster) -> JSONObject {
-        let figures = cluster.nodes.filter { $0.state == .up }.compactMap(\.figures)
-        var object = JSONObject()
-        for state in AdministeredNode.State.allCases where state != .left {
-            object.set("nodes_\(state.rawValue)", cluster.nodes.count { $0.state == state })
-        }
-        object.set("nodes_draining", figures.count { $0.isDraining })
-        func set(_ name: String, _ value: (AdministeredNode.Figures) -> UInt64) {
-            object.set(name, figures.reduce(0) { $0 &+ value($1) })
-        }
-        set("clients_connected", \.clientsConnected)
-        set("sessions", \.sessions)
-        set("subscriptions", \.subscriptions)
-        set("stored_messages", \.storedMessages)
-        set("received_messages_rate", \.receivedRate)
-        set("sent_messages_rate", \.sentRate)
-        set("dropped", \.dropped)
-        return object
+        call.answer(
+            Self.clusterResource.json(ClusterView(status: cluster, node: broker.facts.node, clockOffset: broker.wallClockOffset)))
     }
 
     // MARK: What all nodes are asked
@@ -250,4 +169,183 @@ private struct ClientPlace {
     func precedes(_ other: ClientPlace, isDescending: Bool) -> Bool {
         position.precedes(other.position, isDescending: isDescending)
     }
+}
+
+// MARK: - What answers say of it
+
+/// The cluster, with the name of the node that answers.
+struct ClusterView {
+    let status: ClusterStatus
+    let node: String
+    /// What the clock of the members lacks of the milliseconds since 1970.
+    let clockOffset: UInt64
+}
+
+/// A node as the list of all shows it.
+struct ListedNode {
+    let member: ClusterMember
+    let clockOffset: UInt64
+
+    /// What the node has said of itself last.
+    var said: NodeSummary? { member.summary }
+    /// How it is: of a node that is there no more nothing is so any longer.
+    var now: NodeSummary? { member.isThere ? member.summary : nil }
+}
+
+extension String {
+    /// nil for an empty one.
+    fileprivate var nonEmpty: String? { isEmpty ? nil : self }
+}
+
+extension Administration {
+    static let clusterInShortResource = Resource<ClusterStatus>(
+        "ClusterInShort",
+        [
+            .text("name", \.name),
+            .textOrNull("trouble", help: "Why this node is not ready; null if it is.", \.trouble),
+        ] + clusterStates.map { $0.of { ClusterTotals($0.members) } })
+
+    static let clusterResource = Resource<ClusterView>(
+        "Cluster",
+        [
+            .text("name", \.status.name),
+            .text("node", help: "The node that answers.", \.node),
+            .textOrNull("trouble", \.status.trouble),
+            .textOrNull("server", \.status.server),
+            .textOrNull(
+                "mode", as: .choice(["synced", "replicated"]),
+                help:
+                    "What an acknowledgement says: the message is on the disks of a majority of the servers, or in their memory. Null if that "
+                    + "is not known.", \.status.mode),
+            .objects(
+                "servers", as: clusterServerResource, help: "Those whose monitoring is asked (martlet_cluster_monitors).",
+                \.status.servers),
+            .texts("shared_names", help: "Names that several nodes have: each is to have one of its own.", \.status.sharedNames),
+            .objects("nodes", as: nodeResource) { view in
+                view.status.members.map { ListedNode(member: $0, clockOffset: view.clockOffset) }
+            },
+            .object("totals", as: .dictionary(.count), help: "Of the nodes that are up.") {
+                clusterTotalsResource.json(ClusterTotals($0.status.members))
+            },
+        ])
+
+    private static let clusterServerResource = Resource<ClusterStatus.Server>(
+        nil,
+        [
+            .text("address", \.address),
+            .text("sync", help: "When it syncs what it acknowledges: always, after so many seconds (120s), or unknown.") {
+                switch $0.syncs {
+                case .always: "always"
+                case .every(let seconds): "\(seconds)s"
+                case .unknown: "unknown"
+                }
+            },
+            .textIfAny("reason", help: "Why it is unknown.") { if case .unknown(let reason) = $0.syncs { reason } else { nil } },
+        ])
+
+    static let nodeResource = Resource<ListedNode>("Node", nodeFields + nodeFigures)
+
+    private static let nodeFields: [Field<ListedNode>] = [
+        .textOrNull("name", help: "Null until it has said it, as all that it says of itself.") { $0.said?.name.nonEmpty },
+        .text("id", help: "One run of the node.", \.member.node.description),
+        .text(
+            "state", as: .choice(ClusterMember.State.allCases.map(\.rawValue)),
+            help:
+                "`silent`: it holds a lease and reports nothing. `left`: it has shut down. `gone`: its lease has expired. The last two for a "
+                + "minute; the figures of such a node, from `draining` on, are null.", \.member.state.rawValue),
+        .boolean("self", help: "Whether it is the node that answers.", \.member.isSelf),
+        .time("since") { $0.member.since &+ $0.clockOffset },
+        .textOrNull("version") { $0.said?.version },
+        .timeOrNull("started_at") { $0.said?.startedAt },
+        .textOrNull("address", help: "Where clients reach it: `martlet_node_address`.") { $0.said?.address.nonEmpty },
+        // It becomes a link: what comes from elsewhere is one to a page or none.
+        .textOrNull("dashboard", help: "The address of its dashboard.") { node in
+            node.said.flatMap { $0.dashboard.hasPrefix("http://") || $0.dashboard.hasPrefix("https://") ? $0.dashboard : nil }
+        },
+        .booleanOrNull("draining") { $0.now?.isDraining },
+        .textOrNull("trouble") { node in node.now.flatMap { $0.trouble.nonEmpty ?? node.member.clockTrouble } },
+        .textOrNull("server", help: "The NATS server that it is connected to.") { $0.now?.server.nonEmpty },
+    ]
+
+    private static let nodeFigures: [Field<ListedNode>] = [
+        .integerOrNull("clients_connected", column: "CLIENTS") { $0.now?.clientsConnected },
+        .integerOrNull("sessions") { $0.now?.sessions },
+        .integerOrNull("subscriptions") { $0.now?.subscriptions },
+        .integerOrNull("retained_messages") { $0.now?.retainedMessages },
+        .integerOrNull("stored_messages", column: "KEPT") { $0.now?.storedMessages },
+        .integerOrNull("received_messages_rate", column: "IN/S") { $0.now?.receivedRate },
+        .integerOrNull("sent_messages_rate", column: "OUT/S") { $0.now?.sentRate },
+        .integerOrNull("dropped") { $0.now?.dropped },
+        .integerOrNull("memory_bytes", as: .bytes, column: "MEMORY") { $0.now?.residentBytes },
+        .decimalOrNull("processors", help: "How many processors it keeps busy.") { $0.now.map { Double($0.processorLoad) / 1000 } },
+    ]
+
+    private static let clusterStates: [Field<ClusterTotals>] = [
+        .integer("nodes_up", \.nodesUp), .integer("nodes_silent", \.nodesSilent), .integer("nodes_gone", \.nodesGone),
+    ]
+
+    private static let clusterTotalsResource = Resource<ClusterTotals>(
+        nil,
+        clusterStates + [
+            .integer("nodes_draining", \.nodesDraining),
+            .integer("clients_connected", \.clientsConnected),
+            .integer("sessions", \.sessions),
+            .integer("subscriptions", \.subscriptions),
+            .integer("stored_messages", \.storedMessages),
+            .integer("received_messages_rate", \.receivedRate),
+            .integer("sent_messages_rate", \.sentRate),
+            .integer("dropped", \.dropped),
+        ])
+
+    /// What is counted of the cluster, for Prometheus alone.
+    static let clusterFigures = Resource<ClusterStatus>(nil, clusterMessages + clusterSessions)
+
+    private static let clusterMessages: [Field<ClusterStatus>] = [
+        .measured { $0.trouble == nil ? 1 : 0 }.gauge("martlet_cluster_up", "1 while this node is connected to its cluster."),
+        .measured(\.others).gauge("martlet_cluster_other_nodes", "The other nodes of the cluster."),
+        .measured(\.messagesOut).counter(messages.name, messages.help, ("direction", "out")),
+        .measured(\.messagesIn).counter(messages.name, messages.help, ("direction", "in")),
+        .measured(\.dropped)
+            .counter("martlet_cluster_dropped_messages_total", "Messages that could not be sent to other nodes."),
+        .measured(\.copies)
+            .counter("martlet_cluster_second_copies_total", "Messages that came a second time, and were dropped."),
+        .measured(\.illegible)
+            .counter("martlet_cluster_illegible_messages_total", "Unreadable messages from the cluster's servers."),
+        .measured(\.logWritten).counter(
+            "martlet_cluster_logged_messages_total",
+            "Messages of QoS 1 and 2 of this node's clients that are in the cluster's log."),
+        .measured(\.logFailed).counter(
+            "martlet_cluster_unlogged_messages_total",
+            "Messages that could not be stored in the cluster's log, and were not acknowledged."),
+        .measured(\.logRead).counter("martlet_cluster_log_records_total", "Records of the cluster's log that were read."),
+        .measured(\.logLost).counter(
+            "martlet_cluster_lost_log_records_total", "Records of the cluster's log that were deleted before they were read."),
+    ]
+
+    private static let clusterSessions: [Field<ClusterStatus>] = [
+        .measured(\.sessionsTaken).counter(moved.name, moved.help, ("direction", "in")),
+        .measured(\.sessionsGiven).counter(moved.name, moved.help, ("direction", "out")),
+        .measured(\.sessionsLost)
+            .counter("martlet_cluster_lost_sessions_total", "Sessions that were lost because their node was gone."),
+        .measured(\.sessionsRestored).counter(
+            "martlet_cluster_restored_sessions_total",
+            "Sessions that were restored from the cluster's copy because their node was gone."),
+        .measured(\.sessionsExpired)
+            .counter("martlet_cluster_expired_sessions_total", "Sessions that expired after their node was gone."),
+        .measured(\.willsOfOthers).counter(
+            "martlet_cluster_adopted_wills_total", "Wills that were published for clients of nodes that were gone."),
+        .measured(\.claimsRefused).counter(
+            "martlet_cluster_refused_claims_total", "Clients refused because it was not known which node has their session."),
+        .measured(\.losses)
+            .counter("martlet_cluster_lost_connections_total", "Connections to the cluster's servers that were lost."),
+        .measured(\.refusingStreams)
+            .gauge("martlet_cluster_refusing_streams", "Streams that are full on the cluster's servers."),
+        .measured(\.retainedWaiting).gauge(
+            "martlet_cluster_retained_waiting", "Changes of retained messages that the cluster has not confirmed yet."),
+    ]
+
+    private static let messages = (name: "martlet_cluster_messages_total", help: "Messages to and from other nodes.")
+    private static let moved = (
+        name: "martlet_cluster_moved_sessions_total", help: "Sessions that moved between nodes, by direction."
+    )
 }

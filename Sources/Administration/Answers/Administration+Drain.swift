@@ -5,7 +5,7 @@ internal import MQTTCodec
 /// Sending the clients away, so that the broker can end or rest.
 extension Administration {
     func drain(_ call: Call) throws(APIError) {
-        let body = try call.body("server_reference", "per_second", "stop")
+        let body = try call.body()
         let reference = try body.encoded("server_reference")
         guard reference.map({ (1...Limits.serverReferenceBytesMax).contains($0.bytes.count) }) ?? true else {
             throw .badRequest("server_reference must have 1 to \(Limits.serverReferenceBytesMax) bytes.")
@@ -16,7 +16,7 @@ extension Administration {
             stops: try body.boolean("stop") ?? false)
         guard !broker.condition.isStopping else { throw Self.isStopping }
         broker.beginDrain(order)
-        call.answer(broker.drain.map { Self.drain($0) } ?? JSONObject())
+        call.answer(broker.drain.map { Self.drainResource.json($0) } ?? JSONObject())
     }
 
     func endDrain(_ call: Call) throws(APIError) {
@@ -28,14 +28,17 @@ extension Administration {
 
     private static let isStopping = APIError(.conflict, "The broker is about to stop.")
 
-    static func drain(_ status: DrainStatus) -> JSONObject {
-        var object = JSONObject()
-        object.set("state", status.isDone ? "drained" : "draining")
-        object.set("since", Timestamp.text(status.since))
-        object.set("connections_left", status.connectionsLeft)
-        object.set("server_reference", orNull: status.places.isEmpty ? nil : status.places.joined(separator: " "))
-        object.set("per_second", status.order.perSecond)
-        object.set("stop", status.order.stops)
-        return object
-    }
+    static let drainResource = Resource<DrainStatus>(
+        "Drain",
+        [
+            .text("state", as: .choice(["draining", "drained"])) { $0.isDone ? "drained" : "draining" },
+            .time("since", \.since),
+            .integer("connections_left", \.connectionsLeft),
+            .textOrNull(
+                "server_reference",
+                help: "Where clients are sent; several places have blanks between them, and each client begins with another one."
+            ) { $0.places.isEmpty ? nil : $0.places.joined(separator: " ") },
+            .integer("per_second", as: .integer(1...Int.max), \.order.perSecond),
+            .boolean("stop", \.order.stops),
+        ])
 }

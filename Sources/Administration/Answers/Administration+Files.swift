@@ -10,29 +10,20 @@ extension Administration {
     func listFileUsers(_ call: Call) throws(APIError) {
         let files = broker.files
         var object = JSONObject()
-        object.set(
-            "data",
-            files.users.map { user in
-                var object = JSONObject()
-                object.set("username", user.name)
-                object.set("file", user.file)
-                object.set("line", user.line)
-                object.set("hash", user.scheme)
-                return object
-            })
-        object.set("files", files.userFiles.map { Self.file($0) })
+        object.set("data", files.users.map { Self.fileUserResource.json($0) })
+        object.set("files", files.userFiles.map { Self.securityFileResource.json($0) })
         call.answer(object)
     }
 
     func addFileUser(_ call: Call) throws(APIError) {
-        let body = try call.body("username", "password", "file")
+        let body = try call.body()
         let name = try body.required("username")
         call.target = name
         try setPassword(of: name, body, isNew: true, call)
     }
 
     func setFileUserPassword(_ call: Call) throws(APIError) {
-        try setPassword(of: call.path["username"] ?? "", try call.body("password", "file"), isNew: false, call)
+        try setPassword(of: call.path["username"] ?? "", try call.body(), isNew: false, call)
     }
 
     private func setPassword(of name: String, _ body: RequestBody, isNew: Bool, _ call: Call) throws(APIError) {
@@ -63,30 +54,13 @@ extension Administration {
     func listFileRules(_ call: Call) throws(APIError) {
         let files = broker.files
         var object = JSONObject()
-        object.set(
-            "data",
-            files.rules.map { rule in
-                var object = JSONObject()
-                object.set("file", rule.file)
-                object.set("line", rule.line)
-                object.set("text", rule.text)
-                switch rule.subject {
-                case .anonymous: object.set("for", "anonymous")
-                case .everybody: object.set("for", "everybody")
-                case .user(let name):
-                    object.set("for", "user")
-                    object.set("username", name)
-                }
-                object.set("access", rule.access)
-                object.set("topic", rule.topic)
-                return object
-            })
-        object.set("files", files.ruleFiles.map { Self.file($0) })
+        object.set("data", files.rules.map { Self.fileRuleResource.json($0) })
+        object.set("files", files.ruleFiles.map { Self.securityFileResource.json($0) })
         call.answer(object)
     }
 
     func addFileRule(_ call: Call) throws(APIError) {
-        let body = try call.body("for", "username", "access", "topic", "file")
+        let body = try call.body()
         let subject: AdministeredFiles.Subject
         switch try body.choice("for", ["user", "anonymous", "everybody"]) {
         case "anonymous": subject = .anonymous
@@ -110,7 +84,7 @@ extension Administration {
     }
 
     func changeFileRule(_ call: Call) throws(APIError) {
-        let body = try call.body("text", "access", "topic", "file")
+        let body = try call.body()
         let line = try Self.line(call)
         let text = try body.required("text")
         let (access, topic) = try rule(body)
@@ -173,13 +147,35 @@ extension Administration {
         }
     }
 
-    private static func file(_ file: AdministeredFiles.File) -> JSONObject {
-        var object = JSONObject()
-        object.set("path", file.path)
-        object.set("listeners", file.listeners)
-        object.set("trouble", orNull: file.trouble)
-        return object
-    }
+    static let fileUserResource = Resource<AdministeredFiles.User>(
+        nil,
+        [
+            .text("username", \.name),
+            .text("file", \.file),
+            .integer("line", as: .integer(1...Int.max), \.line),
+            .text(
+                "hash", as: .choice(["argon2id", "sha512-pbkdf2", "sha512", "scram-sha-256", "unknown"]), help: "The kind of hash.",
+                \.scheme),
+        ])
+
+    static let fileRuleResource = Resource<AdministeredFiles.Rule>(
+        nil,
+        [
+            .text("file", \.file),
+            .integer("line", as: .integer(1...Int.max), \.line),
+            .text("text", \.text),
+            .text("for", as: .named("RuleFor"), \.subject.word),
+            .textIfAny("username") { if case .user(let name) = $0.subject { name } else { nil } },
+            .text("access", as: .named("RuleAccess"), \.access),
+            .text("topic", \.topic),
+        ])
+
+    static let securityFileResource = Resource<AdministeredFiles.File>(
+        "SecurityFile",
+        [
+            .text("path", \.path), .texts("listeners", \.listeners),
+            .textOrNull("trouble", help: "Why it cannot be read.", \.trouble),
+        ])
 
     // MARK: May X do Y?
 
@@ -195,21 +191,38 @@ extension Administration {
             userName: try call.encoded("username"), clientIdentifier: try call.encoded("clientid") ?? Self.someClient,
             address: call.text("address"), action: action, topic: topic, listener: try listenerOfQuestion(call))
         let answer = broker.answer(to: question)
-        var object = JSONObject()
-        let (isAllowed, words, decider) = Self.judge(answer, question)
-        object.set("allowed", isAllowed)
-        object.set("reason", words)
-        object.set("decided_by", decider)
-        object.set("file", orNull: answer.ban == nil ? answer.explanation?.file : nil)
-        var line: Int?
-        if answer.ban == nil, case .line(let number) = answer.explanation?.decider { line = number }
-        object.set("line", orNull: line)
-        var role: String?
-        if answer.ban == nil, case .role(let name) = answer.explanation?.decider { role = name }
-        object.set("role", orNull: role)
-        object.set("listener", broker.listeners[question.listener].name)
-        call.answer(object)
+        let judgement = Judgement(answer: answer, question: question, listener: broker.listeners[question.listener].name)
+        call.answer(Self.mayResource.json(judgement))
     }
+
+    /// Whether somebody may do something, in words.
+    struct Judgement {
+        let isAllowed: Bool
+        let words: String
+        /// The kind of what decides.
+        let decider: String
+        /// Nil where a ban decides, and where there are no rules.
+        let explanation: AccessExplanation?
+        let listener: String
+
+        init(answer: AccessAnswer, question: AccessQuestion, listener: String) {
+            (isAllowed, words, decider) = Administration.judge(answer, question)
+            (explanation, self.listener) = (answer.ban == nil ? answer.explanation : nil, listener)
+        }
+    }
+
+    static let mayResource = Resource<Judgement>(
+        "May",
+        [
+            .boolean("allowed", \.isAllowed),
+            .text("reason", \.words),
+            .text(
+                "decided_by", as: .choice(["line", "no_line", "role", "no_role", "default", "no_rules", "login", "ban"]), \.decider),
+            .textOrNull("file") { $0.explanation?.file },
+            .integerOrNull("line") { if case .line(let number) = $0.explanation?.decider { number } else { nil } },
+            .textOrNull("role") { if case .role(let name) = $0.explanation?.decider { name } else { nil } },
+            .text("listener", \.listener),
+        ])
 
     /// The Client Identifier that stands for nobody in particular.
     private static let someClient: EncodedString = "client"
@@ -226,7 +239,7 @@ extension Administration {
     }
 
     /// The answer in words, and the kind of what decides.
-    private static func judge(_ answer: AccessAnswer, _ question: AccessQuestion) -> (Bool, String, String) {
+    fileprivate static func judge(_ answer: AccessAnswer, _ question: AccessQuestion) -> (Bool, String, String) {
         if let ban = answer.ban {
             let until = ban.until.map { " until \(Timestamp.text($0))" } ?? ""
             return (false, "No: \(ban.target.kind.rawValue) \(ban.target.who) is banned\(until), and cannot connect.", "ban")
@@ -299,5 +312,16 @@ final class PageSockets {
     func end(where isOver: (StreamRight) -> Bool) {
         for socket in sockets where isOver(socket.right) { socket.stream.finish() }
         sockets.removeAll { !$0.stream.isOpen }
+    }
+}
+
+extension AdministeredFiles.Subject {
+    /// As the API has it.
+    fileprivate var word: String {
+        switch self {
+        case .anonymous: "anonymous"
+        case .everybody: "everybody"
+        case .user: "user"
+        }
     }
 }

@@ -1,3 +1,4 @@
+internal import Cluster
 internal import HTTP
 
 /// Whether the broker lives and serves, for those that start it again or send it clients.

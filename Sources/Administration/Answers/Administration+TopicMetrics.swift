@@ -11,7 +11,7 @@ extension Administration {
             var objects: [JSONObject] = []
             for row in sorted {
                 guard var metric = topicMetrics[row.filter] else { continue }
-                objects.append(metric.json(row, at: call.startedAt))
+                objects.append(Self.topicMetricResource.json(metric.measured(row, at: call.startedAt)))
                 topicMetrics[row.filter] = metric
             }
             answer(call, page: objects, cursor: nil, count: objects.count)
@@ -31,7 +31,7 @@ extension Administration {
     }
 
     func addTopicMetric(_ call: Call) throws(APIError) {
-        let text = try call.body("filter").required("filter")
+        let text = try call.body().required("filter")
         guard let filter = TopicFilter(text), !filter.isShared else { throw .badRequest("filter is not a topic filter.") }
         call.target = text
         guard topicMetrics[filter] == nil else { throw APIError(.conflict, "This filter is counted already.") }
@@ -45,7 +45,8 @@ extension Administration {
                 return call.fail(
                     isFull ? APIError(.conflict, "The maximum number of counted filters is reached: remove one.") : .unavailable)
             }
-            call.answer(metric.json(TopicMeterRow(filter), at: call.startedAt), status: .created)
+            call.answer(
+                Self.topicMetricResource.json(metric.measured(TopicMeterRow(filter), at: call.startedAt)), status: .created)
         }
     }
 
@@ -80,15 +81,9 @@ extension Administration {
     }
 
     static func write(_ rows: [TopicMeterRow], to text: inout MetricText) {
-        func samples(_ count: KeyPath<TopicMeterRow, UInt64>) -> [(MetricText.Labels, Double)] {
-            rows.map { ([("filter", "\($0.filter)")], Double($0[keyPath: count])) }
+        let rows = rows.map { row in
+            (labels: [("filter", "\(row.filter)")], row: MeasuredTopic(row: row, since: 0, rates: (0, 0, 0)))
         }
-        text.counter(
-            "martlet_topic_messages_received_total", "Messages published to a counted filter.", samples(\.received))
-        text.counter("martlet_topic_bytes_received_total", "Bytes of their payloads.", samples(\.receivedBytes))
-        text.counter("martlet_topic_messages_sent_total", "Messages of it that were sent to subscribers.", samples(\.sent))
-        text.counter("martlet_topic_bytes_sent_total", "Bytes of their payloads.", samples(\.sentBytes))
-        text.counter(
-            "martlet_topic_messages_dropped_total", "Messages of it that were dropped.", samples(\.dropped))
+        topicMetricResource.write(rows, to: &text)
     }
 }

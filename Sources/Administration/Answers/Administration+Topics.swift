@@ -27,7 +27,7 @@ extension Administration {
                         return false
                     }
                     return share.map { row.shareName?.description == $0 } ?? true
-                }.map { Self.subscription($0) }
+                }.map { Self.subscriptionResource.json($0) }
             }, { [self] in answer(call, page: $0, cursor: $1) })
     }
 
@@ -61,22 +61,12 @@ extension Administration {
                 ends.allSatisfy { !$0.lexicographicallyPrecedes(row.name) }
             }
             var page = PageRows(call)
-            page.fill(sorted) { Self.level($0, under: under) }
+            page.fill(sorted) { Self.topicLevelResource.json(ListedTopicLevel(row: $0, under: under)) }
             let hasMore = sorted.count > page.count || replies.contains { $0.hasMore }
             answer(
                 call, page: page.rows,
                 cursor: hasMore ? sorted.prefix(page.count).last.map { Base64URL.encode($0.name) } : nil)
         }
-    }
-
-    private static func level(_ row: TopicLevelRow, under: [UInt8]?) -> JSONObject {
-        var object = JSONObject()
-        object.set("name", text(row.name))
-        object.set("topic", text((under.map { $0 + [UInt8(ascii: "/")] } ?? []) + row.name))
-        object.set("subscriptions", row.subscriptions)
-        object.set("retained", row.retainedMessages)
-        object.set("children", row.hasMoreLevels)
-        return object
     }
 
     // MARK: Retained messages
@@ -91,15 +81,8 @@ extension Administration {
 
     private func retainedRows(_ reply: ShardReply) -> [JSONRow] {
         guard case .retained(let rows) = reply.rows else { return [] }
-        return rows.map { row in
-            var object = JSONObject()
-            object.set("topic", Self.text(row.topic))
-            object.set("qos", row.qos.rawValue)
-            object.set("bytes", row.payloadBytes)
-            object.set("expires_at", orNull: time(row.expiresAt))
-            object.set("publisher", orNull: row.publisher?.description)
-            return object
-        }
+        let offset = broker.wallClockOffset
+        return rows.map { Self.retainedResource.json(ShardRow($0, clockOffset: offset)) }
     }
 
     func getRetainedMessage(_ call: Call) throws(APIError) {
@@ -109,38 +92,8 @@ extension Administration {
             guard case .retainedMessage(let found) = reply.rows, let found else {
                 throw .notFound("retained message")
             }
-            var object = JSONObject()
-            object.set("topic", Self.text(found.row.topic))
-            object.set("qos", found.row.qos.rawValue)
-            object.set("bytes", found.row.payloadBytes)
-            object.set("payload", orNull: isShown ? Base64.encode(found.packet.payload) : nil)
-            object.set("properties", Self.properties(found.packet.properties))
-            call.answer(object)
+            call.answer(Self.retainedContentResource.json(ShownContent(content: found, isShown: isShown)))
         }
-    }
-
-    private static func properties(_ properties: Properties) -> JSONObject {
-        var object = JSONObject()
-        if let format = properties.payloadFormatIndicator {
-            object.set("payload_format_indicator", format)
-        }
-        if let seconds = properties.messageExpiryInterval {
-            object.set("message_expiry_interval", seconds)
-        }
-        if let topic = properties.responseTopic { object.set("response_topic", "\(topic)") }
-        if let data = properties.correlationData { object.set("correlation_data", Base64.encode(data)) }
-        if let type = properties.contentType { object.set("content_type", "\(type)") }
-        if !properties.userProperties.isEmpty {
-            object.set(
-                "user_properties",
-                properties.userProperties.map { property in
-                    var pair = JSONObject()
-                    pair.set("name", "\(property.name)")
-                    pair.set("value", "\(property.value)")
-                    return pair
-                })
-        }
-        return object
     }
 
     func deleteRetained(_ call: Call) throws(APIError) {
@@ -169,7 +122,7 @@ extension Administration {
     // MARK: Publishing
 
     func publish(_ call: Call) throws(APIError) {
-        let body = try call.body("topic", "payload", "payload_encoding", "qos", "retain", "properties")
+        let body = try call.body()
         let topicText = try body.required("topic")
         guard let topic = TopicName(topicText),
             topic.bytes.first != UInt8(ascii: "$") || !(topicText.hasPrefix("$SYS/") || topicText.hasPrefix("$CONTROL/"))
@@ -261,7 +214,12 @@ extension Administration {
             for reply in replies { if case .closedConnections(let page) = reply.rows { rows += page } }
             rows.sort { $0.position > $1.position }
             var page = PageRows(call)
-            page.fill(rows) { closedConnection($0) }
+            let (listeners, offset) = (broker.listeners.map(\.name), broker.wallClockOffset)
+            page.fill(rows) { row in
+                let name = listeners.indices.contains(row.listener) ? listeners[row.listener] : nil
+                return Self.closedConnectionResource.json(
+                    ListedClosedConnection(closed: ShardRow(row, clockOffset: offset), listener: name))
+            }
             let hasMore = rows.count > page.count || replies.contains { $0.hasMore }
             let cursor = rows.prefix(page.count).last.map {
                 Base64URL.encode(Array("\($0.position.at) \($0.position.number)".utf8))
@@ -278,26 +236,6 @@ extension Administration {
         return numbers.count == 2 ? ClosedPosition(at: numbers[0], number: numbers[1]) : nil
     }
 
-    private func closedConnection(_ row: ClosedConnectionRow) -> JSONObject {
-        var object = JSONObject()
-        object.set("clientid", orNull: row.clientIdentifier?.description)
-        object.set("username", orNull: row.userName?.description)
-        object.set("address", row.address)
-        object.set("port", row.port)
-        object.set("listener", orNull: listenerName(row.listener))
-        object.set("from", Timestamp.text(row.from &+ broker.wallClockOffset))
-        object.set("to", Timestamp.text(row.position.at &+ broker.wallClockOffset))
-        object.set("reason_code", orNull: row.reason?.rawValue)
-        object.set("reason", row.words)
-        object.set("refused", !row.wasAdmitted)
-        object.set("by_client", row.isByClient)
-        object.set("received_messages", row.traffic.receivedMessages)
-        object.set("received_bytes", row.traffic.receivedBytes)
-        object.set("sent_messages", row.traffic.sentMessages)
-        object.set("sent_bytes", row.traffic.sentBytes)
-        return object
-    }
-
     func listenerName(_ index: Int) -> String? {
         let listeners = broker.listeners
         return listeners.indices.contains(index) ? listeners[index].name : nil
@@ -309,26 +247,18 @@ extension Administration {
                 if case .drops(let report) = $0.rows { report } else { nil }
             }
             var page = PageRows(call)
-            page.fill(reports.flatMap(\.last).sorted { $0.at > $1.at }) { drop($0) }
+            let offset = broker.wallClockOffset
+            page.fill(reports.flatMap(\.last).sorted { $0.at > $1.at }) {
+                Self.dropResource.json(ShardRow($0, clockOffset: offset))
+            }
             answer(call, page: page.rows, cursor: nil) { [self] object in
-                object.set("by_prefix", Self.byPrefix(reports))
-                object.set("by_listener", byListener(reports))
+                object.set("by_prefix", Self.byPrefix(reports).map { Self.prefixDropsResource.json($0) })
+                object.set("by_listener", dropsByListener(reports).map { Self.listenerDropsResource.json($0) })
             }
         }
     }
 
-    private func drop(_ row: DropRow) -> JSONObject {
-        var object = JSONObject()
-        object.set("at", Timestamp.text(row.at &+ broker.wallClockOffset))
-        object.set("clientid", orNull: row.clientIdentifier?.description)
-        object.set("topic", Self.text(row.topic))
-        object.set("reason", row.reason.label)
-        object.set("qos", row.qos.rawValue)
-        object.set("bytes", row.byteCount)
-        return object
-    }
-
-    private static func byPrefix(_ reports: [DropReport]) -> [JSONObject] {
+    private static func byPrefix(_ reports: [DropReport]) -> [(name: String?, drops: DropCounts)] {
         var sums: [[UInt8]: DropCounts] = [:]
         var others = DropCounts()
         for report in reports {
@@ -339,25 +269,9 @@ extension Administration {
             left.value.total != right.value.total
                 ? left.value.total > right.value.total : left.key.lexicographicallyPrecedes(right.key)
         }
-        var rows = sorted.map { prefixRow(text($0.key), $0.value) }
-        if others.total > 0 { rows.append(prefixRow(nil, others)) }
+        var rows = sorted.map { (name: text($0.key) as String?, drops: $0.value) }
+        if others.total > 0 { rows.append((nil, others)) }
         return rows
-    }
-
-    private static func prefixRow(_ prefix: String?, _ drops: DropCounts) -> JSONObject {
-        var object = JSONObject()
-        object.set("prefix", orNull: prefix)
-        object.set("dropped", dropped(drops))
-        return object
-    }
-
-    private func byListener(_ reports: [DropReport]) -> [JSONObject] {
-        dropsByListener(reports).map { name, drops in
-            var object = JSONObject()
-            object.set("listener", name)
-            object.set("dropped", Self.dropped(drops))
-            return object
-        }
     }
 
     /// What was dropped for the clients of each listener that has lost anything.
@@ -378,4 +292,122 @@ extension Administration {
         }
         return sums
     }
+}
+
+// MARK: - What answers say of them
+
+/// A level of topics, below a topic or at the top.
+struct ListedTopicLevel {
+    let row: TopicLevelRow
+    let under: [UInt8]?
+}
+
+/// A retained message, for somebody who may see its payload, or may not.
+struct ShownContent {
+    let content: RetainedContent
+    let isShown: Bool
+}
+
+/// A connection that has ended, with the name of its listener.
+struct ListedClosedConnection {
+    let closed: ShardRow<ClosedConnectionRow>
+    let listener: String?
+
+    var row: ClosedConnectionRow { closed.row }
+}
+
+extension Administration {
+    static let topicLevelResource = Resource<ListedTopicLevel>(
+        "TopicLevel",
+        [
+            .text("name", help: "The level itself; may be empty.") { text($0.row.name) },
+            .text("topic", help: "The whole topic or filter down to this level.") {
+                text(($0.under.map { $0 + [UInt8(ascii: "/")] } ?? []) + $0.row.name)
+            },
+            .integer("subscriptions", help: "With a filter that ends here or below.", \.row.subscriptions),
+            .integer("retained", help: "Retained messages here or below.", \.row.retainedMessages),
+            .boolean("children", \.row.hasMoreLevels),
+        ])
+
+    static let retainedResource = Resource<ShardRow<RetainedRow>>(
+        "RetainedMessage",
+        [
+            .text("topic") { text($0.row.topic) },
+            .integer("qos", as: .qos, \.row.qos.rawValue),
+            .integer("bytes", as: .bytes, column: "SIZE", \.row.payloadBytes),
+            .timeOrNull("expires_at", column: "EXPIRES (UTC)") { $0.time($0.row.expiresAt) },
+            .textOrNull("publisher", help: "The client that published it, where that is known.") { $0.row.publisher?.description },
+        ])
+
+    static let retainedContentResource = Resource<ShownContent>(
+        "RetainedContent",
+        [
+            .text("topic") { text($0.content.row.topic) },
+            .integer("qos", as: .qos, \.content.row.qos.rawValue),
+            .integer("bytes", as: .bytes, \.content.row.payloadBytes),
+            .textOrNull("payload", help: "Base64; null without the right to see payloads.") {
+                $0.isShown ? Base64.encode($0.content.packet.payload) : nil
+            },
+            .object("properties", as: .named("Properties")) { propertiesResource.json($0.content.packet.properties) },
+        ])
+
+    /// Their description is `Schema.properties`: a message that is published has them too.
+    private static let propertiesResource = Resource<Properties>(
+        "Properties",
+        [
+            .integerIfAny("payload_format_indicator", \.payloadFormatIndicator),
+            .integerIfAny("message_expiry_interval", as: .seconds, \.messageExpiryInterval),
+            .textIfAny("response_topic") { $0.responseTopic?.description },
+            .textIfAny("correlation_data") { $0.correlationData.map { Base64.encode($0) } },
+            .textIfAny("content_type") { $0.contentType?.description },
+            .objectsIfAny("user_properties", as: userPropertyResource, \.userProperties),
+        ])
+
+    private static let userPropertyResource = Resource<UserProperty>(
+        nil, [.text("name") { "\($0.name)" }, .text("value") { "\($0.value)" }])
+
+    static let closedConnectionResource = Resource<ListedClosedConnection>(
+        "ClosedConnection",
+        [
+            .textOrNull("clientid", column: "CLIENT") { $0.row.clientIdentifier?.description },
+            .textOrNull("username", column: "USER") { $0.row.userName?.description },
+            .text("address", \.row.address),
+            .integer("port", \.row.port),
+            .textOrNull("listener", \.listener),
+            .time("from") { $0.row.from &+ $0.closed.clockOffset },
+            .time("to", column: "AT (UTC)") { $0.row.position.at &+ $0.closed.clockOffset },
+            .integerOrNull(
+                "reason_code", help: "Of DISCONNECT or CONNACK; null where the network connection ended without one."
+            ) { $0.row.reason?.rawValue },
+            .text("reason", \.row.words),
+            .boolean("refused", help: "Whether it was refused.") { !$0.row.wasAdmitted },
+            .boolean("by_client", \.row.isByClient),
+        ] + closedTraffic)
+
+    private static let closedTraffic: [Field<ListedClosedConnection>] = [
+        .integer("received_messages", \.row.traffic.receivedMessages),
+        .integer("received_bytes", as: .bytes, \.row.traffic.receivedBytes),
+        .integer("sent_messages", \.row.traffic.sentMessages),
+        .integer("sent_bytes", as: .bytes, \.row.traffic.sentBytes),
+    ]
+
+    static let dropResource = Resource<ShardRow<DropRow>>(
+        "Drop",
+        [
+            .time("at", column: "AT (UTC)") { $0.row.at &+ $0.clockOffset },
+            .textOrNull(
+                "clientid", column: "CLIENT",
+                help: "The client that it concerns: the receiver, or the publisher where there was no receiver."
+            ) { $0.row.clientIdentifier?.description },
+            .text("topic") { text($0.row.topic) },
+            .text("reason", as: .choice(DropReason.allCases.map(\.label)), \.row.reason.label),
+            .integer("qos", as: .qos, \.row.qos.rawValue),
+            .integer("bytes", as: .bytes, column: "SIZE", help: "Of topic, properties and payload.", \.row.byteCount),
+        ])
+
+    static let prefixDropsResource = Resource<(name: String?, drops: DropCounts)>(
+        nil, [.textOrNull("prefix", \.name), .object("dropped", as: dropCountsResource, \.drops)])
+
+    static let listenerDropsResource = Resource<(name: String, drops: DropCounts)>(
+        nil, [.text("listener", \.name), .object("dropped", as: dropCountsResource, \.drops)])
 }

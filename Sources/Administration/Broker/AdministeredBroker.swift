@@ -339,3 +339,30 @@ public struct AccessAnswer: Sendable {
         (self.isKnownUser, self.admitsAnonymous) = (isKnownUser, admitsAnonymous)
     }
 }
+
+/// A request to another node for somebody whom this one knows.
+public struct NodeRequest: Sendable, Equatable {
+    public var method: String
+    /// Path and query.
+    public var target: String
+    /// Where the page begins; nil at the beginning.
+    public var cursor: String?
+    public var role: AdministrationRole
+    /// For the other node's audit.
+    public var who: String
+
+    public init(method: String, target: String, cursor: String?, role: AdministrationRole, who: String) {
+        (self.method, self.target, self.cursor, self.role, self.who) = (method, target, cursor, role, who)
+    }
+}
+
+/// What a node has answered.
+public struct NodeResponse: Sendable {
+    /// Its name, or its identifier.
+    public var node: String
+    /// nil if it did not in time.
+    public var status: Int?
+    public var body: [UInt8]
+
+    public init(node: String, status: Int?, body: [UInt8]) { (self.node, self.status, self.body) = (node, status, body) }
+}

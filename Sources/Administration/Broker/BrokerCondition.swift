@@ -1,4 +1,5 @@
 public import BrokerModel
+public import Cluster
 
 /// The facts about the broker that do not change while it runs.
 public struct BrokerFacts: Sendable {
@@ -34,7 +35,7 @@ public struct BrokerCondition: Sendable {
     /// When the configuration was read again last, in milliseconds since 1970.
     public var reloadedAt: UInt64?
     /// The cluster that this is a node of; nil on a broker that is alone.
-    public var cluster: AdministeredCluster?
+    public var cluster: ClusterStatus?
 
     public enum Store: String, Sendable {
         case good = "ok"

@@ -177,7 +177,7 @@ extension Administration {
 
     /// Tells those who read the log of a line.
     public func tell(_ line: AdministeredLogLine, at now: Moment) {
-        if events.hasLogReaders { events.tell(Self.logLine(line), now) }
+        if events.hasLogReaders { events.tell(Self.logLineResource.json(line), now) }
     }
 
     /// Ends all streams: the broker ends.

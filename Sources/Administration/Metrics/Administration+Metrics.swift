@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import Cluster
 internal import HTTP
 internal import MQTTCodec
 
@@ -47,20 +48,7 @@ extension Administration {
 
     private func writeBridges(to text: inout MetricText) {
         let bridges = broker.bridges
-        func samples(_ value: (AdministeredBridge) -> Double) -> [(MetricText.Labels, Double)] {
-            bridges.map { ([("bridge", $0.name)], value($0)) }
-        }
-        func bothWays(_ out: (AdministeredBridge) -> UInt64, _ into: (AdministeredBridge) -> UInt64) -> [(
-            MetricText.Labels, Double
-        )] {
-            bridges.flatMap {
-                [
-                    ([("bridge", $0.name), ("direction", "out")], Double(out($0))),
-                    ([("bridge", $0.name), ("direction", "in")], Double(into($0))),
-                ]
-            }
-        }
-        text.gauge("martlet_bridge_up", "Whether a bridge is connected.", samples { $0.isConnected ? 1 : 0 })
+        Self.bridgeResource.write(bridges.map { (labels: [("bridge", $0.name)], row: $0) }, to: &text)
         text.gauge(
             "martlet_bridge_state", "1 for the state of a bridge, 0 for the others.",
             bridges.flatMap { bridge in
@@ -68,121 +56,40 @@ extension Administration {
                     ([("bridge", bridge.name), ("state", state.rawValue)], bridge.state == state ? 1.0 : 0.0)
                 }
             })
-        text.counter(
-            "martlet_bridge_connections_total", "Connections that a bridge has opened.", samples { Double($0.connections) })
-        text.counter(
-            "martlet_bridge_messages_total", "Messages that a bridge has forwarded.", bothWays(\.messagesOut, \.messagesIn))
-        text.counter("martlet_bridge_bytes_total", "Bytes that a bridge has forwarded.", bothWays(\.bytesOut, \.bytesIn))
-        text.counter(
-            "martlet_bridge_dropped_messages_total", "Messages that a bridge has dropped.", bothWays(\.droppedOut, \.droppedIn))
-        text.gauge(
-            "martlet_bridge_queued_messages", "Messages queued for the remote broker.", samples { Double($0.queuedMessages) }
-        )
-        text.gauge("martlet_bridge_queued_bytes", "Their bytes.", samples { Double($0.queuedBytes) })
-        text.gauge(
-            "martlet_bridge_lag_seconds", "How long the oldest of them has waited.", samples { Double($0.lagMilliseconds) / 1000 })
     }
 
-    private static func write(_ cluster: AdministeredCluster, to text: inout MetricText) {
+    private static func write(_ cluster: ClusterStatus, to text: inout MetricText) {
         let name: MetricText.Labels = [("cluster", cluster.name)]
-        text.gauge("martlet_cluster_up", "1 while this node is connected to its cluster.", [(name, cluster.trouble == nil ? 1 : 0)])
-        text.gauge("martlet_cluster_other_nodes", "The other nodes of the cluster.", [(name, Double(cluster.otherNodes))])
+        clusterFigures.write([(labels: name, row: cluster)], to: &text)
         text.gauge(
             "martlet_cluster_nodes", "Nodes that this node knows of, itself included, by state.",
-            AdministeredNode.State.allCases.map { state in
-                (name + [("state", state.rawValue)], Double(cluster.nodes.count { $0.state == state }))
+            ClusterMember.State.allCases.map { state in
+                (name + [("state", state.rawValue)], Double(cluster.members.count { $0.state == state }))
             })
-        text.gauge(
-            "martlet_cluster_node_up", "1 while a node is up.",
-            cluster.nodes.map { (name + [("node", $0.shownName), ("id", $0.identifier)], $0.state == .up ? 1 : 0) })
+        let nodes = cluster.members.map { (member: $0, labels: name + [("node", $0.shownName), ("id", $0.node.description)]) }
+        text.gauge("martlet_cluster_node_up", "1 while a node is up.", nodes.map { ($0.labels, $0.member.state == .up ? 1 : 0) })
         text.gauge(
             "martlet_cluster_node_draining", "1 while a node is being drained.",
-            cluster.nodes.map {
-                (name + [("node", $0.shownName), ("id", $0.identifier)], $0.isThere && $0.figures?.isDraining == true ? 1 : 0)
-            })
+            nodes.map { ($0.labels, $0.member.isThere && $0.member.summary?.isDraining == true ? 1 : 0) })
         text.gauge(
             "martlet_cluster_node_clock_offset_seconds",
             "Seconds that the clock of another node is ahead of this node's, negative if it is behind.",
-            cluster.nodes.compactMap { node in
-                node.clockOffset.map { (name + [("node", node.shownName), ("id", node.identifier)], $0) }
-            })
+            nodes.compactMap { node in node.member.clockOffset.map { (node.labels, Double($0) / 1000) } })
         text.gauge(
             "martlet_cluster_node_info", "A node's state, version and address; always 1.",
-            cluster.nodes.map {
-                (
-                    name + [
-                        ("node", $0.shownName), ("id", $0.identifier), ("state", $0.state.rawValue),
-                        ("version", $0.figures?.version ?? ""),
-                        ("address", $0.figures?.address ?? ""),
-                    ], 1
-                )
+            nodes.map { node in
+                let summary = node.member.summary
+                let labels = [
+                    ("state", node.member.state.rawValue), ("version", summary?.version ?? ""), ("address", summary?.address ?? ""),
+                ]
+                return (node.labels + labels, 1)
             })
-        text.counter(
-            "martlet_cluster_messages_total", "Messages to and from other nodes.",
-            [
-                (name + [("direction", "out")], Double(cluster.messagesOut)),
-                (name + [("direction", "in")], Double(cluster.messagesIn)),
-            ])
-        text.counter(
-            "martlet_cluster_dropped_messages_total", "Messages that could not be sent to other nodes.",
-            [(name, Double(cluster.dropped))])
-        text.counter(
-            "martlet_cluster_second_copies_total", "Messages that came a second time, and were dropped.",
-            [(name, Double(cluster.copies))])
-        text.counter(
-            "martlet_cluster_illegible_messages_total", "Unreadable messages from the cluster's servers.",
-            [(name, Double(cluster.illegible))])
-        text.counter(
-            "martlet_cluster_logged_messages_total",
-            "Messages of QoS 1 and 2 of this node's clients that are in the cluster's log.",
-            [(name, Double(cluster.logWritten))])
-        text.counter(
-            "martlet_cluster_unlogged_messages_total",
-            "Messages that could not be stored in the cluster's log, and were not acknowledged.",
-            [(name, Double(cluster.logFailed))])
-        text.counter(
-            "martlet_cluster_log_records_total", "Records of the cluster's log that were read.", [(name, Double(cluster.logRead))])
-        text.counter(
-            "martlet_cluster_lost_log_records_total", "Records of the cluster's log that were deleted before they were read.",
-            [(name, Double(cluster.logLost))])
-        text.counter(
-            "martlet_cluster_moved_sessions_total", "Sessions that moved between nodes, by direction.",
-            [
-                (name + [("direction", "in")], Double(cluster.sessionsTaken)),
-                (name + [("direction", "out")], Double(cluster.sessionsGiven)),
-            ])
-        text.counter(
-            "martlet_cluster_lost_sessions_total", "Sessions that were lost because their node was gone.",
-            [(name, Double(cluster.sessionsLost))])
-        text.counter(
-            "martlet_cluster_restored_sessions_total",
-            "Sessions that were restored from the cluster's copy because their node was gone.",
-            [(name, Double(cluster.sessionsRestored))])
-        text.counter(
-            "martlet_cluster_expired_sessions_total", "Sessions that expired after their node was gone.",
-            [(name, Double(cluster.sessionsExpired))])
-        text.counter(
-            "martlet_cluster_adopted_wills_total", "Wills that were published for clients of nodes that were gone.",
-            [(name, Double(cluster.willsOfOthers))])
-        text.counter(
-            "martlet_cluster_refused_claims_total", "Clients refused because it was not known which node has their session.",
-            [(name, Double(cluster.claimsRefused))])
-        text.counter(
-            "martlet_cluster_lost_connections_total", "Connections to the cluster's servers that were lost.",
-            [(name, Double(cluster.losses))])
         text.gauge(
             "martlet_cluster_server_synced", "1 for a server that syncs what it acknowledges (sync_interval: always).",
             cluster.servers.compactMap { server in
                 if case .unknown = server.syncs { return nil }
-                if case .always = server.syncs { return (name + [("server", server.address)], 1) }
-                return (name + [("server", server.address)], 0)
+                return (name + [("server", server.address)], server.syncs == .always ? 1 : 0)
             })
-        text.gauge(
-            "martlet_cluster_refusing_streams", "Streams that are full on the cluster's servers.",
-            [(name, Double(cluster.refusingStreams))])
-        text.gauge(
-            "martlet_cluster_retained_waiting", "Changes of retained messages that the cluster has not confirmed yet.",
-            [(name, Double(cluster.retainedWaiting))])
     }
 
     private func writeBroker(_ sum: ShardStatistics, to text: inout MetricText) {
@@ -254,8 +161,7 @@ extension Administration {
         text.counter(
             "martlet_messages_sent_total", "PUBLISH packets to clients.",
             [QoS.atMostOnce, .atLeastOnce, .exactlyOnce].map { ([("qos", "\($0.rawValue)")], Double(sum.messagesSentByQoS[$0])) })
-        text.counter("martlet_bytes_received_total", "Bytes from clients.", sum.bytesReceived)
-        text.counter("martlet_bytes_sent_total", "Bytes to clients.", sum.bytesSent)
+        Self.totalsResource.write([(labels: [], row: sum)], to: &text)
         text.counter(
             "martlet_messages_dropped_total", "Messages that were dropped.",
             DropReason.allCases.map { ([("reason", $0.label)], Double(sum.drops[$0])) })
@@ -267,7 +173,6 @@ extension Administration {
                 }
             })
         writeLogins(sum, to: &text)
-        text.counter("martlet_sessions_expired_total", "Sessions that expired.", sum.clientsExpired)
     }
 
     /// The counts of clients that came in, that did not, and that went.
@@ -351,7 +256,7 @@ extension Administration {
     /// By the names of the exporter that reads `$SYS`, so that boards made for it show this broker.
     private func mosquittoMetrics(_ shards: [ShardStatistics], _ format: MetricText.Format) -> String {
         var text = MetricText(format)
-        for (name, value) in systemCounts(ShardStatistics.sum(of: shards)) {
+        for (name, value) in systemTopics(ShardStatistics.sum(of: shards)) {
             let metric = "broker_" + String(name.map { $0 == "/" || $0 == " " || $0 == "-" || $0 == "." ? "_" : $0 })
             text.gauge(metric, "$SYS/broker/\(name)", value)
         }

@@ -1,4 +1,4 @@
-internal import BrokerModel
+public import BrokerModel
 internal import HTTP
 
 /// The metrics as Prometheus reads them: its text format 0.0.4, or OpenMetrics 1.0.
@@ -145,41 +145,48 @@ struct RequestCounts {
 
 /// The names that mosquitto has for what is counted.
 extension Administration {
-    /// What mosquitto counts, by its names below `$SYS/broker/`.
-    func systemCounts(_ sum: ShardStatistics) -> [(String, UInt64)] {
-        let absent = sum.clientsTotal - min(sum.clientsTotal, sum.clientsConnected)
-        return [
-            ("clients/total", UInt64(sum.clientsTotal)), ("clients/maximum", UInt64(max(systemMaxima.clients, sum.clientsTotal))),
-            ("clients/disconnected", UInt64(absent)), ("clients/connected", UInt64(sum.clientsConnected)),
-            ("clients/expired", sum.clientsExpired), ("messages/stored", UInt64(sum.storedMessages)),
-            ("store/messages/bytes", UInt64(sum.storedBytes)), ("subscriptions/count", UInt64(sum.subscriptions)),
-            ("shared_subscriptions/count", UInt64(sum.sharedSubscriptions)),
-            ("retained messages/count", UInt64(sum.retainedMessages)), ("messages/received", sum.messagesReceived),
-            ("messages/sent", sum.messagesSent), ("bytes/received", sum.bytesReceived), ("bytes/sent", sum.bytesSent),
-            ("publish/bytes/received", sum.publishBytesReceived), ("publish/bytes/sent", sum.publishBytesSent),
-            ("publish/messages/dropped", sum.publishDropped), ("publish/messages/received", sum.publishReceived),
-            ("publish/messages/sent", sum.publishSent), ("packet/out/count", Self.packetsWaiting(sum)),
-            ("packet/out/bytes", UInt64(sum.outputBytes)), ("connections/socket/count", UInt64(sum.connections)),
-            ("heap/current", UInt64(sum.heapBytes)), ("heap/maximum", UInt64(max(systemMaxima.heapBytes, sum.heapBytes))),
-        ]
+    /// What mosquitto counts, by its names below `$SYS/broker/`, in its order: for its own route and for boards that are made for it. Nil of a
+    /// broker that ends.
+    public func systemTopics(_ done: @escaping ([(String, UInt64)]?) -> Void) {
+        broker.statistics { [self] shards in done(shards.isEmpty ? nil : systemTopics(ShardStatistics.sum(of: shards))) }
     }
 
-    /// Packets that wait for sockets with room, reckoned from their bytes and the mean size of all packets.
-    private static func packetsWaiting(_ sum: ShardStatistics) -> UInt64 {
-        let waiting = Double(sum.outputBytes)
-        guard waiting > 0, sum.messagesSent > 0 else { return 0 }
-        let meanBytes = (Double(sum.bytesSent) + waiting) / Double(sum.messagesSent)
-        return UInt64((waiting / meanBytes).rounded(.up))
+    func systemTopics(_ sum: ShardStatistics) -> [(String, UInt64)] {
+        systemMaxima.note(sum)
+        return systemMaxima.topics(of: sum)
     }
 }
 
 /// The most that there was since the start, as far as somebody looked.
-struct SystemMaxima {
+public struct SystemMaxima: Sendable {
     private(set) var clients = 0
     private(set) var heapBytes = 0
 
-    mutating func note(_ statistics: ShardStatistics) {
+    /// Nobody has looked yet.
+    public init() {}
+
+    /// Takes in what is there now.
+    public mutating func note(_ statistics: ShardStatistics) {
         clients = max(clients, statistics.clientsTotal)
         heapBytes = max(heapBytes, statistics.heapBytes)
+    }
+
+    /// What mosquitto counts, by its names below `$SYS/broker/`.
+    public func topics(of sum: ShardStatistics) -> [(String, UInt64)] {
+        [
+            ("clients/total", UInt64(sum.clientsTotal)), ("clients/maximum", UInt64(max(clients, sum.clientsTotal))),
+            ("clients/disconnected", UInt64(max(0, sum.clientsTotal - sum.clientsConnected))),
+            ("clients/connected", UInt64(sum.clientsConnected)), ("clients/expired", sum.clientsExpired),
+            ("messages/stored", UInt64(sum.storedMessages)), ("store/messages/bytes", UInt64(sum.storedBytes)),
+            ("subscriptions/count", UInt64(sum.subscriptions)),
+            ("shared_subscriptions/count", UInt64(sum.sharedSubscriptions)),
+            ("retained messages/count", UInt64(sum.retainedMessages)), ("heap/current", UInt64(sum.heapBytes)),
+            ("heap/maximum", UInt64(max(heapBytes, sum.heapBytes))), ("messages/received", sum.messagesReceived),
+            ("messages/sent", sum.messagesSent), ("bytes/received", sum.bytesReceived), ("bytes/sent", sum.bytesSent),
+            ("publish/bytes/received", sum.publishBytesReceived), ("publish/bytes/sent", sum.publishBytesSent),
+            ("packet/out/count", sum.packetsWaiting), ("packet/out/bytes", UInt64(sum.outputBytes)),
+            ("connections/socket/count", UInt64(sum.connections)), ("publish/messages/dropped", sum.publishDropped),
+            ("publish/messages/received", sum.publishReceived), ("publish/messages/sent", sum.publishSent),
+        ]
     }
 }

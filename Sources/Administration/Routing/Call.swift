@@ -111,9 +111,9 @@ final class Call {
         return topic
     }
 
-    /// The members of the body, of which there are no others.
-    func body(_ names: String...) throws(APIError) -> RequestBody {
-        try RequestBody(request, names: names)
+    /// The members of the body, of which there are no others than its schema has.
+    func body() throws(APIError) -> RequestBody {
+        try RequestBody(request, names: route.body.flatMap { SchemaCatalogue.bodyMembers[$0] } ?? [])
     }
 
     // MARK: The answer

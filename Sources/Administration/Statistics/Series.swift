@@ -281,25 +281,28 @@ extension Administration {
     func getStatistics(_ call: Call) throws(APIError) {
         withStatistics(call) { [self] shards in
             let sum = ShardStatistics.sum(of: shards)
-            var totals = JSONObject()
-            totals.set("received_messages", sum.publishReceived)
-            totals.set("sent_messages", sum.publishSent)
-            totals.set("received_bytes", sum.bytesReceived)
-            totals.set("sent_bytes", sum.bytesSent)
-            totals.set("received_packets", sum.messagesReceived)
-            totals.set("sent_packets", sum.messagesSent)
-            totals.set("accepted", sum.connectionsAccepted)
-            totals.set("refused", sum.connectionsRefused)
-            totals.set("expired_sessions", sum.clientsExpired)
-            totals.set("dropped", sum.drops.total)
             var object = JSONObject()
             object.set("at", Timestamp.text(call.startedAt.wallMilliseconds))
-            object.set("totals", totals)
+            object.set("totals", Self.totalsResource.json(sum))
             object.set("dropped", Self.dropped(sum.drops))
             object.set("now", newestValues())
             call.answer(object)
         }
     }
+
+    /// Counters since the start.
+    static let totalsResource = Resource<ShardStatistics>(
+        nil,
+        [
+            .integer("received_messages", \.publishReceived), .integer("sent_messages", \.publishSent),
+            .integer("received_bytes", as: .bytes, \.bytesReceived).counter("martlet_bytes_received_total", "Bytes from clients."),
+            .integer("sent_bytes", as: .bytes, \.bytesSent).counter("martlet_bytes_sent_total", "Bytes to clients."),
+            .integer("received_packets", \.messagesReceived), .integer("sent_packets", \.messagesSent),
+            .integer("accepted", \.connectionsAccepted), .integer("refused", \.connectionsRefused),
+            .integer("expired_sessions", \.clientsExpired)
+                .counter("martlet_sessions_expired_total", "Sessions that expired."),
+            .integer("dropped", \.drops.total),
+        ])
 
     func getHistory(_ call: Call) throws(APIError) {
         let step = call.integer("step") ?? 1
@@ -331,7 +334,7 @@ struct TopicMetric {
     }
 
     /// The rates are those since somebody asked last, at least a second ago: so little says nothing of a rate.
-    mutating func json(_ row: TopicMeterRow, at now: Moment) -> JSONObject {
+    mutating func measured(_ row: TopicMeterRow, at now: Moment) -> MeasuredTopic {
         let elapsed = now.milliseconds - min(now.milliseconds, markedAt)
         if elapsed >= 1000 {
             func rate(_ count: KeyPath<TopicMeterRow, UInt64>) -> Double {
@@ -341,17 +344,39 @@ struct TopicMetric {
             rates = (rate(\.received), rate(\.sent), rate(\.dropped))
             (mark, markedAt) = (row, now.milliseconds)
         }
-        var object = JSONObject()
-        object.set("filter", "\(row.filter)")
-        object.set("since", Timestamp.text(since))
-        object.set("in_messages", row.received)
-        object.set("in_bytes", row.receivedBytes)
-        object.set("out_messages", row.sent)
-        object.set("out_bytes", row.sentBytes)
-        object.set("dropped", row.dropped)
-        object.set("in_rate", rates.received)
-        object.set("out_rate", rates.sent)
-        object.set("dropped_rate", rates.dropped)
-        return object
+        return MeasuredTopic(row: row, since: since, rates: rates)
     }
+}
+
+/// What was counted of a topic filter, and how fast it comes.
+struct MeasuredTopic {
+    let row: TopicMeterRow
+    /// Milliseconds since 1970.
+    let since: UInt64
+    /// Messages a second.
+    let rates: (received: Double, sent: Double, dropped: Double)
+}
+
+extension Administration {
+    static let topicMetricResource = Resource<MeasuredTopic>("TopicMetric", topicMetricCounts + topicMetricRates)
+
+    private static let topicMetricCounts: [Field<MeasuredTopic>] = [
+        .text("filter", help: "As topics are called inside the broker.") { "\($0.row.filter)" },
+        .time("since", column: "SINCE (UTC)", \.since),
+        .integer("in_messages", column: "IN", \.row.received)
+            .counter("martlet_topic_messages_received_total", "Messages published to a counted filter."),
+        .integer("in_bytes", as: .bytes, column: "IN SIZE", help: "Of payloads.", \.row.receivedBytes)
+            .counter("martlet_topic_bytes_received_total", "Bytes of their payloads."),
+        .integer("out_messages", column: "OUT", help: "Each receiver counts.", \.row.sent)
+            .counter("martlet_topic_messages_sent_total", "Messages of it that were sent to subscribers."),
+        .integer("out_bytes", as: .bytes, column: "OUT SIZE", \.row.sentBytes)
+            .counter("martlet_topic_bytes_sent_total", "Bytes of their payloads."),
+        .integer("dropped", \.row.dropped).counter("martlet_topic_messages_dropped_total", "Messages of it that were dropped."),
+    ]
+
+    private static let topicMetricRates: [Field<MeasuredTopic>] = [
+        .decimal("in_rate", column: "IN/s", help: "Messages a second, since the last request.", \.rates.received),
+        .decimal("out_rate", column: "OUT/s", \.rates.sent),
+        .decimal("dropped_rate", \.rates.dropped),
+    ]
 }

@@ -69,7 +69,7 @@ extension Administration {
     func getTrace(_ call: Call) throws(APIError) { call.answer(try trace(call).json) }
 
     func addTrace(_ call: Call) throws(APIError) {
-        let body = try call.body("clientid", "topic", "address", "until", "payload", "payload_limit")
+        let body = try call.body()
         let subject = try Self.subject(body)
         call.target = "\(subject.name) \(subject.text)"
         let payload = Trace.Payload(rawValue: try body.choice("payload", Trace.Payload.allCases.map(\.rawValue)) ?? "none") ?? .none

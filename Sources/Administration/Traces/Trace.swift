@@ -7,7 +7,7 @@ internal import JSON
 ///
 /// Its place in the table is its number at the shards: it is given away when all of them have said that they record no more.
 final class Trace {
-    enum State: String {
+    enum State: String, CaseIterable {
         case running
         /// Its time is over.
         case ended
@@ -123,20 +123,22 @@ final class Trace {
         return bytes[...end]
     }
 
-    var json: JSONObject {
-        var object = JSONObject()
-        object.set("id", id)
-        for name in Self.subjects { object.set(name, orNull: name == subject.name ? subject.text : nil) }
-        object.set("from", Timestamp.text(from))
-        object.set("until", Timestamp.text(until))
-        object.set("payload", payload.rawValue)
-        object.set("payload_limit", payloadLimit)
-        object.set("state", state.rawValue)
-        object.set("lines", lineCount)
-        object.set("bytes", byteCount)
-        object.set("lost", lost)
-        return object
-    }
+    var json: JSONObject { Self.resource.json(self) }
+
+    static let resource = Resource<Trace>(
+        "Trace",
+        [.text("id", \.id)]
+            + subjects.map { name in .textOrNull(name) { $0.subject.name == name ? $0.subject.text : nil } }
+            + [
+                .time("from", \.from),
+                .time("until", column: "UNTIL (UTC)", \.until),
+                .text("payload", as: .choice(Payload.allCases.map(\.rawValue)), \.payload.rawValue),
+                .integer("payload_limit", as: .bytes, \.payloadLimit),
+                .text("state", as: .choice(State.allCases.map(\.rawValue)), \.state.rawValue),
+                .integer("lines", \.lineCount),
+                .integer("bytes", as: .bytes, column: "SIZE", \.byteCount),
+                .integer("lost", help: "Lines that there was no room for.", \.lost),
+            ])
 
     static let subjects = ["clientid", "topic", "address"]
 }

@@ -123,6 +123,14 @@ public struct ClockWatch: Sendable {
     /// Whether that is more than clocks may differ.
     public static func isFar(_ offset: Int64) -> Bool { offset.magnitude > Limits.clockOffsetMillisecondsMax }
 
+    /// How far a clock is from this node's, in words: `9.0 s ahead of`.
+    ///
+    /// - Parameter milliseconds: by how much it is ahead; less than 0 for behind.
+    public static func words(_ milliseconds: Int64) -> String {
+        let tenths = (milliseconds.magnitude + 50) / 100
+        return "\(tenths / 10).\(tenths % 10) s \(milliseconds < 0 ? "behind" : "ahead of")"
+    }
+
     /// Forgets all nodes but these.
     public mutating func keep(_ nodes: Set<NodeID>) { clocks = clocks.filter { nodes.contains($0.key) } }
 

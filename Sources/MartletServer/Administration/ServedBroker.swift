@@ -106,7 +106,7 @@ final class ServedBroker: AdministeredBroker {
         condition.heapBytesMax = server.configuration.limits.memoryBytesMax.map { UInt64($0) }
         condition.isMemoryFull = condition.heapBytesMax.map { UInt64(max(0, ProcessMemory.heapBytes())) >= $0 } ?? false
         condition.reloadedAt = server.reloadedAt
-        condition.cluster = server.clusterPlan.map { AdministeredCluster($0, server.clusterStatus, server.syncWatch) }
+        condition.cluster = server.clusterCondition
         return condition
     }
 

@@ -13,36 +13,22 @@ import Transports
 
 /// Seeing and steering the broker over HTTP. On the control thread.
 extension Server {
-    /// Lets administrators in by the listeners of HTTP.
-    func startAdministration(_ brokerClient: BrokerClient, _ http: HTTPFrontend) {
+    /// Makes what administrators see and steer the broker by.
+    func makeAdministration(_ brokerClient: BrokerClient, _ login: HTTPLogin) -> Administration {
         if let reread { note(reread()) }
-        let broker = ServedBroker(self, brokerClient, http.login)
+        let broker = ServedBroker(self, brokerClient, login)
         let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
         bans?.tell = { [unowned administration] in administration.tell($0, $1, at: Self.moment()) }
         broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
-        let trusted = TrustedProcesses()
-        http.administration = { [unowned administration] exchange in
-            guard Administration.serves(exchange.request) else { return false }
-            let peer = exchange.peer
-            let origin = RequestOrigin(
-                address: peer.host, listener: peer.listener, usesTLS: peer.isEncrypted,
-                isTrustedProcess: peer.user.map { trusted.includes($0) } ?? false,
-                processUser: peer.user.map { trusted.name(of: $0) })
-            let abandon = administration.handle(exchange.request, from: origin, clock: Self.moment) { exchange.answer($0) }
-            if exchange.isOpen { exchange.onGone = abandon }
-            return true
-        }
-        http.misdirection = { [unowned administration] in
-            administration.misdirection(of: $0.request, listener: $0.peer.listener)
-        }
         self.administration = administration
-        control.repeatEvery(Self.tickMilliseconds) { [unowned self, unowned administration, unowned http] in
+        control.repeatEvery(Self.tickMilliseconds) { [unowned self, unowned administration] in
             administration.tick(Self.moment)
             // One loop counts it for all, where anybody asks how much memory is used up.
             guard configuration.limits.memoryBytesMax != nil else { return }
-            loops.first?.mailbox.post(.remembered(byteCount: administration.heldBytes + http.heldBytes))
+            loops.first?.mailbox.post(.remembered(byteCount: administration.heldBytes + (http?.heldBytes ?? 0)))
         }
         if reread == nil { showLink(administration) }
+        return administration
     }
 
     /// Now.

@@ -34,11 +34,12 @@ final class ClusterAdministration {
         }
     }
 
-    private func figures(_ shards: [ShardStatistics]) -> NodeFigures {
+    /// What this thread knows of the node: the loop that speaks to the servers adds who it is.
+    private func figures(_ shards: [ShardStatistics]) -> NodeSummary {
         let now = MonotonicClock.milliseconds()
         var sum = ShardStatistics()
         for shard in shards { sum.add(shard) }
-        var figures = NodeFigures()
+        var figures = NodeSummary(node: NodeID(0))
         figures.startedAt = server.startedAt
         figures.clientsConnected = UInt64(max(0, sum.clientsConnected - sum.localClientsConnected))
         figures.sessions = UInt64(max(0, sum.clientsTotal))
@@ -313,65 +314,14 @@ extension Server {
     }
 }
 
-extension AdministeredCluster {
-    init(_ plan: ClusterPlan, _ status: ClusterStatus, _ syncs: SyncWatch?) {
-        self.init(name: plan.name)
-        (trouble, server, otherNodes) = (status.trouble, status.server, status.others)
-        (messagesOut, messagesIn) = (status.messagesOut, status.messagesIn)
-        (dropped, copies, illegible) = (status.dropped, status.copies, status.illegible)
-        losses = status.losses
-        (sessionsTaken, sessionsGiven) = (status.sessionsTaken, status.sessionsGiven)
-        (sessionsLost, claimsRefused) = (status.sessionsLost, status.claimsRefused)
-        (sessionsRestored, sessionsExpired) = (status.sessionsRestored, status.sessionsExpired)
-        willsOfOthers = status.willsOfOthers
-        (logWritten, logFailed, logRead, logLost) = (status.logWritten, status.logFailed, status.logRead, status.logLost)
-        (retainedWaiting, refusingStreams) = (status.retainedWaiting, status.refusingStreams)
-        mode = syncs?.mode?.rawValue
-        servers = zip(plan.monitors, syncs?.conducts ?? []).map { monitor, conduct in
-            switch conduct {
-            case .always: Server(address: "\(monitor)", syncs: .always)
-            case .every(let seconds): Server(address: "\(monitor)", syncs: .everySeconds(seconds))
-            case .unknown(let reason): Server(address: "\(monitor)", syncs: .unknown(reason))
-            }
-        }
-        sharedNames = status.sharedNames
-        let offset = WallClock.offsetMilliseconds()
-        nodes = status.members.map { AdministeredNode($0, wallClockOffset: offset) }
-    }
-}
-
-extension AdministeredNode {
-    init(_ member: ClusterMember, wallClockOffset: UInt64) {
-        let state: State =
-            switch member.state {
-            case .up: .up
-            case .silent: .silent
-            case .left: .left
-            case .gone: .gone
-            }
-        self.init(
-            identifier: member.node.description, name: member.summary.flatMap { $0.name.isEmpty ? nil : $0.name }, state: state,
-            isSelf: member.isSelf, since: member.since &+ wallClockOffset, figures: member.summary.map { Figures($0) })
-        clockOffset = member.clockOffset.map { Double($0) / 1000 }
-        guard let offset = member.clockOffset, ClockWatch.isFar(offset) else { return }
-        let words = "its clock is \(ClockOffset.text(offset)) that of this node"
-        clockTrouble = words
-        if figures?.trouble == nil { figures?.trouble = words }
-    }
-}
-
-extension AdministeredNode.Figures {
-    init(_ summary: NodeSummary) {
-        func orNil(_ text: String) -> String? { text.isEmpty ? nil : text }
-        self.init()
-        (version, startedAt) = (summary.version, summary.startedAt)
-        (clientsConnected, sessions, subscriptions) = (summary.clientsConnected, summary.sessions, summary.subscriptions)
-        (retainedMessages, storedMessages) = (summary.retainedMessages, summary.storedMessages)
-        (receivedRate, sentRate, dropped) = (summary.receivedRate, summary.sentRate, summary.dropped)
-        (residentBytes, processorLoad) = (summary.residentBytes, Double(summary.processorLoad) / 1000)
-        (trouble, server) = (orNil(summary.trouble), orNil(summary.server))
-        // It becomes a link: what comes from elsewhere is one to a page or none.
-        dashboard = summary.dashboard.hasPrefix("http://") || summary.dashboard.hasPrefix("https://") ? summary.dashboard : nil
-        (address, isDraining) = (orNil(summary.address), summary.isDraining)
+extension Server {
+    /// How the cluster is, with what this thread has found out; nil on a broker that is alone.
+    var clusterCondition: ClusterStatus? {
+        guard let clusterPlan else { return nil }
+        var status = clusterStatus
+        status.name = clusterPlan.name
+        status.mode = syncWatch?.mode?.rawValue
+        status.servers = zip(clusterPlan.monitors, syncWatch?.conducts ?? []).map { .init(address: "\($0)", syncs: $1) }
+        return status
     }
 }

@@ -14,19 +14,21 @@ import Security
 import ServerLoops
 import Transports
 
-/// What the broker answers over HTTP: mosquitto's three routes, and files. Belongs to the control thread.
+/// What the broker answers over HTTP: gives each request to whom it is for, and answers mosquitto's three routes and files itself. Belongs to the
+/// control thread.
+///
+///     exchange ─► RequestDestination ─► administration ─► Administration
+///                                    ├► dashboard
+///                                    └► mosquitto, file ─► HTTPLogin ─► may they read it? ─► the answer
 ///
 /// The loops are asked by messages, and answer by messages, so that nothing that is asked here holds up a message for
 /// longer than one look at their counts.
 final class HTTPFrontend: HTTPHandler {
     private let log: Log
     private let admission: ConnectionAdmission
-    private let brokerClient: BrokerClient
     let login: HTTPLogin
-    /// Whoever answers what is not mosquitto's, with logins and methods of its own: true for a request that it takes.
-    var administration: ((HTTPExchange) -> Bool)?
-    /// The answer to a request that names a host which is another server's; nil of one that may be for this one.
-    var misdirection: ((HTTPExchange) -> HTTPResponse?)?
+    private let administration: Administration
+    private let trusted = TrustedProcesses()
     private(set) lazy var service = HTTPService(
         on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, wallSeconds: WallClock.seconds)
     /// The bytes of memory that requests, answers and files of theirs take.
@@ -42,21 +44,14 @@ final class HTTPFrontend: HTTPHandler {
     private var lines = LineLimit()
     /// Connections that came to nothing.
     private(set) var refusals = Tally<RefusedConnection>()
-    private var clientsMaximum = 0
-    private var heapMaximum = 0
 
     init(
-        on control: ControlLoop, asking brokerClient: BrokerClient, configuration: BrokerConfiguration, tables: SecurityTables,
-        throttle: LoginThrottle, admission: ConnectionAdmission, log: Log
+        on control: ControlLoop, configuration: BrokerConfiguration, login: HTTPLogin, administration: Administration,
+        admission: ConnectionAdmission, log: Log
     ) {
         events = control.events
-        self.brokerClient = brokerClient
-        self.configuration = configuration
-        self.admission = admission
-        self.log = log
-        login = HTTPLogin(on: control.events, tables: tables, throttle: throttle, log: log) { [mailbox = control.mailbox] in
-            mailbox.post(.decided($0))
-        }
+        (self.configuration, self.login, self.administration) = (configuration, login, administration)
+        (self.admission, self.log) = (admission, log)
         readListeners()
     }
 
@@ -92,41 +87,34 @@ final class HTTPFrontend: HTTPHandler {
 
     /// A password was checked.
     func decided(_ decision: LoginService.Decision) { login.decided(decision) }
-
-    /// Asks every loop for its counts, and gives their sum; nil of a broker that ends.
-    func count(_ done: @escaping (ShardStatistics?) -> Void) {
-        brokerClient.statistics { [weak self] counts in
-            guard let self, !counts.isEmpty else { return done(nil) }
-            let sum = counts.reduce(into: ShardStatistics()) { $0.add($1) }
-            clientsMaximum = max(clientsMaximum, sum.clientsTotal)
-            heapMaximum = max(heapMaximum, sum.heapBytes)
-            done(sum)
-        }
-    }
 }
 
 // MARK: - Requests
 
 extension HTTPFrontend {
     func handle(_ exchange: HTTPExchange) {
-        if administration?(exchange) == true { return }
-        if let refusal = misdirection?(exchange) { return answer(exchange, refusal) }
+        let destination = RequestDestination(exchange.request)
+        if case .administration = destination { return administer(exchange) }
+        if let refusal = administration.misdirection(of: exchange.request, listener: exchange.peer.listener) {
+            return answer(exchange, refusal)
+        }
         guard exchange.request.method == .get || exchange.request.method == .head else {
             var response = HTTPResponse.text("Invalid HTTP Method\n", status: .methodNotAllowed)
             response.fields.append("Allow", "GET, HEAD")
             return answer(exchange, response)
         }
         let listener = configuration.listeners[exchange.peer.listener]
-        if listener.httpOffers.contains(.dashboard), DashboardFiles.serve(exchange.request) {
+        switch destination {
+        case .dashboard where listener.httpOffers.contains(.dashboard):
             return exchange.answer(dashboard.answer(to: exchange.request, host: exchange.request.host))
-        }
-        if listener.httpOffers.contains(.dashboard), listener.httpDirectory == nil, DashboardFiles.isFrontDoor(exchange.request) {
+        case .frontDoor where listener.httpOffers.contains(.dashboard) && listener.httpDirectory == nil:
             return exchange.answer(HTTPResponse(.found, fields: ["Location": "/dashboard/"]))
+        case .administration, .mosquitto, .dashboard, .frontDoor, .file, .nothing: break
         }
         let names = listener.tls.userNameSource
         login.decide(exchange, names: names) { [weak self] outcome in
             switch outcome {
-            case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.find(exchange)
+            case .accepted(let user) where self?.mayRead(exchange, user) == true: self?.serve(exchange, destination)
             case .accepted, .refused: self?.answer(exchange, Self.notAuthorised)
             case .busy:
                 var response = HTTPResponse.text("Too many logins are waiting.\n", status: .serviceUnavailable)
@@ -144,30 +132,38 @@ extension HTTPFrontend {
         return topic.bytes.withUnsafeBytes { policy.mayReceive(topic: $0) }
     }
 
-    private func find(_ exchange: HTTPExchange) {
-        let segments = exchange.request.segments
+    /// What administrators ask, with logins and methods of its own.
+    private func administer(_ exchange: HTTPExchange) {
+        let peer = exchange.peer
+        let origin = RequestOrigin(
+            address: peer.host, listener: peer.listener, usesTLS: peer.isEncrypted,
+            isTrustedProcess: peer.user.map { trusted.includes($0) } ?? false, processUser: peer.user.map { trusted.name(of: $0) })
+        let abandon = administration.handle(exchange.request, from: origin, clock: Server.moment) { exchange.answer($0) }
+        if exchange.isOpen { exchange.onGone = abandon }
+    }
+
+    /// Answers somebody who may read it.
+    private func serve(_ exchange: HTTPExchange, _ destination: RequestDestination) {
         let index = exchange.peer.listener
-        guard segments.first == "api" else {
-            return answer(exchange, directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
+        switch destination {
+        case .dashboard, .frontDoor, .file:
+            answer(exchange, directories[index]?.answer(to: exchange.request) ?? FileDirectory.notFound)
+        case .mosquitto(let route) where configuration.listeners[index].httpOffers.contains(.api): serve(exchange, route)
+        case .mosquitto, .administration, .nothing: answer(exchange, FileDirectory.notFound)
         }
-        guard configuration.listeners[index].httpOffers.contains(.api), segments.count == 3, segments[1] == "v1" else {
-            return answer(exchange, FileDirectory.notFound)
-        }
-        switch segments[2] {
-        case "version": answer(exchange, MosquittoRoutes.version)
-        case "listeners": answer(exchange, MosquittoRoutes.listeners(configuration))
-        case "systree":
-            count { [weak self] sum in
-                guard let self, let sum else {
+    }
+
+    private func serve(_ exchange: HTTPExchange, _ route: RequestDestination.MosquittoRoute) {
+        switch route {
+        case .version: answer(exchange, MosquittoRoutes.version)
+        case .listeners: answer(exchange, MosquittoRoutes.listeners(configuration))
+        case .systemTree:
+            administration.systemTopics { [weak self] topics in
+                guard let self, let topics else {
                     return exchange.answer(.text("The broker is stopping.\n", status: .serviceUnavailable))
                 }
-                answer(
-                    exchange,
-                    MosquittoRoutes.systemTree(
-                        sum, clientsMaximum: clientsMaximum, heapMaximum: heapMaximum,
-                        uptime: (MonotonicClock.milliseconds() - startedAt) / 1000))
+                answer(exchange, MosquittoRoutes.systemTree(topics, uptime: (MonotonicClock.milliseconds() - startedAt) / 1000))
             }
-        default: answer(exchange, FileDirectory.notFound)
         }
     }
 
@@ -254,14 +250,6 @@ struct DashboardFiles {
         self.files = files
     }
 
-    /// Whether a request is for one of them.
-    static func serve(_ request: HTTPRequest) -> Bool { request.segments.first == "dashboard" }
-
-    /// Whether somebody has typed the host's name alone: what asks for it takes pages, as browsers do and mosquitto's clients do not.
-    static func isFrontDoor(_ request: HTTPRequest) -> Bool {
-        request.path == "/" && request.fields["Accept"]?.holds("text/html") ?? false
-    }
-
     /// The answer to a GET or HEAD.
     ///
     /// - Parameter host: what the page's server is called: over WebSocket it is another origin to some browsers, also behind a proxy that speaks
@@ -323,26 +311,10 @@ enum MosquittoRoutes {
     /// `/api/v1/systree`
     ///
     /// - Parameters:
-    ///   - sum: of all shards.
-    ///   - clientsMaximum: the most clients that there were.
-    ///   - heapMaximum: the most bytes of heap.
+    ///   - topics: what is counted, by its names below `$SYS/broker/`.
     ///   - uptime: in seconds.
-    static func systemTree(_ sum: ShardStatistics, clientsMaximum: Int, heapMaximum: Int, uptime: UInt64) -> HTTPResponse {
-        let values: [(String, UInt64)] = [
-            ("clients/total", UInt64(sum.clientsTotal)), ("clients/maximum", UInt64(clientsMaximum)),
-            ("clients/disconnected", UInt64(max(0, sum.clientsTotal - sum.clientsConnected))),
-            ("clients/connected", UInt64(sum.clientsConnected)), ("clients/expired", sum.clientsExpired),
-            ("messages/stored", UInt64(sum.storedMessages)), ("store/messages/bytes", UInt64(sum.storedBytes)),
-            ("subscriptions/count", UInt64(sum.subscriptions)),
-            ("shared_subscriptions/count", UInt64(sum.sharedSubscriptions)),
-            ("retained messages/count", UInt64(sum.retainedMessages)), ("heap/current", UInt64(sum.heapBytes)),
-            ("heap/maximum", UInt64(heapMaximum)), ("messages/received", sum.messagesReceived), ("messages/sent", sum.messagesSent),
-            ("bytes/received", sum.bytesReceived), ("bytes/sent", sum.bytesSent),
-            ("publish/bytes/received", sum.publishBytesReceived), ("publish/bytes/sent", sum.publishBytesSent),
-            ("packet/out/count", sum.packetsWaiting), ("packet/out/bytes", UInt64(sum.outputBytes)),
-            ("connections/socket/count", UInt64(sum.connections)), ("publish/messages/dropped", sum.publishDropped),
-            ("publish/messages/received", sum.publishReceived), ("publish/messages/sent", sum.publishSent), ("uptime", uptime),
-        ]
+    static func systemTree(_ topics: [(String, UInt64)], uptime: UInt64) -> HTTPResponse {
+        let values = topics + [("uptime", uptime)]
         var writer = JSONWriter(.cJSONLines)
         writer.object { root in for (name, value) in values { root.set("$SYS/broker/\(name)", value) } }
         return open(.json(writer.bytes))

@@ -51,7 +51,7 @@ package enum ToGateway: Sendable {
     /// What is wanted of what nodes share.
     case access(AccessOrder)
     /// This node is like this.
-    case summary(NodeFigures)
+    case summary(NodeSummary)
     /// Why the servers do not do what the configuration asks of them; nil if they do, or nobody knows.
     case unsynced(String?)
     /// It is to connect anew, with these.

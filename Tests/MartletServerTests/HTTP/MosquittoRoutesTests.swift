@@ -1,3 +1,4 @@
+import Administration
 import BrokerModel
 import Configuration
 import HTTP
@@ -41,10 +42,14 @@ import Testing
     }
 
     @Test func `the system tree has mosquitto's keys in its order`() {
+        var before = ShardStatistics()
+        before.clientsTotal = 9
+        var maxima = SystemMaxima()
+        maxima.note(before)
         var sum = ShardStatistics()
         sum.clientsTotal = 7
         sum.clientsConnected = 3
-        let lines = text(MosquittoRoutes.systemTree(sum, clientsMaximum: 9, heapMaximum: 1, uptime: 5)).split(separator: "\n")
+        let lines = text(MosquittoRoutes.systemTree(maxima.topics(of: sum), uptime: 5)).split(separator: "\n")
         #expect(lines.count == 27)
         #expect(
             Array(lines[..<5]) == [
