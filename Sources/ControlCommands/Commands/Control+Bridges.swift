@@ -1,3 +1,4 @@
+internal import Administration
 internal import Glibc
 internal import HTTP
 internal import JSON
@@ -7,20 +8,17 @@ extension Control {
     public func bridges() throws(ControlError) {
         let answer = try ask(ControlRequest(["bridges"]))
         if output.isJSON { return output.put(answer.body) }
-        var table = TextTable([
-            .text("NAME"), .text("STATE"), .text("ADDRESS"), .number("WAITING"), .text("LAG"), .number("OUT/s"), .number("IN/s"),
-            .number("OUT"), .number("IN"), .number("DROPPED"),
-        ])
+        let bridge = ResourceDescription.bridge
+        let columns = [
+            bridge.column("name"), bridge.column("state"), bridge.column("address"), bridge.column("queue_messages"),
+            bridge.column("lag_ms", isNumber: false) { row in
+                row["lag_ms"].integer.map { $0 == 0 ? "-" : Figures.duration(milliseconds: $0) } ?? "-"
+            },
+            bridge.column("out_rate"), bridge.column("in_rate"), bridge.column("out_messages"), bridge.column("in_messages"),
+            ResourceColumn(.number("DROPPED")) { String(($0["out_dropped"].integer ?? 0) + ($0["in_dropped"].integer ?? 0)) },
+        ]
         let found = try value(answer)
-        for bridge in found.rows {
-            let dropped = (bridge["out_dropped"].integer ?? 0) + (bridge["in_dropped"].integer ?? 0)
-            table.rows.append([
-                bridge["name"].cell, bridge["state"].cell, bridge["address"].cell, bridge["queue_messages"].cell,
-                bridge["lag_ms"].integer.map { $0 == 0 ? "-" : Figures.duration(milliseconds: $0) } ?? "-", bridge["out_rate"].cell,
-                bridge["in_rate"].cell, bridge["out_messages"].cell, bridge["in_messages"].cell, String(dropped),
-            ])
-        }
-        output.show(table, orSay: "There is no bridge.")
+        output.show(TextTable(columns, found.rows), orSay: "There is no bridge.")
         if found["kept"].boolean == false { output.say("The broker has no persistence: bridges that are added here end with it.") }
     }
 

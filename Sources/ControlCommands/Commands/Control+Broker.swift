@@ -1,3 +1,4 @@
+internal import Administration
 internal import HTTP
 internal import JSON
 internal import JSONReader
@@ -37,19 +38,15 @@ extension Control {
         facts.add("Dropped", dropped["total"].cell + (words.isEmpty ? "" : " (\(words.joined(separator: ", ")))"))
         output.show(facts)
         output.say("")
-        var table = TextTable([
-            .text("LISTENER"), .text("PROTOCOL"), .text("ADDRESS"), .text("TLS"), .number("CONNECTIONS"),
-            .text("CERTIFICATE UNTIL"),
-        ])
-        for listener in try value(answers[2]).rows {
-            let address = listener["path"].string ?? "\(listener["address"].string ?? "*"):\(listener["port"].cell)"
-            let limit = listener["max_connections"].text.map { " of \($0)" } ?? ""
-            table.rows.append([
-                listener["name"].cell, listener["protocol"].cell, address, listener["tls"].cell,
-                listener["connections"].cell + limit, listener["certificate"]["not_after"].time,
-            ])
-        }
-        output.show(table, orSay: "It has no listeners.")
+        let listener = ResourceDescription.listener
+        let columns = [
+            listener.column("name"), listener.column("protocol"),
+            listener.column("address") { $0["path"].string ?? "\($0["address"].string ?? "*"):\($0["port"].cell)" },
+            listener.column("tls"),
+            listener.column("connections") { $0["connections"].cell + ($0["max_connections"].text.map { " of \($0)" } ?? "") },
+            listener.column("certificate") { $0["certificate"]["not_after"].time },
+        ]
+        output.show(TextTable(columns, try value(answers[2]).rows), orSay: "It has no listeners.")
         sayOfOneNode(broker, orSee: "martlet ctl cluster shows all")
     }
 

@@ -1,3 +1,4 @@
+internal import Administration
 internal import Bytes
 internal import HTTP
 internal import JSON
@@ -23,27 +24,22 @@ extension Control {
     /// - `count`: nil for all.
     /// - `isOfCluster`: whether those of all nodes are meant.
     public func clients(_ filter: ClientFilter, count: Int?, isOfCluster: Bool = false) throws(ControlError) {
-        let node: [TextTable.Column] = isOfCluster ? [.text("NODE")] : []
+        let client = ResourceDescription.client
         try list(
             ["clients"], query: filter.query + [("cluster", isOfCluster ? "true" : nil)], count: count,
-            [.text("CLIENT")] + node + [
-                .text("USER"), .text("ADDRESS"), .text("STATE"), .text("MQTT"), .number("SUBS"), .number("QUEUED"),
-                .number("DROPPED"), .number("LAG"),
+            [client.column("clientid")] + (isOfCluster ? [client.column("node")] : []) + [
+                client.column("username"), client.column("address", Self.address), client.column("connected", Self.presence),
+                client.column("proto_ver", isNumber: false, Self.version), client.column("subscriptions"),
+                client.column("queue_messages"), client.column("dropped") { $0["dropped"]["total"].cell }, client.column("lag_ms"),
             ], orSay: "There are none.",
             closing: { page in
                 let missing = (page["meta"]["missing_nodes"].array ?? []).compactMap(\.string)
                 return missing.isEmpty ? nil : "Without those of \(missing.joined(separator: ", ")): no answer."
-            }
-        ) { client in
-            [client["clientid"].cell] + (isOfCluster ? [client["node"].cell] : []) + [
-                client["username"].cell, Self.address(client),
-                client["connected"].boolean == true ? "on" : "away", Self.version(client),
-                client["subscriptions"].cell, client["queue_messages"].cell, client["dropped"]["total"].cell,
-                client["lag_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
-            ]
-        }
+            })
         if !isOfCluster { sayOfOneNode(orSee: "--cluster lists the clients of all") }
     }
+
+    static func presence(_ client: JSONValue) -> String { client["connected"].boolean == true ? "on" : "away" }
 
     private static func address(_ client: JSONValue) -> String {
         guard let address = client["address"].string else { return "-" }
@@ -121,34 +117,32 @@ extension Control {
 
     /// `ctl queue NAME`.
     public func queue(of name: String, withPayload: Bool, count: Int?) throws(ControlError) {
-        var columns: [TextTable.Column] = [
-            .number("NO."), .text("TOPIC"), .text("STATE"), .number("QOS"), .number("SIZE"), .number("AGE"),
-        ]
-        if withPayload { columns.append(.text("PAYLOAD")) }
         try list(
-            ["clients", name, "queue"], query: [("payload", withPayload ? "1" : nil)], count: count, columns,
+            ["clients", name, "queue"], query: [("payload", withPayload ? "1" : nil)], count: count,
+            Self.messageColumns
+                + (withPayload
+                    ? [ResourceDescription.queuedMessage.column("payload") { $0["payload"].string.map(Self.payloadText) ?? "-" }]
+                    : []),
             orSay: "The queue is empty.",
             closing: { page in
                 page["on_disk"].integer.flatMap { $0 > 0 ? "Behind them \($0) wait on the disk." : nil }
-            }, { Self.messageCells($0, withPayload: withPayload) })
+            })
     }
 
     /// `ctl queue NAME --in-flight`.
     public func inFlight(of name: String, count: Int?) throws(ControlError) {
         try list(
             ["clients", name, "inflight"], count: count,
-            [.number("NO."), .text("TOPIC"), .text("STATE"), .number("QOS"), .number("SIZE"), .number("AGE"), .number("ID")],
-            orSay: "Nothing is in flight to it.", { Self.messageCells($0, withPayload: false) + [$0["packet_id"].cell] })
+            Self.messageColumns + [ResourceDescription.queuedMessage.column("packet_id")],
+            orSay: "Nothing is in flight to it.")
     }
 
-    private static func messageCells(_ message: JSONValue, withPayload: Bool) -> [String] {
-        let cells = [
-            message["position"].cell, message["topic"].string ?? "(in the store)", message["state"].cell, message["qos"].cell,
-            message["bytes"].integer.map { Figures.bytes($0) } ?? "-",
-            message["age_ms"].integer.map { Figures.duration(milliseconds: $0) } ?? "-",
+    private static var messageColumns: [ResourceColumn] {
+        let message = ResourceDescription.queuedMessage
+        return [
+            message.column("position"), message.column("topic", orSay: "(in the store)"), message.column("state"),
+            message.column("qos"), message.column("bytes"), message.column("age_ms"),
         ]
-        guard withPayload else { return cells }
-        return cells + [message["payload"].string.map(payloadText) ?? "-"]
     }
 
     /// Text, or hexadecimal digits.
@@ -176,15 +170,13 @@ extension Control {
 
     /// `ctl closed`: connections that have ended.
     public func closedConnections(client: String?, refusedOnly: Bool, count: Int?) throws(ControlError) {
+        let closed = ResourceDescription.closedConnection
         try list(
             ["connections", "closed"], query: [("clientid", client), ("refused", refusedOnly ? "true" : nil)], count: count,
-            [.text("AT (UTC)"), .text("CLIENT"), .text("USER"), .text("ADDRESS"), .text("REASON")], orSay: "There are none."
-        ) { connection in
             [
-                connection["to"].time, connection["clientid"].cell, connection["username"].cell, Self.address(connection),
-                (connection["refused"].boolean == true ? "refused: " : "") + connection["reason"].cell,
-            ]
-        }
+                closed.column("to"), closed.column("clientid"), closed.column("username"), closed.column("address", Self.address),
+                closed.column("reason") { ($0["refused"].boolean == true ? "refused: " : "") + $0["reason"].cell },
+            ], orSay: "There are none.")
         sayOfOneNode()
     }
 
@@ -192,16 +184,12 @@ extension Control {
     public func drops(count: Int) throws(ControlError) {
         let answer = try ask(ControlRequest(.get, ["drops"], query: [("limit", String(count))]))
         if output.isJSON { return output.put(answer.body) }
-        var table = TextTable([
-            .text("AT (UTC)"), .text("CLIENT"), .text("TOPIC"), .text("REASON"), .number("QOS"), .number("SIZE"),
-        ])
-        for drop in try value(answer).rows {
-            table.rows.append([
-                drop["at"].time, drop["clientid"].cell, drop["topic"].cell, Self.words(drop["reason"].cell), drop["qos"].cell,
-                drop["bytes"].integer.map { Figures.bytes($0) } ?? "-",
-            ])
-        }
-        output.show(table, orSay: "None was dropped.")
+        let drop = ResourceDescription.drop
+        let columns = [
+            drop.column("at"), drop.column("clientid"), drop.column("topic"),
+            drop.column("reason") { Self.words($0["reason"].cell) }, drop.column("qos"), drop.column("bytes"),
+        ]
+        output.show(TextTable(columns, try value(answer).rows), orSay: "None was dropped.")
         sayOfOneNode()
     }
 

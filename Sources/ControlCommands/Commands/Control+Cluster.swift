@@ -1,3 +1,4 @@
+internal import Administration
 internal import HTTP
 internal import JSON
 internal import JSONReader
@@ -23,23 +24,19 @@ extension Control {
         }
         output.show(facts)
         output.say("")
-        var table = TextTable([
-            .text("NODE"), .text("STATE"), .text("VERSION"), .number("CLIENTS"), .number("SESSIONS"), .number("IN/S"),
-            .number("OUT/S"),
-            .number("KEPT"), .number("DROPPED"), .number("MEMORY"), .text("ADDRESS"), .text("SERVER"), .text("ID"),
-            .text("TROUBLE"),
-        ])
-        for node in cluster["nodes"].array ?? [] {
-            table.rows.append([
-                (node["name"].string ?? node["id"].cell) + (node["self"].boolean == true ? " *" : ""), Self.state(ofNode: node),
-                node["version"].cell, node["clients_connected"].cell, node["sessions"].cell, node["received_messages_rate"].cell,
-                node["sent_messages_rate"].cell, node["stored_messages"].cell, node["dropped"].cell,
-                node["memory_bytes"].integer.map { Figures.bytes($0) } ?? "-", node["address"].cell, node["server"].cell,
-                // As logs call it.
-                node["id"].cell, node["trouble"].cell,
-            ])
-        }
-        output.show(table, orSay: "No node is known of yet.")
+        let node = ResourceDescription.node
+        let figures = [
+            "clients_connected", "sessions", "received_messages_rate", "sent_messages_rate", "stored_messages", "dropped",
+            "memory_bytes",
+        ]
+        let columns =
+            [
+                node.column("name", title: "NODE") {
+                    ($0["name"].string ?? $0["id"].cell) + ($0["self"].boolean == true ? " *" : "")
+                },
+                node.column("state", Self.state(ofNode:)), node.column("version"),
+            ] + (figures + ["address", "server", "id", "trouble"]).map { node.column($0) }
+        output.show(TextTable(columns, cluster["nodes"].array ?? []), orSay: "No node is known of yet.")
     }
 
     /// What an acknowledgement says.

@@ -1,3 +1,4 @@
+internal import Administration
 internal import Bytes
 internal import HTTP
 internal import JSON
@@ -9,35 +10,28 @@ extension Control {
     ///   - query: `clientid`, `filter`, `matches`, `share` of the API.
     ///   - count: nil for all.
     public func subscriptions(_ query: [(String, String?)], count: Int?) throws(ControlError) {
+        let subscription = ResourceDescription.subscription
         try list(
             ["subscriptions"], query: query, count: count,
-            [.text("CLIENT"), .text("FILTER"), .text("SHARE"), .number("QOS"), .text("OPTIONS")], orSay: "There are none."
-        ) { subscription in
-            let options = [
-                subscription["no_local"].boolean == true ? "no local" : nil,
-                subscription["retain_as_published"].boolean == true ? "retain as published" : nil,
-                subscription["identifier"].text.map { "identifier \($0)" },
-            ]
-            return [
-                subscription["clientid"].cell, subscription["filter"].cell, subscription["share"].cell, subscription["qos"].cell,
-                options.compactMap { $0 }.joined(separator: ", "),
-            ]
-        }
+            [
+                subscription.column("clientid"), subscription.column("filter"), subscription.column("share"),
+                subscription.column("qos"),
+                ResourceColumn(.text("OPTIONS")) { row in
+                    let options = [
+                        row["no_local"].boolean == true ? "no local" : nil,
+                        row["retain_as_published"].boolean == true ? "retain as published" : nil,
+                        row["identifier"].text.map { "identifier \($0)" },
+                    ]
+                    return options.compactMap { $0 }.joined(separator: ", ")
+                },
+            ], orSay: "There are none.")
         sayOfOneNode()
     }
 
     /// `ctl retained`.
     public func retained(filter: String?, count: Int?) throws(ControlError) {
-        try list(
-            ["retained"], query: [("filter", filter)], count: count,
-            [.text("TOPIC"), .number("QOS"), .number("SIZE"), .text("EXPIRES (UTC)"), .text("PUBLISHER")],
-            orSay: "There are none."
-        ) { message in
-            [
-                message["topic"].cell, message["qos"].cell, message["bytes"].integer.map { Figures.bytes($0) } ?? "-",
-                message["expires_at"].time, message["publisher"].cell,
-            ]
-        }
+        let columns = ["topic", "qos", "bytes", "expires_at", "publisher"].map { ResourceDescription.retainedMessage.column($0) }
+        try list(["retained"], query: [("filter", filter)], count: count, columns, orSay: "There are none.")
     }
 
     /// `ctl retained TOPIC --payload`: the payload's bytes, to be written as they are; nil where JSON was.

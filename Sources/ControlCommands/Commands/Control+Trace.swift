@@ -1,3 +1,4 @@
+internal import Administration
 internal import HTTP
 internal import JSON
 internal import JSONReader
@@ -43,19 +44,15 @@ extension Control {
     public func traces() throws(ControlError) {
         let answer = try ask(ControlRequest(["traces"]))
         if output.isJSON { return output.put(answer.body) }
-        var table = TextTable([
-            .text("ID"), .text("OF"), .text("STATE"), .text("UNTIL (UTC)"), .number("LINES"), .number("LOST"), .number("SIZE"),
-        ])
-        for trace in try value(answer).rows {
-            let subject = [("clientid", "client"), ("topic", "topic"), ("address", "address")].compactMap { name, word in
-                trace[name].text.map { "\(word) \($0)" }
+        let trace = ResourceDescription.trace
+        let subject = ResourceColumn(.text("OF")) { row in
+            let subjects = [("clientid", "client"), ("topic", "topic"), ("address", "address")].compactMap { name, word in
+                row[name].text.map { "\(word) \($0)" }
             }
-            table.rows.append([
-                trace["id"].cell, subject.first ?? "-", trace["state"].cell, trace["until"].time, trace["lines"].cell,
-                trace["lost"].cell, trace["bytes"].integer.map { Figures.bytes($0) } ?? "-",
-            ])
+            return subjects.first ?? "-"
         }
-        output.show(table, orSay: "There are none.")
+        let columns = [trace.column("id"), subject] + ["state", "until", "lines", "lost", "bytes"].map { trace.column($0) }
+        output.show(TextTable(columns, try value(answer).rows), orSay: "There are none.")
     }
 
     /// Begins a trace.

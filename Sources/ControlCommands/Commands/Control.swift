@@ -1,3 +1,4 @@
+internal import Administration
 internal import Glibc
 internal import HTTP
 internal import JSON
@@ -68,18 +69,18 @@ public struct Control {
     ///
     /// - Parameter closing: what is said below it of the last page; nil for nothing.
     func list(
-        _ segments: [String], query: [(String, String?)] = [], count: Int?, _ columns: [TextTable.Column], orSay nothing: String,
-        closing: (JSONValue) -> String? = { _ in nil }, _ cells: (JSONValue) -> [String]
+        _ segments: [String], query: [(String, String?)] = [], count: Int?, _ columns: [ResourceColumn], orSay nothing: String,
+        closing: (JSONValue) -> String? = { _ in nil }
     ) throws(ControlError) {
-        var table = TextTable(columns)
+        var rows: [JSONValue] = []
         var last: String?
         let hasMore = try eachRow(segments, query: query, count: count) { row in
-            if !output.isJSON { table.rows.append(cells(row)) }
+            if !output.isJSON { rows.append(row) }
         } ofPage: {
             last = closing($0)
         }
         guard !output.isJSON else { return }
-        output.show(table, orSay: nothing)
+        output.show(TextTable(columns, rows), orSay: nothing)
         if hasMore { output.say("… and more: --all, or --limit with a larger number.") }
         if let last { output.say(last) }
     }
@@ -144,20 +145,14 @@ extension Control {
     /// - `state`: `active`, `cleared` or `all`.
     /// - `count`: rows at most, nil for all.
     public func alarms(_ state: String, count: Int?) throws(ControlError) {
+        let alarm = ResourceDescription.alarm
         try list(
             ["alarms"], query: [("state", state)], count: count,
             [
-                .number("NUMBER"), .text("SEVERITY"), .text("ALARM"), .text("OF"), .text("RAISED (UTC)"), .text("CLEARED (UTC)"),
-                .text("ACKNOWLEDGED BY"), .text("MESSAGE"),
-            ],
-            orSay: state == "active" ? "No alarms are active." : "There were no alarms."
-        ) { alarm in
-            [
-                alarm["number"].cell, alarm["severity"].cell, alarm["name"].cell, alarm["of"].string ?? "–",
-                alarm["raised_at"].time,
-                alarm["cleared_at"].string.map(Figures.time) ?? "–", alarm["acknowledged_by"].string ?? "–", alarm["message"].cell,
-            ]
-        }
+                alarm.column("number"), alarm.column("severity"), alarm.column("name"), alarm.column("of", orSay: "–"),
+                alarm.column("raised_at"), alarm.column("cleared_at", orSay: "–"), alarm.column("acknowledged_by", orSay: "–"),
+                alarm.column("message"),
+            ], orSay: state == "active" ? "No alarms are active." : "There were no alarms.")
     }
 
     /// `ctl alarms ack NUMBER`.
@@ -173,11 +168,9 @@ extension Control {
     public func tokens() throws(ControlError) {
         let answer = try ask(ControlRequest(["tokens"]))
         if output.isJSON { return output.put(answer.body) }
-        var table = TextTable([.text("NAME"), .text("ROLE"), .text("EXPIRES (UTC)")])
-        for token in try value(answer).rows {
-            table.rows.append([token["name"].cell, token["role"].cell, token["expires_at"].string.map(Figures.time) ?? "never"])
-        }
-        output.show(table, orSay: "There are none.")
+        let token = ResourceDescription.token
+        let columns = [token.column("name"), token.column("role"), token.column("expires_at", orSay: "never")]
+        output.show(TextTable(columns, try value(answer).rows), orSay: "There are none.")
     }
 
     /// `ctl token create NAME`: writes the token, which is shown this once.
@@ -204,19 +197,11 @@ extension Control {
     public func topicMetrics() throws(ControlError) {
         let answer = try ask(ControlRequest(["topic-metrics"]))
         if output.isJSON { return output.put(answer.body) }
-        var table = TextTable([
-            .text("FILTER"), .number("IN"), .number("IN/s"), .number("OUT"), .number("OUT/s"), .number("DROPPED"),
-            .number("IN SIZE"),
-            .number("OUT SIZE"), .text("SINCE (UTC)"),
-        ])
-        for metric in try value(answer).rows {
-            table.rows.append([
-                metric["filter"].cell, metric["in_messages"].cell, metric["in_rate"].cell, metric["out_messages"].cell,
-                metric["out_rate"].cell, metric["dropped"].cell, metric["in_bytes"].integer.map { Figures.bytes($0) } ?? "-",
-                metric["out_bytes"].integer.map { Figures.bytes($0) } ?? "-", metric["since"].time,
-            ])
-        }
-        output.show(table, orSay: "No topic is counted.")
+        let names = [
+            "filter", "in_messages", "in_rate", "out_messages", "out_rate", "dropped", "in_bytes", "out_bytes", "since",
+        ]
+        let columns = names.map { ResourceDescription.topicMetric.column($0) }
+        output.show(TextTable(columns, try value(answer).rows), orSay: "No topic is counted.")
     }
 
     /// `ctl topic-metrics add FILTER`.
@@ -237,16 +222,13 @@ extension Control {
 extension Control {
     /// `ctl ban`: who is banned.
     public func bans(count: Int?) throws(ControlError) {
+        let ban = ResourceDescription.ban
         try list(
             ["bans"], count: count,
-            [.text("KIND"), .text("WHO"), .text("SINCE (UTC)"), .text("UNTIL (UTC)"), .text("BY"), .text("REASON")],
-            orSay: "Nobody is banned."
-        ) { ban in
             [
-                Self.word(ban["as"].cell), Self.who(ban), ban["at"].time, ban["until"].string.map(Figures.time) ?? "for ever",
-                ban["by"].cell, ban["reason"].cell,
-            ]
-        }
+                ban.column("as") { Self.word($0["as"].cell) }, ban.column("who", Self.who), ban.column("at"),
+                ban.column("until", orSay: "for ever"), ban.column("by"), ban.column("reason"),
+            ], orSay: "Nobody is banned.")
     }
 
     /// Of a client that is banned for one user and address alone, both too.

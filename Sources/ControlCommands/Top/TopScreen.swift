@@ -1,3 +1,4 @@
+internal import Administration
 internal import Glibc
 internal import HTTP
 internal import JSON
@@ -199,10 +200,11 @@ public struct TopModel {
         var lines = head.isEmpty ? [[StyledText(place, .strong)]] : [[StyledText(TerminalText.line(head[0]), .strong)]]
         lines += head.dropFirst().map { [StyledText(TerminalText.line($0))] }
         lines.append([StyledText("")])
-        var table = TextTable([
-            .text("CLIENT"), .text("USER"), .text("STATE"), .number("IN/s"), .number("OUT/s"), .number("SUBS"),
-            .number("QUEUED"), .number("UNWRITTEN"), .number("DROPPED"), .number("LAG"),
-        ])
+        let names = [
+            "clientid", "username", "connected", "received_rate", "sent_rate", "subscriptions", "queue_messages", "output_bytes",
+            "dropped", "lag_ms",
+        ]
+        var table = TextTable(names.map { ResourceDescription.client.column($0).column })
         table.rows = count.map { Array(rows.prefix(max(0, $0 - lines.count - 2))) } ?? rows
         let text = table.lines(width: columns)
         lines += text.prefix(1).map { [StyledText($0, .strong)] } + text.dropFirst().map { [StyledText($0)] }
