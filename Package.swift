@@ -181,7 +181,7 @@ let package = Package(
 
         // The client library.
         .target(
-            name: "ClientStore", dependencies: ["ClientCore", "MQTTCodec", "Platform", "RowStore"], swiftSettings: hot),
+            name: "ClientStore", dependencies: ["Bytes", "ClientCore", "MQTTCodec", "Platform", "RowStore"], swiftSettings: hot),
         .target(
             name: "MartletClient",
             dependencies: [

@@ -181,12 +181,12 @@ import Testing
         }
     }
 
-    @Test func `the oldest go first when there are too many, too large or too old ones, also those of an older version`() throws {
+    @Test func `the oldest go first when there are too many, too large or too old ones, also where the totals are lost`() throws {
         let store = try MemoryStore(disk)
         var book = try InboxBook("chat", in: store)
         for number in UInt64(1)...6 {
             let arrived = book.arrived(message("\(number)"), in: "room \(number % 2)", now: number * 100)
-            // As version 1 did: without totals and ages.
+            // Without totals and ages.
             let changes = arrived?.changes.filter { if case .put(.kept, _, _) = $0 { false } else { true } }
             store.commit(StoreBatch(changes ?? [])) { _ in }
         }

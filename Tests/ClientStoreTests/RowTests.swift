@@ -21,6 +21,50 @@ import Testing
         #expect(EntryRow(try row(typed.put(in: "home/+")), of: "home/+") == typed)
     }
 
+    @Test func `what an inbox knows of a conversation comes back, and neither part of it nor more`() throws {
+        var conversation = ConversationRow()
+        (conversation.last, conversation.readThrough, conversation.recency, conversation.shown) = (900, 3, 1 << 40, 899)
+        conversation.pass(7...9)
+        conversation.pass(20...20)
+        #expect(ConversationRow(conversation.body) == conversation)
+        #expect(ConversationRow(ConversationRow().body) == ConversationRow())
+        for length in conversation.body.indices { #expect(ConversationRow(Array(conversation.body.prefix(length))) == nil) }
+        #expect(ConversationRow(conversation.body + [0]) == nil)
+    }
+
+    @Test(
+        arguments: [
+            .open(7, byteCount: 300), .acknowledged, .expired, .refused(.quotaExceeded, "no room"), .refused(.notAuthorized, nil),
+            .queueFull,
+            .cancelled, .failed("too large"), .failed(""),
+        ] as [OwnMessageRow.State])
+    func `what became of one's own message comes back`(state: OwnMessageRow.State) throws {
+        let stored = try row(OwnMessageRow(state).put("chat", "lobby", 3))
+        #expect(OwnMessageRow(stored)?.state == state)
+        #expect(OwnMessageRow(StoreRow(stored.key, Array(stored.body.dropLast()))) == nil)
+    }
+
+    @Test(arguments: [
+        OutboxOwner.collection("t/+"), .inbox("chat", conversation: "lobby", number: 9), .inbox("", conversation: "", number: 0),
+    ])
+    func `what a message of the outbox belongs to comes back`(owner: OutboxOwner) throws {
+        let stored = try row(owner.put(7))
+        #expect(OutboxOwner(stored) == owner)
+        #expect(OutboxOwner(StoreRow(stored.key, [0])) == nil)
+    }
+
+    @Test func `a message that the server has refused comes back with what it said`() {
+        let texts = AnswerTexts(
+            words: "no", userProperties: [UserProperty(name: "a", value: ""), UserProperty(name: "b", value: "c")])
+        for texts in [texts, AnswerTexts(words: "no"), nil] {
+            let refused = RefusedRow(4, Publication("a/b", "text", qos: .atLeastOnce), .notAuthorized, texts, refusedAt: 5)
+            #expect(RefusedRow(refused.row) == refused)
+            for length in refused.row.body.indices {
+                #expect(RefusedRow(StoreRow(refused.row.key, Array(refused.row.body.prefix(length)))) == nil)
+            }
+        }
+    }
+
     @Test func `a message of the outbox comes back with its properties`() throws {
         var publication = Publication("a/b", "text", qos: .exactlyOnce, retain: true)
         publication.properties.contentType = "text/plain"

@@ -1,6 +1,11 @@
+public import Bytes
 public import MQTTCodec
 
 /// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the core knows.
+///
+/// Bodies are fields with tags (`FieldCoded`), so that a later version adds some. Those of `message`, `entry`, `flow`,
+/// `received` and `relayed`, and the cluster's numbers in `run`, which stand on the way of a message, have each part at its
+/// place instead: no byte and no instruction more.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// What is the whole broker's: a `StoredRun`, how it ran last, with the key 1; `StoredLogPlaces` with the keys from 2 on; a
     /// `StoredMembership` with the key 128; `StoredDealing` with those from 129 on; and each `StoredBan` by a number of its own.
@@ -69,26 +74,27 @@ public struct StoredRun: Equatable, Sendable {
 
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
-        var reader = RecordReader(body)
-        guard let count = reader.read(UInt16.self), (1...64).contains(count), let hasEnded = reader.readBool(), reader.isAtEnd
-        else { return nil }
-        self.init(shardCount: Int(count), hasEnded: hasEnded)
+        self.init(fields: body)
+        guard (1...64).contains(shardCount) else { return nil }
     }
 
-    public func encoded() -> [UInt8] {
-        var writer = RecordWriter()
-        writer.write(shardCount)
-        writer.write(hasEnded)
-        return writer.bytes
+    public func encoded() -> [UInt8] { encodedFields }
+}
+
+extension StoredRun: FieldCoded {
+    @usableFromInline package static let blank = StoredRun(shardCount: 0, hasEnded: false)
+
+    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &shardCount)
+        coder.field(2, &hasEnded, mostly: false)
     }
 }
 
 /// A retained message as the store keeps it.
 ///
-///     the message | its origin
+///     the message | its origin's fields
 ///
-/// Where the origin is not known the row ends with the message: the rows of stores that were written before it was kept, and those of
-/// messages that mosquitto had from nobody.
+/// Where the origin is not known the row ends with the message: so it is of messages that mosquitto had from nobody.
 public struct StoredRetained: Equatable, Sendable {
     public var message: StoredMessage
     public var origin: StoredOrigin?
@@ -166,56 +172,58 @@ public struct StoredBan: Equatable, Sendable {
 
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
-        var reader = RecordReader(body)
-        guard let place = reader.read(UInt8.self), let who = Self.text(&reader), let by = Self.text(&reader),
-            let reason = Self.text(&reader), let at = reader.read(UInt64.self), let until = reader.read(UInt64.self),
-            let target = place == Self.scopedKind ? Self.scoped(who, &reader) : Self.whole(place, who), reader.isAtEnd
-        else { return nil }
-        ban = Ban(target, by: by, reason: reason, at: at, until: until == .max ? nil : until)
+        guard let row = Fields(fields: body), let target = row.target else { return nil }
+        ban = Ban(target, by: row.by, reason: row.reason, at: row.at, until: row.until)
     }
 
-    public func encoded() -> [UInt8] {
-        var writer = RecordWriter()
-        let scope = ban.target.scope
-        writer.write(scope == nil ? UInt8(Self.kinds.firstIndex(of: ban.target.kind) ?? 0) : Self.scopedKind)
-        for text in [ban.target.who, ban.by, ban.reason] { writer.write(Array(text.utf8)) }
-        writer.write(ban.at)
-        writer.write(ban.until ?? .max)
-        if let scope {
-            writer.write(Array(scope.party.utf8))
-            writer.write(UInt8(scope.user == nil ? 0 : 1))
-            writer.write(scope.user?.bytes ?? [])
+    public func encoded() -> [UInt8] { Fields(ban).encodedFields }
+
+    /// What a row says of a ban.
+    private struct Fields: FieldCoded {
+        var kind = BanKind.client
+        var who = ""
+        var by = ""
+        var reason = ""
+        var at: UInt64 = 0
+        var until: UInt64?
+        /// Of a client as one user comes with it from one address: that, and the user.
+        var party: String?
+        var user: EncodedString?
+
+        static let blank = Fields()
+
+        init() {}
+
+        init(_ ban: Ban) {
+            (kind, who, by, reason) = (ban.target.kind, ban.target.who, ban.by, ban.reason)
+            (at, until, party, user) = (ban.at, ban.until, ban.target.scope?.party, ban.target.scope?.user)
         }
-        return writer.bytes
-    }
 
-    private static func whole(_ place: UInt8, _ who: String) -> BanTarget? {
-        guard place < kinds.count, let target = BanTarget(kinds[Int(place)], who), target.who == who else { return nil }
-        return target
-    }
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &kind, as: { $0.rawValue }, BanKind.init(rawValue:))
+            coder.field(2, &who)
+            coder.field(3, &by)
+            coder.field(4, &reason)
+            coder.field(5, &at)
+            coder.field(6, &until)
+            coder.field(7, &party)
+            coder.field(8, &user, as: { $0.bytes }, { EncodedString($0) })
+        }
 
-    private static func scoped(_ who: String, _ reader: inout RecordReader) -> BanTarget? {
-        guard let client = EncodedString(who), let party = text(&reader), let hasUser = reader.read(UInt8.self), hasUser < 2,
-            let user = reader.readBytes().flatMap({ EncodedString($0) }), hasUser == 1 || user.isEmpty
-        else { return nil }
-        return BanTarget(client: client, BanScope(user: hasUser == 1 ? user : nil, party: party))
+        /// Nil if there is no such target.
+        var target: BanTarget? {
+            if let party {
+                guard kind == .client, let client = EncodedString(who) else { return nil }
+                return BanTarget(client: client, BanScope(user: user, party: party))
+            }
+            guard user == nil, let target = BanTarget(kind, who), target.who == who else { return nil }
+            return target
+        }
     }
-
-    private static func text(_ reader: inout RecordReader) -> String? {
-        reader.readBytes().flatMap { String(validating: $0, as: UTF8.self) }
-    }
-
-    /// The store knows them by their places.
-    private static let kinds: [BanKind] = [.client, .user, .address, .network]
-    /// A client as one user comes with it from one address.
-    private static let scopedKind: UInt8 = 4
 }
 
 /// The publisher of a retained message, as the store keeps it: by this `check_retain_source` decides whether it is
 /// handed out.
-///
-///     format 2 | whether there is a user name 1 | the Client Identifier, the user name and the listener's name, each behind its length in 4
-///     format 1 | the listener's place 2 | whether there is a user name 1 | the Client Identifier and the user name
 public struct StoredOrigin: Hashable, Sendable {
     public var clientIdentifier: EncodedString
     public var userName: EncodedString?
@@ -227,47 +235,28 @@ public struct StoredOrigin: Hashable, Sendable {
         self.listener = listener
     }
 
+    /// Reads what is left of a row's body.
     package init?(_ reader: inout RecordReader) {
-        guard let format = reader.read(UInt8.self), format == Self.placed || format == Self.named else { return nil }
-        let place = format == Self.placed ? reader.read(UInt16.self) : 0
-        guard let place, let hasUserName = reader.readBool(), let identifier = reader.readBytes().flatMap({ EncodedString($0) })
-        else { return nil }
-        self.init(clientIdentifier: identifier, userName: nil, listener: .place(place))
-        if hasUserName {
-            guard let name = reader.readBytes().flatMap({ EncodedString($0) }) else { return nil }
-            userName = name
-        }
-        guard format == Self.named else { return }
-        guard let name = reader.readBytes() else { return nil }
-        listener = .name(String(decoding: name, as: UTF8.self))
+        guard let origin = reader.take(reader.rest.count).flatMap({ StoredOrigin(fields: $0) }) else { return nil }
+        self = origin
     }
 
-    package func write(to writer: inout RecordWriter) {
-        switch listener {
-        case .place(let place):
-            writer.write(Self.placed)
-            writer.write(place)
-        case .name: writer.write(Self.named)
-        }
-        writer.write(userName != nil)
-        writer.write(clientIdentifier.bytes)
-        if let userName { writer.write(userName.bytes) }
-        if case .name(let name) = listener { writer.write(Array(name.utf8)) }
-    }
+    package func write(to writer: inout RecordWriter) { writer.append(encodedFields) }
 
-    package func encoded() -> [UInt8] {
-        var writer = RecordWriter()
-        write(to: &writer)
-        return writer.bytes
-    }
+    package func encoded() -> [UInt8] { encodedFields }
+}
 
-    private static let placed: UInt8 = 1
-    private static let named: UInt8 = 2
+extension StoredOrigin: FieldCoded {
+    @usableFromInline package static let blank = StoredOrigin(clientIdentifier: "", userName: nil, listener: .place(0))
+
+    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &clientIdentifier, as: { $0.bytes }, { EncodedString($0) })
+        coder.field(2, &userName, as: { $0.bytes }, { EncodedString($0) })
+        listener.code(name: 3, place: 4, &coder)
+    }
 }
 
 /// A subscription of a session, as the store keeps it.
-///
-///     session 8 │ terms 4 │ filter's length 4 │ filter │ `OwedStage` 1, if there is one
 public struct StoredSubscription: Equatable, Sendable {
     /// How far the retained messages are that its client is still to get; see `OwedRetained`.
     package enum OwedStage: UInt8, Sendable { case asked = 1, queued }
@@ -305,28 +294,31 @@ public struct StoredSubscription: Equatable, Sendable {
 
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
-        var reader = RecordReader(body)
-        guard let session = reader.read(UInt64.self), let bits = reader.read(UInt32.self), let bytes = reader.readBytes(),
-            let filter = TopicFilter(bytes), let terms = SubscriptionTerms(exactly: bits)
-        else { return nil }
-        self.init(session: session, filter: filter, terms: terms)
-        guard !reader.isAtEnd else { return }
-        guard let stage = reader.read(UInt8.self).flatMap({ OwedStage(rawValue: $0) }), reader.isAtEnd else { return nil }
-        owed = stage
+        self.init(fields: body)
     }
 
-    public func encoded() -> [UInt8] {
-        var writer = RecordWriter()
-        writer.write(session)
-        writer.write(terms.bits)
-        writer.write(Array(filter.bytes))
-        if let owed { writer.write(owed.rawValue) }
-        return writer.bytes
-    }
+    public func encoded() -> [UInt8] { encodedFields }
 
     package var terms: SubscriptionTerms {
-        SubscriptionTerms(
-            maximumQoS: maximumQoS, noLocal: noLocal, retainAsPublished: retainAsPublished, identifier: identifier)
+        get {
+            SubscriptionTerms(
+                maximumQoS: maximumQoS, noLocal: noLocal, retainAsPublished: retainAsPublished, identifier: identifier)
+        }
+        set {
+            (maximumQoS, noLocal, retainAsPublished) = (newValue.maximumQoS, newValue.noLocal, newValue.retainAsPublished)
+            identifier = newValue.identifier
+        }
+    }
+}
+
+extension StoredSubscription: FieldCoded {
+    @usableFromInline package static let blank = StoredSubscription(session: 0, filter: "#", maximumQoS: .atMostOnce)
+
+    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &session)
+        coder.field(2, &filter, as: { Array($0.bytes) }, { TopicFilter($0) })
+        coder.field(3, &terms, as: { $0.bits }, SubscriptionTerms.init(exactly:))
+        coder.field(4, &owed, as: { $0.rawValue }, OwedStage.init(rawValue:))
     }
 }
 
@@ -358,7 +350,7 @@ public struct RelayedReceipt: Hashable, Sendable {
         self = row.name
     }
 
-    /// Reads a row's body: what was taken, and the message's digest, nil if an earlier version took it.
+    /// Reads a row's body: what was taken, and the message's digest, nil if that is not known.
     package static func decode(_ body: UnsafeRawBufferPointer) -> (name: RelayedReceipt, digest: UInt64?)? {
         var reader = RecordReader(body)
         guard let value = reader.read(UInt64.self), StoredReceipt(key: value & ~(1 << 63)) != nil else { return nil }
@@ -410,7 +402,7 @@ public struct StoredReceipt: Equatable, Sendable {
     /// The session's key.
     public var session: UInt64
     public var packetIdentifier: UInt16
-    /// Of topic, RETAIN and payload; nil for a message that an earlier version received.
+    /// Of topic, RETAIN and payload; nil for a message that mosquitto has received.
     public var digest: UInt64?
     /// Whether other shards may have parts of it.
     public var hasParts: Bool

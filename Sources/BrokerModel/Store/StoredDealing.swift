@@ -1,3 +1,4 @@
+public import Bytes
 public import MQTTCodec
 
 /// What a shard knows to be done of what share groups deal this node of a cluster's log: a row of the table `run`, with a key for each shard. After a
@@ -99,22 +100,22 @@ package struct RecordWriter {
 public struct StoredMembership: Equatable, Sendable {
     public static let key: UInt64 = 128
 
-    public let cluster: String
+    public private(set) var cluster: String
 
     public init(cluster: String) { self.cluster = cluster }
 
     /// Reads a row's body; nil if it is not one.
     public init?(decoding body: UnsafeRawBufferPointer) {
-        var reader = RecordReader(body)
-        guard let name = reader.readBytes().flatMap({ String(validating: $0, as: UTF8.self) }), reader.isAtEnd else { return nil }
-        cluster = name
+        self.init(fields: body)
     }
 
-    public func encoded() -> [UInt8] {
-        var writer = RecordWriter()
-        writer.write(Array(cluster.utf8))
-        return writer.bytes
-    }
+    public func encoded() -> [UInt8] { encodedFields }
+}
+
+extension StoredMembership: FieldCoded {
+    @usableFromInline package static let blank = StoredMembership(cluster: "")
+
+    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) { coder.field(1, &cluster) }
 }
 
 /// Reads the body of a row. A read past the end gives nil, as does a value that no writer writes.

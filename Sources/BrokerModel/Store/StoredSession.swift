@@ -1,3 +1,4 @@
+public import Bytes
 public import MQTTCodec
 
 /// A session as the store keeps it, without its subscriptions and messages.
@@ -50,141 +51,90 @@ public struct StoredSession: Equatable, Sendable {
     }
 
     /// Reads a row's body; nil if it is not one.
-    public init?(decoding body: UnsafeRawBufferPointer) {
-        var reader = RecordReader(body)
-        guard let identifier = reader.readBytes().flatMap({ EncodedString($0) }),
-            let version = reader.read(UInt8.self).flatMap({ ProtocolVersion(rawValue: $0) }),
-            let expiryInterval = reader.read(UInt32.self), let endsAt = reader.read(UInt64.self),
-            let isConnected = reader.readBool(), let hasUserName = reader.readBool()
-        else { return nil }
-        self.init(clientIdentifier: identifier, version: version, expiryIntervalSeconds: expiryInterval)
-        self.endsAt = endsAt == .max ? nil : endsAt
-        self.isConnected = isConnected
-        if hasUserName {
-            guard let name = reader.readBytes().flatMap({ EncodedString($0) }) else { return nil }
-            userName = name
+    public init?(decoding body: UnsafeRawBufferPointer) { self.init(fields: body) }
+
+    public func encoded() -> [UInt8] { encodedFields }
+}
+
+extension StoredSession: FieldCoded {
+    @usableFromInline package static let blank = StoredSession(clientIdentifier: "")
+
+    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &clientIdentifier, as: { $0.bytes }, { EncodedString($0) })
+        coder.field(2, &version, as: { $0.rawValue }, ProtocolVersion.init(rawValue:))
+        coder.field(3, &expiryIntervalSeconds, mostly: .max)
+        coder.field(4, &endsAt)
+        coder.field(5, &isConnected, mostly: false)
+        coder.field(6, &userName, as: { $0.bytes }, { EncodedString($0) })
+        listener.code(name: 7, place: 8, &coder)
+        coder.field(9, &mountPoint)
+        if case .name = listener { mountPoint = mountPoint ?? [] }
+        coder.field(10, &isUnclaimed, mostly: false)
+        // Of mosquitto's sessions nothing else tells.
+        if case .place = listener { isUnclaimed = userName == nil }
+        coder.field(11, &will, as: { $0.encodedFields }, { content in content.withUnsafeBytes { Will(fields: $0) } })
+        coder.field(12, &willDueAt)
+        coder.field(13, &willName, as: { NumberPair($0.epoch, $0.number) }, { SavedWill.Name(epoch: $0.first, number: $0.second) })
+        coder.field(14, &isArriving, mostly: false)
+        coder.field(15, &logFloor, as: { StoredLogPlaces($0).encoded() }) { content in
+            content.withUnsafeBytes { StoredLogPlaces(decoding: $0)?.places }
         }
-        guard let place = reader.read(UInt16.self), let willDueAt = reader.read(UInt64.self), let hasWill = reader.readBool()
-        else { return nil }
-        listener = .place(place)
-        self.willDueAt = willDueAt == .max ? nil : willDueAt
-        if hasWill {
-            guard let will = Self.readWill(&reader) else { return nil }
-            self.will = will
-        }
-        if place == StoredListener.named {
-            guard let mountPoint = reader.readBytes(), let name = reader.readBytes(), let isUnclaimed = reader.readBool() else {
-                return nil
-            }
-            self.mountPoint = mountPoint
-            listener = .name(String(decoding: name, as: UTF8.self))
-            self.isUnclaimed = isUnclaimed
-        } else {
-            isUnclaimed = userName == nil
-        }
-        guard !reader.isAtEnd else { return }
-        // Of a session that moves; no other row has more.
-        guard let flags = reader.read(UInt8.self), flags & ~Flag.all == 0, flags != 0 else { return nil }
-        isArriving = flags & Flag.isArriving != 0
-        lacksLog = flags & Flag.lacksLog != 0
-        if flags & Flag.hasEpoch != 0 {
-            guard let epoch = reader.read(UInt64.self) else { return nil }
-            self.epoch = epoch
-        }
-        if flags & Flag.hasWillName != 0 {
-            guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
-            willName = SavedWill.Name(epoch: epoch, number: number)
-        }
-        if flags & Flag.hasStepFloor != 0 {
-            guard let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self) else { return nil }
-            stepFloor = FlowStep.Place(epoch: epoch, number: number)
-        }
-        if flags & Flag.hasLogFloor != 0 {
-            guard let places = StoredLogPlaces(decoding: reader.rest) else { return nil }
-            logFloor = places.places
-        } else if !reader.isAtEnd {
-            return nil
-        }
+        coder.field(16, &lacksLog, mostly: false)
+        coder.field(17, &epoch, mostly: 0)
+        coder.field(18, &stepFloor, as: { NumberPair($0.epoch, $0.number) }, { FlowStep.Place(epoch: $0.first, number: $0.second) })
+    }
+}
+
+extension Will: FieldCoded {
+    @usableFromInline package static let blank = Will(topic: "will")
+
+    @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &topic, as: { Array($0.bytes) }, { TopicName($0) })
+        coder.field(2, &payload, mostly: [])
+        coder.field(3, &qos, as: { $0.rawValue }, QoS.init(rawValue:))
+        coder.field(4, &retain, mostly: false)
+        coder.field(5, &properties, as: { $0.encodedContent() }, { Properties(willContent: $0) })
+    }
+}
+
+/// Two numbers in one field.
+struct NumberPair: FieldValue {
+    let first: UInt64
+    let second: UInt64
+
+    init(_ first: UInt64, _ second: UInt64) { (self.first, self.second) = (first, second) }
+
+    init?(field bytes: UnsafeRawBufferPointer) {
+        var reader = RecordReader(bytes)
+        guard let first = reader.read(UInt64.self), let second = reader.read(UInt64.self), reader.isAtEnd else { return nil }
+        self.init(first, second)
     }
 
-    private enum Flag {
-        package static let isArriving: UInt8 = 1
-        package static let hasLogFloor: UInt8 = 2
-        package static let lacksLog: UInt8 = 4
-        package static let hasEpoch: UInt8 = 8
-        package static let hasWillName: UInt8 = 16
-        package static let hasStepFloor: UInt8 = 32
-        package static let all: UInt8 = 63
-    }
-
-    public func encoded() -> [UInt8] {
-        var writer = RecordWriter()
-        writer.write(clientIdentifier.bytes)
-        writer.write(version.rawValue)
-        writer.write(expiryIntervalSeconds)
-        writer.write(endsAt ?? .max)
-        writer.write(isConnected)
-        writer.write(userName != nil)
-        if let userName { writer.write(userName.bytes) }
-        writer.write(place)
-        writer.write(willDueAt ?? .max)
-        writer.write(will != nil)
-        if let will { Self.write(will, to: &writer) }
-        if case .name(let name) = listener {
-            writer.write(mountPoint ?? [])
-            writer.write(Array(name.utf8))
-            writer.write(isUnclaimed)
-        }
-        let flags =
-            (isArriving ? Flag.isArriving : 0) | (logFloor != nil ? Flag.hasLogFloor : 0) | (lacksLog ? Flag.lacksLog : 0)
-            | (epoch != 0 ? Flag.hasEpoch : 0) | (willName != nil ? Flag.hasWillName : 0)
-            | (stepFloor != nil ? Flag.hasStepFloor : 0)
-        if flags != 0 { writer.write(flags) }
-        if epoch != 0 { writer.write(epoch) }
-        if let willName {
-            writer.write(willName.epoch)
-            writer.write(willName.number)
-        }
-        if let stepFloor {
-            writer.write(stepFloor.epoch)
-            writer.write(stepFloor.number)
-        }
-        if let logFloor { writer.append(StoredLogPlaces(logFloor).encoded()) }
-        return writer.bytes
-    }
-
-    /// What stands for the listener in the middle of a row.
-    private var place: UInt16 {
-        switch listener {
-        case .place(let place): place
-        case .name: StoredListener.named
-        }
-    }
-
-    private static func write(_ will: Will, to writer: inout RecordWriter) {
-        writer.write(Array(will.topic.bytes))
-        writer.write(will.payload)
-        writer.write(will.qos.rawValue)
-        writer.write(will.retain)
-        writer.write(will.properties.encodedContent())
-    }
-
-    private static func readWill(_ reader: inout RecordReader) -> Will? {
-        guard let topic = reader.readBytes().flatMap({ TopicName($0) }), let payload = reader.readBytes(),
-            let qos = reader.read(UInt8.self).flatMap({ QoS(rawValue: $0) }), let retain = reader.readBool(),
-            let content = reader.readBytes(), let properties = Properties(willContent: content)
-        else { return nil }
-        return Will(topic: topic, payload: payload, qos: qos, retain: retain, properties: properties)
+    func append(to bytes: inout [UInt8]) {
+        for number in [first, second] { withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) } }
     }
 }
 
 /// Which listener a client came in by, as the store keeps it.
 public enum StoredListener: Hashable, Sendable {
-    /// Its place in the configuration, in rows of the first format and those that were made of mosquitto's database.
+    /// Its place in the configuration, in rows that were made of mosquitto's database.
     case place(UInt16)
     /// What the configuration calls it; empty for one that was no more when the row was written, which no listener is called.
     case name(String)
 
-    /// Stands in a row where places were, when a name follows.
-    package static let named = UInt16.max
+    /// Gives a coder the field that there is of the two.
+    package mutating func code(name nameTag: UInt8, place placeTag: UInt8, _ coder: inout some FieldCoder) {
+        var (name, place) = (nil as String?, 0 as UInt16)
+        switch self {
+        case .name(let text): name = text
+        case .place(let number): place = number
+        }
+        coder.field(nameTag, &name)
+        if let name {
+            self = .name(name)
+        } else {
+            coder.field(placeTag, &place, mostly: 0)
+            self = .place(place)
+        }
+    }
 }

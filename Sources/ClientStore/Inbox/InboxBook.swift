@@ -209,7 +209,7 @@ extension InboxBook {
             (self.count, byteCount) = (Int(clamping: count), Int(clamping: bytes))
             return
         }
-        // A store of version 1 does not know how old what is.
+        // Without that row, whatever became of it, all is counted anew.
         repairs = [.removeAll(.kept, under: prefix)]
         var from = prefix
         while true {

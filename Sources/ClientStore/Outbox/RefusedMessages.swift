@@ -1,9 +1,10 @@
+internal import Bytes
 public import ClientCore
 public import MQTTCodec
 
 /// A message of the outbox that the server has refused, as it is stored until its owner has seen it.
 ///
-///     key: number      body: refused at 8 | reason 1 | reason string and User Properties, without their length | message
+///     key: number      body: fields; the User Properties in one, each name and value behind its length in four bytes
 public struct RefusedRow: Hashable, Sendable {
     /// Its place among those that were refused.
     public var number: UInt64
@@ -21,35 +22,68 @@ public struct RefusedRow: Hashable, Sendable {
 
     /// A row of the table `refusal`; nil if it is none.
     public init?(_ row: StoreRow) {
-        var reader = RowReader(row.body)
-        guard let number = row.key.lastNumber, let refusedAt = reader.number(UInt64.self), let reason = reader.number(UInt8.self),
-            let words = reader.field(), let propertyCount = reader.number(UInt32.self)
+        guard let number = row.key.lastNumber, let fields = row.body.withUnsafeBytes({ Fields(fields: $0) }),
+            let publication = fields.publication
         else { return nil }
-        var texts = AnswerTexts(words: words.isEmpty ? nil : String(decoding: words, as: UTF8.self))
-        for _ in 0..<propertyCount {
-            guard let name = reader.field().flatMap({ EncodedString($0) }),
-                let value = reader.field().flatMap({ EncodedString($0) })
-            else { return nil }
-            texts.userProperties.append(UserProperty(name: name, value: value))
-        }
-        guard let stored = StoredPublication.read(&reader) else { return nil }
+        let texts = AnswerTexts(words: fields.words, userProperties: fields.userProperties ?? [])
         self.init(
-            number, stored.publication, ReasonCode(rawValue: reason), texts == AnswerTexts() ? nil : texts, refusedAt: refusedAt)
+            number, publication, ReasonCode(rawValue: fields.reason), texts == AnswerTexts() ? nil : texts,
+            refusedAt: fields.refusedAt)
     }
 
     var row: StoreRow {
-        var writer = RowWriter(capacity: 64 + publication.topic.bytes.count + publication.payload.count)
-        writer.write(refusedAt)
-        writer.write(reason.rawValue)
-        writer.write(texts?.words.map { Array($0.utf8) } ?? [])
         let properties = texts?.userProperties ?? []
-        writer.write(UInt32(properties.count))
-        for property in properties {
-            writer.write(property.name.bytes)
-            writer.write(property.value.bytes)
+        let fields = Fields(
+            refusedAt: refusedAt, reason: reason.rawValue, words: texts?.words,
+            userProperties: properties.isEmpty ? nil : properties, publication: publication)
+        return StoreRow(StoreKey(number), fields.encodedFields)
+    }
+
+    /// What a row says of a message.
+    private struct Fields: FieldCoded {
+        var refusedAt: UInt64 = 0
+        var reason: UInt8 = 0
+        var words: String?
+        var userProperties: [UserProperty]?
+        var publication: Publication?
+
+        static let blank = Fields()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &refusedAt)
+            coder.field(2, &reason)
+            coder.field(3, &words)
+            coder.field(4, &userProperties, as: Self.bytes, Self.properties)
+            coder.field(5, &publication, as: Self.bytes) { content in
+                var reader = RowReader(content)
+                return StoredPublication.read(&reader)?.publication
+            }
         }
-        StoredPublication.write(publication, to: &writer)
-        return StoreRow(StoreKey(number), writer.bytes)
+
+        private static func bytes(_ publication: Publication) -> [UInt8] {
+            var writer = RowWriter(capacity: 64 + publication.topic.bytes.count + publication.payload.count)
+            StoredPublication.write(publication, to: &writer)
+            return writer.bytes
+        }
+
+        private static func bytes(_ properties: [UserProperty]) -> [UInt8] {
+            var writer = RowWriter()
+            for property in properties {
+                writer.write(property.name.bytes)
+                writer.write(property.value.bytes)
+            }
+            return writer.bytes
+        }
+
+        private static func properties(_ bytes: [UInt8]) -> [UserProperty]? {
+            var reader = RowReader(bytes)
+            var properties: [UserProperty] = []
+            while let name = reader.field() {
+                guard let name = EncodedString(name), let value = reader.field().flatMap({ EncodedString($0) }) else { return nil }
+                properties.append(UserProperty(name: name, value: value))
+            }
+            return reader.rest().isEmpty ? properties : nil
+        }
     }
 }
 

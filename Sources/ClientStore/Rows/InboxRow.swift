@@ -1,3 +1,4 @@
+internal import Bytes
 public import ClientCore
 public import MQTTCodec
 internal import RowStore
@@ -46,9 +47,7 @@ public struct InboxMessage: Hashable, Sendable {
 
 /// What an inbox knows of a conversation.
 ///
-///     key: inbox, conversation      body: last 8 | read through 8 | recency 8 | shown 8 | ranges of passed numbers: first 8, last 8
-///
-/// Stores of version 1 have the first three.
+///     key: inbox, conversation      body: fields
 struct ConversationRow: Hashable {
     /// The number of its last message, also if that was removed.
     var last: UInt64 = 0
@@ -64,26 +63,11 @@ struct ConversationRow: Hashable {
     init() {}
 
     init?(_ body: [UInt8]) {
-        var reader = RowReader(body)
-        guard let last = reader.number(UInt64.self), let readThrough = reader.number(UInt64.self),
-            let recency = reader.number(UInt64.self)
-        else { return nil }
-        (self.last, self.readThrough, self.recency) = (last, readThrough, recency)
-        shown = reader.number(UInt64.self) ?? last
-        while let first = reader.number(UInt64.self), let last = reader.number(UInt64.self), first <= last {
-            passed.append(first...last)
-        }
+        guard let row = body.withUnsafeBytes({ ConversationRow(fields: $0) }) else { return nil }
+        self = row
     }
 
-    var body: [UInt8] {
-        var writer = RowWriter(capacity: 32 + 16 * passed.count)
-        for number in [last, readThrough, recency, shown] { writer.write(number) }
-        for range in passed {
-            writer.write(range.lowerBound)
-            writer.write(range.upperBound)
-        }
-        return writer.bytes
-    }
+    var body: [UInt8] { encodedFields }
 
     /// How many messages nobody has read.
     var unread: Int { Int(clamping: last - min(readThrough, last)) - passed.reduce(0) { $0 + Int(clamping: $1.count) } }
@@ -118,9 +102,43 @@ struct ConversationRow: Hashable {
     }
 }
 
+extension ConversationRow: FieldCoded {
+    static let blank = ConversationRow()
+
+    mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &last)
+        coder.field(2, &readThrough, mostly: 0)
+        coder.field(3, &recency, mostly: 0)
+        coder.field(4, &shown, mostly: 0)
+        var ranges = passed.isEmpty ? nil : passed
+        coder.field(5, &ranges, as: Self.bytes, Self.ranges)
+        passed = ranges ?? []
+    }
+
+    /// Ranges as they stand in a field: each with its first and its last number, 8 bytes each.
+    private static func bytes(_ ranges: [ClosedRange<UInt64>]) -> [UInt8] {
+        var writer = RowWriter(capacity: 16 * ranges.count)
+        for range in ranges {
+            writer.write(range.lowerBound)
+            writer.write(range.upperBound)
+        }
+        return writer.bytes
+    }
+
+    private static func ranges(_ bytes: [UInt8]) -> [ClosedRange<UInt64>]? {
+        var reader = RowReader(bytes)
+        var ranges: [ClosedRange<UInt64>] = []
+        while let first = reader.number(UInt64.self), let last = reader.number(UInt64.self) {
+            guard first <= last else { return nil }
+            ranges.append(first...last)
+        }
+        return reader.rest().isEmpty ? ranges : nil
+    }
+}
+
 /// What became of one's own message in an inbox.
 ///
-///     key: inbox, conversation, number      body: state 1 | reason 1 | number in the outbox 8 | bytes there 8 | words
+///     key: inbox, conversation, number      body: fields
 public struct OwnMessageRow: Hashable, Sendable {
     public enum State: Hashable, Sendable {
         /// It waits or is on its way: its number in the outbox, and its bytes there.
@@ -141,40 +159,50 @@ public struct OwnMessageRow: Hashable, Sendable {
 
     /// A row of the table `own`; nil if it is none.
     public init?(_ row: StoreRow) {
-        var reader = RowReader(row.body)
-        guard let kind = reader.number(UInt8.self), let reason = reader.number(UInt8.self), let number = reader.number(UInt64.self),
-            let byteCount = reader.number(UInt64.self)
-        else { return nil }
-        let words = String(decoding: reader.rest(), as: UTF8.self)
-        switch kind {
-        case 0: state = .open(number, byteCount: Int(clamping: byteCount))
+        guard let fields = row.body.withUnsafeBytes({ Fields(fields: $0) }) else { return nil }
+        switch fields.kind {
+        case 0: state = .open(fields.number, byteCount: Int(clamping: fields.byteCount))
         case 1: state = .acknowledged
         case 2: state = .expired
-        case 3: state = .refused(ReasonCode(rawValue: reason), words.isEmpty ? nil : words)
+        case 3: state = .refused(ReasonCode(rawValue: fields.reason), fields.words)
         case 4: state = .queueFull
         case 5: state = .cancelled
-        default: state = .failed(words)
+        default: state = .failed(fields.words ?? "")
         }
     }
 
     public func put(_ inbox: String, _ conversation: String, _ number: UInt64) -> StoreChange {
-        var (kind, reason, place, byteCount, words) = (0 as UInt8, 0 as UInt8, 0 as UInt64, 0 as UInt64, "")
+        var fields = Fields()
         switch state {
-        case .open(let number, let bytes): (place, byteCount) = (number, UInt64(clamping: bytes))
-        case .acknowledged: kind = 1
-        case .expired: kind = 2
-        case .refused(let code, let text): (kind, reason, words) = (3, code.rawValue, text ?? "")
-        case .queueFull: kind = 4
-        case .cancelled: kind = 5
-        case .failed(let text): (kind, words) = (6, text)
+        case .open(let number, let bytes): (fields.number, fields.byteCount) = (number, UInt64(clamping: bytes))
+        case .acknowledged: fields.kind = 1
+        case .expired: fields.kind = 2
+        case .refused(let code, let text): (fields.kind, fields.reason, fields.words) = (3, code.rawValue, text)
+        case .queueFull: fields.kind = 4
+        case .cancelled: fields.kind = 5
+        case .failed(let text): (fields.kind, fields.words) = (6, text)
         }
-        var writer = RowWriter()
-        writer.write(kind)
-        writer.write(reason)
-        writer.write(place)
-        writer.write(byteCount)
-        writer.write(rest: words.utf8)
-        return .put(.own, StoreKey(inbox).text(conversation).number(number), writer.bytes)
+        return .put(.own, StoreKey(inbox).text(conversation).number(number), fields.encodedFields)
+    }
+
+    /// What a row says of a message.
+    private struct Fields: FieldCoded {
+        var kind: UInt8 = 0
+        var reason: UInt8 = 0
+        /// In the outbox, and the bytes there.
+        var number: UInt64 = 0
+        var byteCount: UInt64 = 0
+        var words: String?
+
+        static let blank = Fields()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &kind)
+            coder.field(2, &reason, mostly: 0)
+            coder.field(3, &number, mostly: 0)
+            coder.field(4, &byteCount, mostly: 0)
+            coder.field(5, &words)
+        }
     }
 
     /// Those of a conversation's messages with these numbers.

@@ -1,6 +1,8 @@
+internal import Bytes
+
 /// What a message of the outbox belongs to beside it, for as long as it waits or is on its way.
 ///
-///     key: number in the outbox      body: kind 1 | collection's or inbox's name | conversation | number there 8
+///     key: number in the outbox      body: fields
 public enum OutboxOwner: Hashable, Sendable {
     /// It is a local write to the collection of a filter.
     case collection(String)
@@ -9,35 +11,40 @@ public enum OutboxOwner: Hashable, Sendable {
 
     /// A row of the table `owner`; nil if it is none.
     public init?(_ row: StoreRow) {
-        var reader = RowReader(row.body)
-        guard let kind = reader.number(UInt8.self), let name = reader.field(), let conversation = reader.field(),
-            let number = reader.number(UInt64.self)
-        else { return nil }
-        switch kind {
-        case 1: self = .collection(String(decoding: name, as: UTF8.self))
-        case 2:
-            self = .inbox(
-                String(decoding: name, as: UTF8.self), conversation: String(decoding: conversation, as: UTF8.self), number: number)
+        guard let fields = row.body.withUnsafeBytes({ Fields(fields: $0) }) else { return nil }
+        switch (fields.collection, fields.inbox) {
+        case (let name?, nil): self = .collection(name)
+        case (nil, let name?): self = .inbox(name, conversation: fields.conversation, number: fields.number)
         default: return nil
         }
     }
 
     /// Says that a message of the outbox belongs to it.
     public func put(_ number: UInt64) -> StoreChange {
-        var writer = RowWriter()
+        var fields = Fields()
         switch self {
-        case .collection(let name):
-            writer.write(1 as UInt8)
-            writer.write(name.utf8)
-            writer.write([])
-            writer.write(0 as UInt64)
+        case .collection(let name): fields.collection = name
         case .inbox(let name, let conversation, let place):
-            writer.write(2 as UInt8)
-            writer.write(name.utf8)
-            writer.write(conversation.utf8)
-            writer.write(place)
+            (fields.inbox, fields.conversation, fields.number) = (name, conversation, place)
         }
-        return .put(.owner, StoreKey(number), writer.bytes)
+        return .put(.owner, StoreKey(number), fields.encodedFields)
+    }
+
+    /// What a row says: the filter of a collection, or a place in an inbox.
+    private struct Fields: FieldCoded {
+        var collection: String?
+        var inbox: String?
+        var conversation = ""
+        var number: UInt64 = 0
+
+        static let blank = Fields()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &collection)
+            coder.field(2, &inbox)
+            coder.field(3, &conversation, mostly: "")
+            coder.field(4, &number, mostly: 0)
+        }
     }
 
     /// The message is over.

@@ -29,7 +29,7 @@ import Testing
         let origin = StoredOrigin(clientIdentifier: "client", userName: userName, listener: .name("1883"))
         let bare = StoredRetained(message: message)
         let whole = StoredRetained(message: message, origin: origin)
-        #expect(bare.encoded() == message.encoded(), "the row of a store that knew no origins")
+        #expect(bare.encoded() == message.encoded(), "nothing but the message")
         for row in [bare, whole] { #expect(row.encoded().withUnsafeBytes { StoredRetained(decoding: $0) } == row) }
         let bytes = whole.encoded()
         for count in bytes.indices {
@@ -37,8 +37,8 @@ import Testing
         }
         #expect(!Self.hasMeaning(.retained, bytes + [0]))
         var later = bytes
-        later[message.encoded().count] = 3
-        #expect(!Self.hasMeaning(.retained, later), "a format of another day")
+        later[message.encoded().count] += 1
+        #expect(!Self.hasMeaning(.retained, later), "more fields than there are")
     }
 
     private static func hasMeaning(_ table: StoreTable, _ body: [UInt8], key: UInt64 = 257) -> Bool {
@@ -53,6 +53,28 @@ import Testing
             #expect(!Self.hasMeaning(table, body + [0]), "\(table)")
         }
         #expect(!Self.hasMeaning(.received, [], key: 65536), "no packet identifier is in it")
+    }
+
+    @Test func `all that a session's row may say is read again, and neither part of it nor more`() {
+        var row = StoredSession(clientIdentifier: "client", version: .v5, expiryIntervalSeconds: 60)
+        (row.endsAt, row.isConnected, row.userName, row.mountPoint) = (7, true, "anna", Array("m/".utf8))
+        (row.listener, row.isUnclaimed, row.willDueAt) = (.name("1883"), true, 0)
+        row.will = Will(topic: "w", payload: [UInt8](repeating: 1, count: 300), qos: .exactlyOnce, retain: true)
+        row.will?.properties.contentType = "text"
+        row.willName = SavedWill.Name(epoch: 1, number: .max)
+        (row.isArriving, row.lacksLog, row.epoch, row.stepFloor) = (true, true, 5, FlowStep.Place(epoch: 6, number: 7))
+        var places = LogPlaces(partitions: 2)
+        places.places[1] = LogPlaces.Place(sequence: 8, stream: 9)
+        row.logFloor = places
+        let bytes = row.encoded()
+        #expect(bytes.withUnsafeBytes { StoredSession(decoding: $0) } == row)
+        for count in bytes.indices { #expect(!Self.hasMeaning(.session, Array(bytes[..<count])), "\(count) bytes") }
+        #expect(!Self.hasMeaning(.session, bytes + [0]))
+    }
+
+    @Test func `rows are no longer than they have to be`() {
+        #expect(StoredSession(clientIdentifier: "client").encoded().count == 12)
+        #expect(StoredSubscription(session: 256, filter: "a/+", maximumQoS: .exactlyOnce).encoded().count == 13)
     }
 
     @Test func `what share groups have chosen is told, group by group`() {
