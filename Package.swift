@@ -44,15 +44,12 @@ let package = Package(
         .library(name: "MartletTesting", targets: ["MartletTesting"]),
     ],
     traits: [
-        .default(enabledTraits: ["Tools"]),
-        .trait(name: "Tools", description: "The command martlet; who uses the libraries alone does without its dependencies."),
         .trait(name: "Logging", description: "Clients write to swift-log."),
         .trait(name: "Metrics", description: "Clients count with swift-metrics."),
         .trait(name: "Tracing", description: "Messages carry swift-distributed-tracing's context."),
         .trait(name: "ServiceLifecycle", description: "Clients run as services of swift-service-lifecycle."),
     ],
     dependencies: [
-        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.1.0"),
@@ -175,7 +172,6 @@ let package = Package(
             name: "Bench",
             dependencies: [
                 "Bytes", "CLinux", "EpollLoop", "MQTTCodec", "Platform", "Transports",
-                .product(name: "Histogram", package: "hdrhistogram-swift", condition: .when(traits: ["Tools"])),
             ],
             swiftSettings: hot),
 
@@ -330,7 +326,6 @@ let package = Package(
             name: "BenchTests",
             dependencies: [
                 "Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics",
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             swiftSettings: rules),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: rules),

@@ -1,4 +1,3 @@
-import Histogram
 import MQTTCodec
 import Testing
 
@@ -17,7 +16,7 @@ import Testing
         var result = BenchResult(heading: workload)
         result.add("out_per_s", "delivered", 43_312_345, unit: "messages/s")
         result.add("lost", "lost", 0)
-        var histogram = LatencyRecorder.emptyHistogram()
+        var histogram = LatencyHistogram()
         for value in 1...10_000 { histogram.record(UInt64(value) * 1000) }
         result.add("latency_us", "latency", .group(StreamResult.percentiles(histogram)))
         let machine = Machine(processor: "A processor", processorCount: 2, memoryBytes: 1 << 30, system: "Linux", kernel: "6.1")
@@ -196,7 +195,7 @@ import Testing
 
     @Test func `what was recorded is handed over when it is asked for, and once`() {
         let (exchange, recorder) = (LatencyExchange(), recorder(1000, 2000))
-        var taken = LatencyRecorder.emptyHistogram()
+        var taken = LatencyHistogram()
         exchange.handOverIfAsked(recorder)
         #expect(recorder.histogram.totalCount == 2)
         exchange.ask()

@@ -1,6 +1,5 @@
 import Bytes
 import EpollLoop
-import Histogram
 import Platform
 import Synchronization
 import Transports
@@ -79,12 +78,12 @@ final class WorkerCrew {
 
     /// The latencies that all workers have recorded since they were taken last. A worker that is busy for too long is not waited for: what
     /// it has comes the next time.
-    func takeLatencies() -> Histogram<UInt64> {
+    func takeLatencies() -> LatencyHistogram {
         for worker in workers {
             worker.exchange.ask()
             worker.events.wake()
         }
-        var taken = LatencyRecorder.emptyHistogram()
+        var taken = LatencyHistogram()
         var waiting = workers
         for _ in 0..<Self.exchangeMillisecondsMax {
             waiting.removeAll { $0.exchange.take(into: &taken) }
@@ -95,8 +94,8 @@ final class WorkerCrew {
     }
 
     /// The latencies that nobody has taken. After `finish`.
-    func remainingLatencies() -> Histogram<UInt64> {
-        workers.reduce(into: LatencyRecorder.emptyHistogram()) { all, worker in
+    func remainingLatencies() -> LatencyHistogram {
+        workers.reduce(into: LatencyHistogram()) { all, worker in
             worker.exchange.takeAll(into: &all)
             all.add(worker.recorder.histogram)
         }

@@ -1,7 +1,6 @@
 internal import CLinux
 import EpollLoop
 internal import Glibc
-internal import Histogram
 internal import Platform
 internal import Synchronization
 
@@ -144,7 +143,7 @@ enum WallTime {
 final class LatencyExchange: Sendable {
     private let isAsked = Atomic<Bool>(false)
     /// Empty, or what the worker has handed over.
-    private let slot = Locked(LatencyRecorder.emptyHistogram())
+    private let slot = Locked(LatencyHistogram())
 
     /// The coordinator wants what there is. The worker is to be woken after it.
     func ask() { isAsked.store(true, ordering: .releasing) }
@@ -162,16 +161,15 @@ final class LatencyExchange: Sendable {
     }
 
     /// Adds to `histogram` what the worker has handed over; false, and nothing is added, if it has not yet.
-    func take(into histogram: inout Histogram<UInt64>) -> Bool {
+    func take(into histogram: inout LatencyHistogram) -> Bool {
         guard !isAsked.load(ordering: .acquiring) else { return false }
         takeAll(into: &histogram)
         return true
     }
 
     /// Adds whatever lies there. When the worker's thread has ended.
-    func takeAll(into histogram: inout Histogram<UInt64>) {
+    func takeAll(into histogram: inout LatencyHistogram) {
         slot.withLock { slot in
-            guard slot.totalCount > 0 else { return }
             histogram.add(slot)
             slot.reset()
         }
@@ -185,7 +183,7 @@ final class LatencyRecorder: DeliveryObserver {
     /// When the bytes that are being looked at were read.
     var now: UInt64 = 0
     var isRecording = false
-    private(set) var histogram = LatencyRecorder.emptyHistogram()
+    private(set) var histogram = LatencyHistogram()
 
     /// Messages are recorded only where they are what is timed.
     var recordsMessages = true
@@ -198,18 +196,11 @@ final class LatencyRecorder: DeliveryObserver {
     func record(_ count: Int = 1, since nanoseconds: UInt64) {
         guard isRecording else { return }
         let latency = now > nanoseconds ? now &- nanoseconds : 1
-        histogram.record(min(latency, Self.nanosecondsMax), count: UInt64(truncatingIfNeeded: count))
+        histogram.record(latency, count: UInt64(truncatingIfNeeded: count))
     }
 
     /// Gives what was recorded for another histogram, in which recording goes on.
-    func exchange(_ other: inout Histogram<UInt64>) { swap(&histogram, &other) }
-
-    /// Microseconds to a minute, to three digits.
-    static func emptyHistogram() -> Histogram<UInt64> {
-        Histogram(lowestDiscernibleValue: 100, highestTrackableValue: nanosecondsMax, numberOfSignificantValueDigits: .three)
-    }
-
-    private static let nanosecondsMax: UInt64 = 60_000_000_000
+    func exchange(_ other: inout LatencyHistogram) { swap(&histogram, &other) }
 }
 
 /// A timer for sends that are microseconds apart, where the loop's own deadlines are a millisecond coarse.

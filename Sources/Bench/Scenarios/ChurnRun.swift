@@ -1,4 +1,3 @@
-import Histogram
 import MQTTCodec
 import Platform
 

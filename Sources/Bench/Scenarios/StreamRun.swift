@@ -1,4 +1,3 @@
-import Histogram
 import MQTTCodec
 import Platform
 
@@ -239,7 +238,7 @@ struct StreamResult {
     let before: Moment
     let after: Moment
     let end: LoadCounts
-    let latencies: Histogram<UInt64>
+    let latencies: LatencyHistogram
     /// Why sessions of the load may still be there; nil if none are.
     var sessionsLeft: String?
 
@@ -302,7 +301,7 @@ struct StreamResult {
         result.addSessionsLeft(sessionsLeft)
     }
 
-    static func percentiles(_ latencies: Histogram<UInt64>) -> [BenchResult.Entry] {
+    static func percentiles(_ latencies: LatencyHistogram) -> [BenchResult.Entry] {
         var group = BenchResult()
         for (name, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("p99.9", 99.9), ("max", 100)] {
             group.add(name, name, Double(latencies.valueAtPercentile(percentile)) / 1000, digits: 1, unit: .microseconds())

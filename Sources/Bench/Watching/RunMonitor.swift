@@ -1,4 +1,3 @@
-internal import Histogram
 internal import Platform
 
 /// Watches a run: gathers its series once an interval and shows how it goes. Belongs to the coordinator's thread.
@@ -31,8 +30,8 @@ final class RunMonitor {
     private var due: UInt64 = 0
     /// The beginning of the point that is being gathered.
     private var pointStart: Moment?
-    private var pointLatencies = LatencyRecorder.emptyHistogram()
-    private var stageLatencies = LatencyRecorder.emptyHistogram()
+    private var pointLatencies = LatencyHistogram()
+    private var stageLatencies = LatencyHistogram()
     /// Rates since the stage began, for the view.
     private var rates: [Double] = []
 
@@ -83,7 +82,7 @@ final class RunMonitor {
     }
 
     /// All latencies of the stage, when its crew has finished.
-    func latencies(_ crew: WorkerCrew) -> Histogram<UInt64> {
+    func latencies(_ crew: WorkerCrew) -> LatencyHistogram {
         stageLatencies.add(crew.remainingLatencies())
         if let distribution = LatencyDistribution(stageLatencies, part: part) { distributions.append(distribution) }
         return stageLatencies
@@ -96,9 +95,9 @@ final class RunMonitor {
 
     // MARK: -
 
-    private func take(_ crew: WorkerCrew) -> (Moment, Histogram<UInt64>) {
+    private func take(_ crew: WorkerCrew) -> (Moment, LatencyHistogram) {
         // Connecting is timed as a whole, and nothing is to delay it.
-        let latencies = stage == .connecting ? LatencyRecorder.emptyHistogram() : crew.takeLatencies()
+        let latencies = stage == .connecting ? LatencyHistogram() : crew.takeLatencies()
         if latencies.totalCount > 0 {
             pointLatencies.add(latencies)
             stageLatencies.add(latencies)
@@ -129,7 +128,7 @@ final class RunMonitor {
         points.append(point)
     }
 
-    private func show(_ moment: Moment, _ latencies: Histogram<UInt64>) {
+    private func show(_ moment: Moment, _ latencies: LatencyHistogram) {
         guard let last, view.isShown else { return }
         let length = max(1e-9, MonotonicClock.seconds(from: last.time, to: moment.time))
         let rate = max(0, Double(flow.count(moment.counts)) - Double(flow.count(last.counts))) / length
@@ -208,7 +207,7 @@ struct LatencyPercentiles: Sendable, Equatable {
     }
 
     /// nil when nothing was recorded.
-    init?(_ histogram: Histogram<UInt64>) {
+    init?(_ histogram: LatencyHistogram) {
         guard histogram.totalCount > 0 else { return nil }
         func value(_ percentile: Double) -> Double { Double(histogram.valueAtPercentile(percentile)) }
         self.init(p50: value(50), p90: value(90), p99: value(99), p999: value(99.9), max: value(100))
@@ -223,7 +222,7 @@ struct LatencyDistribution: Sendable, Equatable {
     var points: [(percentile: Double, nanoseconds: Double)]
 
     /// nil when nothing was recorded. What is beyond the last percentile stands for one message at least.
-    init?(_ histogram: Histogram<UInt64>, part: String) {
+    init?(_ histogram: LatencyHistogram, part: String) {
         guard histogram.totalCount > 0 else { return nil }
         self.part = part
         let share = 100 / Double(histogram.totalCount)
