@@ -5,15 +5,15 @@ public enum Timestamp {
     /// - Parameter milliseconds: since 1970.
     public static func text(_ milliseconds: UInt64) -> String {
         let (days, rest) = milliseconds.quotientAndRemainder(dividingBy: 86_400_000)
-        let (year, month, day) = civil(Int(min(days, 2_932_896)))
+        let date = CivilDate(daysSince1970: Int(min(days, 2_932_896)))
         let (seconds, fraction) = (Int(rest / 1000), Int(rest % 1000))
         return
-            "\(digits(year, 4))-\(digits(month, 2))-\(digits(day, 2))T\(digits(seconds / 3600, 2)):\(digits(seconds / 60 % 60, 2)):"
+            "\(digits(date.year, 4))-\(digits(date.month, 2))-\(digits(date.day, 2))T\(digits(seconds / 3600, 2)):\(digits(seconds / 60 % 60, 2)):"
             + "\(digits(seconds % 60, 2)).\(digits(fraction, 3))Z"
     }
 
     /// Milliseconds since 1970; nil for what is no time of RFC 3339, or before 1970. A leap second counts as the one before it.
-    static func milliseconds(_ text: String) -> UInt64? {
+    public static func milliseconds(_ text: String) -> UInt64? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes[4] == 0x2D, bytes[7] == 0x2D, bytes[10] | 0x20 == 0x74,
             bytes[13] == 0x3A, bytes[16] == 0x3A,
@@ -21,9 +21,10 @@ public enum Timestamp {
             let day = number(bytes[8..<10]),
             let hour = number(bytes[11..<13]), let minute = number(bytes[14..<16]),
             let second = number(bytes[17..<19]),
-            year >= 1970, (1...12).contains(month), day >= 1, day <= length(of: month, year), hour < 24,
-            minute < 60, second <= 60
+            year >= 1970, hour < 24, minute < 60, second <= 60
         else { return nil }
+        let date = CivilDate(year: year, month: month, day: day)
+        guard date.exists else { return nil }
         var place = 19
         var fraction = 0
         if bytes[place] == 0x2E {
@@ -33,7 +34,7 @@ public enum Timestamp {
             place += 1 + digits.count
         }
         guard let offset = offset(bytes[place...]) else { return nil }
-        let minutes = (daysSince1970(year, month, day) * 24 + hour) * 60 + minute - offset
+        let minutes = (date.daysSince1970 * 24 + hour) * 60 + minute - offset
         let total = (minutes * 60 + min(second, 59)) * 1000 + fraction
         return total < 0 ? nil : UInt64(total)
     }
@@ -57,32 +58,6 @@ public enum Timestamp {
     private static func digits(_ number: Int, _ width: Int) -> String {
         let text = String(number)
         return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
-    }
-
-    private static func length(of month: Int, _ year: Int) -> Int {
-        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-        return month == 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].contains(month) ? 30 : 31
-    }
-
-    /// Howard Hinnant's civil_from_days and days_from_civil: years that begin in March.
-    private static func civil(_ days: Int) -> (Int, Int, Int) {
-        let shifted = days + 719_468
-        let (era, dayOfEra) = (shifted / 146_097, shifted % 146_097)
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let month = (5 * dayOfYear + 2) / 153
-        let civilMonth = month < 10 ? month + 3 : month - 9
-        return (
-            yearOfEra + era * 400 + (civilMonth <= 2 ? 1 : 0), civilMonth,
-            dayOfYear - (153 * month + 2) / 5 + 1
-        )
-    }
-
-    private static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int {
-        let shifted = month <= 2 ? year - 1 : year
-        let (era, yearOfEra) = (shifted / 400, shifted % 400)
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 }
 

@@ -352,10 +352,9 @@ public enum HTTPDate {
     public static func text(_ seconds: Int64) -> String {
         let days = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
         let rest = Int(seconds - days * 86_400)
-        let (year, month, day) = civil(days)
-        let weekday = Int(((days % 7) + 11) % 7)
+        let date = CivilDate(daysSince1970: Int(days))
         return
-            "\(weekdays[weekday]), \(two(day)) \(months[month - 1]) \(four(year)) \(two(rest / 3600)):\(two(rest / 60 % 60)):\(two(rest % 60)) GMT"
+            "\(weekdays[date.weekday]), \(two(date.day)) \(months[date.month - 1]) \(four(date.year)) \(two(rest / 3600)):\(two(rest / 60 % 60)):\(two(rest % 60)) GMT"
     }
 
     /// The seconds since 1970 of a time in the form above; nil of anything else, the two forms that nobody has sent for decades too.
@@ -370,27 +369,7 @@ public enum HTTPDate {
             let hour = Int64(clock[0]),
             let minute = Int64(clock[1]), let second = Int64(clock[2]), hour < 24, minute < 60, second < 61
         else { return nil }
-        return daysSince1970(year, month + 1, day) * 86_400 + hour * 3600 + minute * 60 + second
-    }
-
-    /// Howard Hinnant's civil_from_days: eras of 400 years, years that begin in March.
-    private static func civil(_ days: Int64) -> (Int, Int, Int) {
-        let shifted = Int(days) + 719_468
-        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-        let dayOfEra = shifted - era * 146_097
-        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
-        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
-        let shiftedMonth = (5 * dayOfYear + 2) / 153
-        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, dayOfYear - (153 * shiftedMonth + 2) / 5 + 1)
-    }
-
-    private static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int64 {
-        let shifted = month <= 2 ? year - 1 : year
-        let era = (shifted >= 0 ? shifted : shifted - 399) / 400
-        let yearOfEra = shifted - era * 400
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return Int64(era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468)
+        return Int64(CivilDate(year: year, month: month + 1, day: day).daysSince1970) * 86_400 + hour * 3600 + minute * 60 + second
     }
 
     private static func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
