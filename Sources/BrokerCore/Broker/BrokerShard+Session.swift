@@ -18,7 +18,7 @@ extension BrokerShard {
         if session.isMoving || session.isReplaying || session.epoch > 0 { endMoves(of: session) }
         if !isElsewhere { reportEnd(of: session) }
         if publishesWill { publishWill(of: session) }
-        assert(frameBatch.isEmpty, "its audience may hold the session")
+        assert(dispatcher.batch.isEmpty, "its audience may hold the session")
         session.will = nil
         reportDrops(of: session)
         wheel.disarm(session.timer)
@@ -47,11 +47,10 @@ extension BrokerShard {
         let saved = savedWill(of: session)
         (session.will, session.willName) = (nil, nil)
         session.willDueAt = .max
-        inspection.tracer?.publishing = (session.publisherKey, session.clientIdentifier)
         let properties = ForwardedProperties.encode(will.properties)
         let expiresAt = will.properties.messageExpiryInterval.map { now + UInt64($0) * 1000 } ?? Message.neverExpires
         will.topic.bytes.withUnsafeBytes { topic in
-            if let reason = objection(toWillOf: session, topic) {
+            if let reason = dueWillObjection(session, topic) {
                 if reason == .notAuthorised { statistics.denials.count(.will) }
                 let size = topic.count + properties.count + will.payload.count
                 drop(reason, DroppedMessage(topic: topic, qos: will.qos, byteCount: size), for: session)
@@ -64,6 +63,7 @@ extension BrokerShard {
                     var publication = Publication(
                         topic: topic, properties: properties, payload: payload, qos: will.qos,
                         retain: will.retain && settings.retainAvailable, expiresAt: expiresAt, publisher: session.publisherKey)
+                    publication.sender = Reference(session)
                     if will.retain { publication.source = retainedSource(of: session) }
                     publish(&publication)
                 }
@@ -72,7 +72,7 @@ extension BrokerShard {
     }
 
     /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a store may hold any.
-    private func objection(toWillOf session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
+    private func dueWillObjection(_ session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
         guard Self.isOpenToClients(topic), topic.first != UInt8(ascii: "$") || !isOfOwnBridge(topic), mayPublishWill(session, topic)
         else { return .notAuthorised }
         return isTooDeep(topic) || isTooLong(topic) ? .refused : nil

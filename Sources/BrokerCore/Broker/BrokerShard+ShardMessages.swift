@@ -6,13 +6,11 @@ extension BrokerShard {
     /// Works off a batch from another shard.
     public func receivedShardMessages(_ batch: ShardMessageBatch, from shard: Int) {
         beginPacket()
-        readAt = batch.readAt
-        defer { readAt = ledger.clockMicroseconds }
         var shardMessages = batch.shardMessages.makeIterator()
         batch.forEach { header, detail, bytes in
-            if header.kind != .publish { endFrameBatch() }
+            if header.kind != .publish { endBatch() }
             guard header.kind != .shardMessage else {
-                if let shardMessage = shardMessages.next() { received(shardMessage, from: shard) }
+                if let shardMessage = shardMessages.next() { receivedShardMessage(shardMessage, from: shard) }
                 return
             }
             let topic = UnsafeRawBufferPointer(start: bytes, count: Int(header.topicLength))
@@ -22,12 +20,13 @@ extension BrokerShard {
             var publication = Publication(
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt, publisher: header.publisher)
+            publication.readAt = batch.readAt
             publication.isOfRow = header.kind == .publish
             publication.mustArrive = header.mustArrive
             if header.isLogged { publication.lane = .passing }
             switch header.kind {
-            case .publish: take(detail.receipt, .routed, of: &publication) { route(&$0, .here) }
-            case .passing: routeByLane(&publication, .here)
+            case .publish: take(detail.receipt, .routed, of: &publication) { route(&$0, .shard) }
+            case .passing: routeByLane(&publication, .shard)
             case .detoured: receivedDetoured(&publication)
             case .shared:
                 publication.name = detail.name
@@ -48,11 +47,11 @@ extension BrokerShard {
             }
             finish(&publication)
         }
-        endFrameBatch()
+        endBatch()
         if batch.serial != 0 { durability?.oweConfirmation(batch.serial, to: shard) }
     }
 
-    private func received(_ shardMessage: ShardMessage, from shard: Int) {
+    private func receivedShardMessage(_ shardMessage: ShardMessage, from shard: Int) {
         switch shardMessage {
         case .interest(let filter, let isWanted):
             receivedInterest(filter, isWanted, shard)

@@ -43,7 +43,7 @@ extension BrokerShard {
                 open.answer.reasonCodes.append(connection.version == .v5 ? .topicFilterInvalid : .unspecifiedError)
                 continue
             }
-            if let reason = objection(to: subscription, session) {
+            if let reason = subscriptionObjection(subscription, session) {
                 if reason == .notAuthorized { logDenied(subscription: subscription.filter, of: session, connection) }
                 if reason == .malformedPacket, !connection.isLocal {
                     recount(session)
@@ -152,7 +152,7 @@ extension BrokerShard {
         mounted(subscription.filter, connection).map { Subscription(filter: $0, options: subscription.options) }
     }
 
-    private func objection(to subscription: Subscription, _ session: Session) -> ReasonCode? {
+    private func subscriptionObjection(_ subscription: Subscription, _ session: Session) -> ReasonCode? {
         let filter = subscription.filter
         if isTooDeep(filter.matchingBytes) { return .malformedPacket }
         if isTooLong(filter.matchingBytes) { return .topicFilterInvalid }

@@ -86,14 +86,15 @@ extension BrokerShard {
         guard var publication = publication(message) else { return false }
         beginPacket()
         if message.isLogged, clusterLog != nil { publication.lane = .passing }
-        if let dealt = message.dealt, dealt.hops > 0 {
-            endFrameBatch()
-        } else {
-            cluster?.reach = message.dealt == nil ? message.undealt.map { .first($0.here, besides: $0.by) } ?? .here : .named
-            if publication.lane == .passing { routeByLane(&publication, .everywhere) } else { route(&publication) }
-            cluster?.reach = .here
+        if message.dealt.map({ $0.hops == 0 }) ?? true {
+            let reach: Reach = message.dealt == nil && message.undealt == nil ? .node : .nodeWithoutGroups
+            if publication.lane == .passing { routeByLane(&publication, reach) } else { route(&publication, reach) }
         }
-        if let dealt = message.dealt { deal(&publication, to: dealt) }
+        if let dealt = message.dealt {
+            dealNamed(&publication, dealt)
+        } else if let undealt = message.undealt {
+            dealAsFirst(&publication, undealt.here, besides: undealt.by)
+        }
         if message.change != .none, message.retain, takeOrigin(message.origin, &publication) {
             retain(&publication, as: message.change)
         }
@@ -130,20 +131,17 @@ extension BrokerShard {
 
     /// Routes a message of this node's client, or will, gives it to the cluster, and retains it if it is to be.
     @inline(never)
-    func publish(_ publication: inout Publication, to port: ClusterPort) {
+    func publishToCluster(_ publication: inout Publication, _ port: ClusterPort, _ step: SessionStep?) {
         guard isCarried(publication.topic) else {
-            port.step = nil
-            route(&publication)
+            route(&publication, .node)
             if publication.retain { retain(&publication) }
             return
         }
         let isLogged = port.log != nil && publication.qos > .atMostOnce
-        port.reach = .everywhere
-        if isLogged { routePassing(&publication) } else { route(&publication) }
-        port.reach = .here
+        if isLogged { routePassing(&publication) } else { route(&publication, .cluster) }
         let isRetained = publication.retain && port.takes(publication)
         let change = isRetained ? nextChange(publication, port) : .none
-        port.append(publication, isLogged: isLogged, change)
+        port.append(publication, isLogged: isLogged, change, step)
         if isLogged { awaitLog(port) }
         if isRetained {
             retain(&publication, as: change)

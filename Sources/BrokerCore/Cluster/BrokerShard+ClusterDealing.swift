@@ -72,9 +72,9 @@ extension BrokerShard {
             publication.name = publication.name.dealt(by: number)
             // What names an earlier incarnation of this node belongs to its past: see `DealingPast`.
             if share.node == port.node {
-                deal(&publication, by: share, hops: dealing.hops, at: place)
+                dealShare(&publication, share, hops: dealing.hops, at: place)
             } else if port.dealtFor.contains(share.node) {
-                deal(&publication, by: share, hops: dealing.hops, at: nil)
+                dealShare(&publication, share, hops: dealing.hops, at: nil)
             }
         }
     }
@@ -85,10 +85,10 @@ extension BrokerShard {
     /// Deals what another node, or an earlier incarnation of this one, was dealt. This node's members get it out of the
     /// log as well, where it names this node then: so it is dealt again if this one is lost.
     func dealAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
-        deal(&publication, by: share, hops: hops, at: nil)
+        dealShare(&publication, share, hops: hops, at: nil)
     }
 
-    private func deal(_ publication: inout Publication, by share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
+    private func dealShare(_ publication: inout Publication, _ share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
         guard let dealt = clusterLog?.dealt else { return }
         guard let group = groups.find(clusterHash: share.group) else {
             if place == nil { hold(&publication, share, hops: hops) }
@@ -102,7 +102,7 @@ extension BrokerShard {
         if let member = chosen.flatMap({ $0.mayReceive(topic) ? $0 : nil })
             ?? chooseMember(of: group, for: publication, isHere: true)
         {
-            guard place == nil, let node = cluster?.node else { return deliver(&publication, to: member) }
+            guard place == nil, let node = cluster?.node else { return sendToMember(&publication, member) }
             relog(&publication, for: LoggedShare(node: node, group: share.group), hops: hops)
         } else if let member = groups[group]?.choose(for: topic, isThere: place == nil) {
             guard hops < Limits.clusterHopsMax else {
@@ -140,7 +140,7 @@ extension BrokerShard {
                 beginPacket()
                 var publication = Publication(part.message)
                 (publication.lane, publication.mustArrive, publication.name) = (.passing, true, part.name)
-                deal(&publication, by: LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
+                dealShare(&publication, LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
                 finish(&publication)
             }
         }

@@ -83,31 +83,37 @@ extension BrokerShard {
 
     /// Sends the message to one member of each group, or leaves it to the member's node.
     @inline(never)
-    func dealInCluster(_ publication: inout Publication, _ matching: [UInt32], _ port: ClusterPort) {
-        switch port.reach {
-        case .named: return
-        case .here: dealHere(&publication, matching)
-        case .first(let here, let publisher):
-            dealHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })
-        case .everywhere where port.isStrange, .everywhereByBus where port.isStrange: dealHere(&publication, matching)
-        case .everywhere, .everywhereByBus:
-            if port.dealing == nil { port.dealing = GroupDealing(shares: [], hops: 0) }
-            let isLogged = publication.lane == .passing && port.node != 0 && port.reach == .everywhere
+    func dealInCluster(_ publication: inout Publication, _ matching: [UInt32], _ reach: Reach, _ port: ClusterPort) {
+        switch reach {
+        case .shard, .nodeWithoutGroups: return
+        case .node: dealHere(&publication, matching)
+        case .cluster where port.isStrange, .clusterByBus where port.isStrange: dealHere(&publication, matching)
+        case .cluster, .clusterByBus:
+            var dealing = publication.dealing ?? GroupDealing(shares: [], hops: 0)
+            let isLogged = publication.lane == .passing && port.node != 0 && reach == .cluster
             for group in matching {
                 let near = port.isAway ? chooseMember(of: group, for: publication, isHere: true) : nil
                 guard let member = near ?? chooseMember(of: group, for: publication) else { continue }
                 if isLogged, !member.isElsewhere || member.readsLog, let hash = groups[group]?.clusterHash {
-                    port.dealing?.logged.append(
+                    dealing.logged.append(
                         member.isElsewhere
                             ? LoggedShare(node: member.node, group: hash)
                             : LoggedShare(node: port.node, group: hash, member: member.sessionKey))
                 } else if member.isElsewhere {
-                    port.dealing?.shares.append((member.node, member.serial))
+                    dealing.shares.append((member.node, member.serial))
                 } else {
                     deal(&publication, to: member, of: group)
                 }
             }
+            publication.dealing = dealing
         }
+    }
+
+    /// Deals a message, of which its node did not know who else has members, to this node's members of those groups of which this one is the first
+    /// other node.
+    func dealAsFirst(_ publication: inout Publication, _ here: UInt64, besides publisher: UInt64) {
+        let matching = matches(of: publication.topic).with(\.groups)
+        dealHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })
     }
 
     private func dealHere(_ publication: inout Publication, _ matching: [UInt32]) {
@@ -118,7 +124,7 @@ extension BrokerShard {
     }
 
     /// Deals a message of another node to members of this one. What nobody takes here goes on to another node that has members.
-    func deal(_ publication: inout Publication, to dealt: DealtGroups) {
+    func dealNamed(_ publication: inout Publication, _ dealt: DealtGroups) {
         publication.hops = dealt.hops
         for (shareName, filter) in dealt.names {
             guard let shareName = EncodedString(shareName),

@@ -35,7 +35,7 @@ extension BrokerShard {
         publication.lane = .passing
         // Other shards' sessions that last get it from the log, which has it once.
         publication.receipt = 0
-        routeByLane(&publication, .everywhere)
+        routeByLane(&publication, .cluster)
     }
 
     /// What was appended for the log is to be in it before it is acknowledged.
@@ -167,9 +167,7 @@ extension BrokerShard {
         beginPacket()
         if message.isWill, isOwn, index == 0, let port = cluster {
             publication.lane = .passing
-            port.reach = .everywhereByBus
-            routeByLane(&publication, .everywhere)
-            port.reach = .here
+            routeByLane(&publication, .clusterByBus)
             effects.append(.cluster(.messages(port.carried(publication))))
             finish(&publication)
             guard let again = self.publication(message) else { return false }
@@ -179,8 +177,7 @@ extension BrokerShard {
         // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
         publication.mustArrive = isOwn
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
-        logPlace = (partition, sequence)
-        if (message.dealing?.hops ?? 0) == 0 { routeByLane(&publication, .here) }
+        if (message.dealing?.hops ?? 0) == 0 { routeByLane(&publication, .shard, at: (partition, sequence)) }
         if let dealing = message.dealing {
             publication.lane = .passing
             dealLogged(&publication, dealing, at: DealtPlaces.Place(partition: partition, sequence: sequence))
@@ -216,32 +213,35 @@ extension BrokerShard {
 
     // MARK: Lanes
 
+    /// Where a message stands in the log that is being read.
+    typealias LogPlace = (partition: Int, sequence: UInt64)
+
     /// Routes a message to those of its receivers that get it on its lane.
     ///
+    /// - Parameter place: of a message that comes out of the log: the record that it stands in.
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
-    func routeByLane(_ publication: inout Publication, _ reach: Reach) -> Bool {
-        endFrameBatch()
+    func routeByLane(_ publication: inout Publication, _ reach: Reach, at place: LogPlace? = nil) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let matches = matches(of: publication.topic)
-        inspection.latencies.routed(publication.qos, readAt: readAt)
-        lastMatches = matches
+        if inspection.latencies.isNextFollowed() { follow(publication) }
+        _ = dispatcher.isRepeated(matches)
         return matches.with { matches in
             publication.receiverCount = matches.routeCount
             if matches.isObserved {
-                routeObservedByLane(&publication, to: matches, reach)
+                routeObservedByLane(&publication, to: matches, reach, at: place)
             } else {
-                deliverByLane(&publication, to: matches)
+                deliverByLane(&publication, to: matches, at: place)
             }
-            if reach == .everywhere {
+            if reach != .shard {
                 if matches.shards != 0 { forward(publication, to: matches.shards, as: .passing) }
-                if !matches.groups.isEmpty { routeToGroups(&publication, matches.groups) }
+                if !matches.groups.isEmpty { routeToGroups(&publication, matches.groups, reach) }
             }
             return !matches.isEmpty
         }
     }
 
-    private func deliverByLane(_ publication: inout Publication, to matches: Matches) {
+    private func deliverByLane(_ publication: inout Publication, to matches: Matches, at place: LogPlace?) {
         let lane = publication.lane
         for position in 0..<matches.routeCount {
             let route = matches.routes[position]
@@ -250,23 +250,26 @@ extension BrokerShard {
                 case .all: true
                 case .passing: !session.readsLog
                 case .lasting:
-                    session.readsLog && !(session.logFloor?.holdsBack(logPlace.sequence, in: logPlace.partition) ?? false)
+                    session.readsLog
+                        && !(place.map { session.logFloor?.holdsBack($0.sequence, in: $0.partition) ?? false } ?? false)
                 }
             }
             guard isMeant else { continue }
             if lane == .lasting, keepsAside(&publication, route) { continue }
-            deliverSpecially(&publication, route)
+            deliver(&publication, to: route)
         }
     }
 
-    private func routeObservedByLane(_ publication: inout Publication, to matches: Matches, _ reach: Reach) {
+    private func routeObservedByLane(
+        _ publication: inout Publication, to matches: Matches, _ reach: Reach, at place: LogPlace?
+    ) {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
-        let isFirst = reach == .everywhere
+        let isFirst = reach != .shard
         if isFirst, observers.traces != 0 { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
-        deliverByLane(&publication, to: matches)
+        deliverByLane(&publication, to: matches, at: place)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {

@@ -38,8 +38,8 @@ extension BrokerShard {
     }
 
     /// Why a message that is to be retained is not taken; nil if it is.
-    func objection(
-        toRetaining view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, by port: ClusterPort
+    func retainObjection(
+        _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, by port: ClusterPort
     ) -> (reason: ReasonCode, drop: DropReason)? {
         let origin = retainedSource(of: session).row.count
         guard isCarried(topic), let drop = port.takes(byteCount: topic.count + view.properties.count + view.payload.count + origin)

@@ -155,7 +155,7 @@ extension BrokerShard {
             let group = groups.find(clusterHash: share.group), let member = groups[group]?.member(session.key)
         else { return }
         if session.isLeft { log.givenOwed.insert(publication.name) }
-        deliver(&publication, to: member)
+        sendToMember(&publication, member)
     }
 
     /// All is dealt that earlier incarnations were not done with: clients that have waited go on.

@@ -27,13 +27,7 @@ final class ClusterPort {
     var goneSince: [UInt64: UInt64] = [:]
     /// What it has for them and nobody takes.
     var unclaimed = UnclaimedParts()
-    /// What the message that is being published says of its packet identifier.
-    var step: SessionStep?
     private var expected = 0
-    /// How far share groups deal the message that is being routed.
-    var reach = GroupReach.here
-    /// Which nodes were chosen for it; nil if no share group matches, or while the cluster is strange.
-    var dealing: GroupDealing?
     /// The changes of retained messages of this turn, and under which serial they go.
     private var changes: (batch: ShardMessageBatch, serial: UInt64)?
     private var lastChange: UInt64 = 0
@@ -51,19 +45,6 @@ final class ClusterPort {
 
     init(node: UInt64 = 0) { self.node = node }
 
-    enum GroupReach: Equatable {
-        /// To this node's members: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
-        case here
-        /// To members on all nodes.
-        case everywhere
-        /// To members on all nodes, though the log has it: who is chosen is told by the bus alone.
-        case everywhereByBus
-        /// Another node has said which groups: they are looked at by themselves.
-        case named
-        /// Another node did not know: to the members of this one, if it is the first other one by number that has some.
-        case first(UInt64, besides: UInt64)
-    }
-
     /// Adds a message that share groups leave to another node.
     func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: ShardMessageHeader.Kind = .publish) {
         batch.append(.dealing(dealing))
@@ -71,11 +52,11 @@ final class ClusterPort {
     }
 
     /// Adds a message, which may have to be logged as well, or be retained.
-    func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange) {
-        if let dealing { batch.append(.dealing(dealing)) }
-        dealing = nil
+    ///
+    /// - Parameter step: what it says of its packet identifier.
+    func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange, _ step: SessionStep?) {
+        if let dealing = publication.dealing { batch.append(.dealing(dealing)) }
         if isLogged, let step { batch.append(.step(step)) }
-        step = nil
         guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
     }
@@ -84,8 +65,7 @@ final class ClusterPort {
     /// own, that is not logged again.
     func carried(_ publication: borrowing Publication) -> ShardMessageBatch {
         let batch = ShardMessageBatch()
-        if let dealing { batch.append(.dealing(dealing)) }
-        dealing = nil
+        if let dealing = publication.dealing { batch.append(.dealing(dealing)) }
         batch.append(publication, as: .passing)
         return batch
     }

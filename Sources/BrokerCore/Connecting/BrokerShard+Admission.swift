@@ -242,7 +242,7 @@ extension BrokerShard {
             guard let topic = will.topic.mounted(policy.mountPoint) else { return }
             will.topic = topic
         }
-        if let words = objection(to: will, of: session) {
+        if let words = willObjection(will, of: session) {
             will.topic.bytes.withUnsafeBytes { logDenied(publish: $0, of: session, connection, because: words) }
             return
         }

@@ -170,7 +170,6 @@ extension BrokerShard {
     /// Forgets a session that another node has, or that is only half here: nobody else gets its messages, and its will
     /// stays unsaid.
     func discard(_ session: Session) {
-        endFrameBatch()
         session.isClaimed = false
         (session.will, session.willName) = (nil, nil)
         let connection = session.connection?.object

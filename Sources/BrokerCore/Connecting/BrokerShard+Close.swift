@@ -25,7 +25,7 @@ extension BrokerShard {
     /// Ends a connection because of what its client did: tells a 5.0 client why, and drops it. [MQTT-4.13.1-1 v5]
     func refuse(_ connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil) {
         // What came before it is valid.
-        endFrameBatch()
+        endBatch()
         guard connection.state != .closing else { return }
         logRefusal(of: connection, reason, because: explanation, failure: failure)
         guard connection.state == .connected else { return close(connection) }

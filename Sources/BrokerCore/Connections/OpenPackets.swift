@@ -168,7 +168,6 @@ extension BrokerShard {
         // What it sends behind the packet is not read yet: it is not silent.
         connection.lastReceivedAt = now
         if !connection.hasOpenPacket, connection.state == .connected {
-            receivingFrom = connection.id
             resumeInbound(connection)
         }
         if connection.state == .connected { recount(connection) }

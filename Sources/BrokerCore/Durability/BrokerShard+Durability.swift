@@ -146,10 +146,10 @@ extension BrokerShard {
         while let released = durability?.release() {
             let item = released.item
             if case .deal(let deal) = released.answer {
-                release(item, deal)
+                releaseDeal(item, deal)
             } else if let connection = connections.find(item.connection) {
                 connection.heldCount &-= 1
-                release(item, released.answer, connection)
+                releaseAnswer(item, released.answer, connection)
             }
         }
         for entry in durability?.takeLeaving() ?? [] { redistribute(entry, from: 0, connectedOnly: false) }
@@ -166,15 +166,15 @@ extension BrokerShard {
 
     /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is
     /// due.
-    private func release(_ item: HeldPacket, _ deal: HeldDeal) {
+    private func releaseDeal(_ item: HeldPacket, _ deal: HeldDeal) {
         beginPacket()
-        self.deal(deal)
+        dealHeld(deal)
         guard let connection = connections.find(item.connection), let pubrec = durability?.dealt(item, deal) else { return }
         connection.heldCount &-= 1
-        release(pubrec, nil, connection)
+        releaseAnswer(pubrec, nil, connection)
     }
 
-    private func release(_ item: HeldPacket, _ answer: HeldAnswer?, _ connection: Connection) {
+    private func releaseAnswer(_ item: HeldPacket, _ answer: HeldAnswer?, _ connection: Connection) {
         if item.kind == .publish { connection.heldPublishCount &-= 1 }
         if item.kind == .connack {
             connection.isAwaitingStore = false

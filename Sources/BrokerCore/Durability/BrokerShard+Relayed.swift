@@ -60,7 +60,7 @@ extension BrokerShard {
         if publication.retain, keeper != index {
             forwardRetained(publication, as: cluster.map { nextChange(publication, $0) } ?? .none, to: keeper)
         }
-        if let chosen = receipts.choices(for: receipt) { deliver(&publication, to: chosen, receipt: receipt) }
+        if let chosen = receipts.choices(for: receipt) { sendToChosen(&publication, chosen, receipt: receipt) }
         finish(&publication)
     }
 
@@ -98,10 +98,10 @@ extension BrokerShard {
     }
 
     /// What share groups have chosen for a message is durable: their members' shards get it.
-    func deal(_ deal: HeldDeal) {
+    func dealHeld(_ deal: HeldDeal) {
         var publication = Publication(deal.message)
         publication.mustArrive = true
-        deliver(&publication, to: deal.choices, receipt: receipts.choices(for: deal.receipt) == nil ? 0 : deal.receipt)
+        sendToChosen(&publication, deal.choices, receipt: receipts.choices(for: deal.receipt) == nil ? 0 : deal.receipt)
         finish(&publication)
     }
 

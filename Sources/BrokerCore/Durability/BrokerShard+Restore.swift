@@ -137,7 +137,7 @@ extension BrokerShard {
     func restoreShared(_ message: Message, for member: GroupMember) {
         var publication = Publication(message)
         publication.mustArrive = true
-        deliver(&publication, to: member)
+        sendToMember(&publication, member)
         finish(&publication)
     }
 

@@ -13,7 +13,7 @@ extension BrokerShard {
         if view.retain { return true }
         guard view.qos > .atMostOnce else { return false }
         if view.qos == .exactlyOnce, session.keepsMessages { return true }
-        return matches(of: topic, view.qos).with { matches in
+        return matches(of: topic).with { matches in
             if matches.shards != 0 || !matches.groups.isEmpty { return true }
             return (0..<matches.routeCount).contains { position in
                 matches.routes[position].session.with { $0.keepsMessages }

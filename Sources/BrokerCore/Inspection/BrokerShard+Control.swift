@@ -20,7 +20,7 @@ extension BrokerShard {
     @inline(never)
     func receivedControl(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection) {
         // What came before it is answered before it.
-        endFrameBatch()
+        endBatch()
         guard let name = TopicName(Array(topic)) else { return }
         // Who goes by no rules has no dynamic security, whatever other listeners have.
         guard settings.controlEndpoints.contains(name), session.access != nil || !Self.isSecurity(topic) else {
@@ -55,7 +55,7 @@ extension BrokerShard {
                 var publication = Publication(
                     topic: response, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atMostOnce,
                     retain: false, expiresAt: Message.neverExpires, publisher: 0)
-                deliver(&publication, to: session, qos: .atMostOnce, retain: false, identifiers: nil, group: 0)
+                sendOrQueue(&publication, to: session, qos: .atMostOnce, retain: false, identifiers: nil, group: 0)
                 finish(&publication)
             }
         }

@@ -64,7 +64,7 @@ extension BrokerShard {
         case .purgeQueue(let client, let filter): return purge(client, filter, &order, &steps)
         case .deleteRetained(let filter, let isRehearsal):
             return OrderProgress(deleteRetained(filter, isRehearsal, &order, &steps))
-        case .publish(let packet): return .ended(publish(packet))
+        case .publish(let packet): return .ended(publishOrdered(packet))
         case .meterTopic(let filter): return .ended(changeObserved { $0.addMeter(filter) } ? .done : .tooMany)
         case .unmeterTopic(let filter): return .ended(changeObserved { $0.removeMeter(filter) } ? .done : .notFound)
         case .beginTrace(let wish):
@@ -115,7 +115,7 @@ extension BrokerShard {
         return order.place < end ? nil : .removed(order.count)
     }
 
-    private func publish(_ packet: PublishPacket) -> ShardOrderOutcome.Result {
+    private func publishOrdered(_ packet: PublishPacket) -> ShardOrderOutcome.Result {
         let properties = ForwardedProperties.encode(packet.properties)
         return packet.topic.bytes.withUnsafeBytes { topic in
             guard !topic.isEmpty, TopicName(packet.topic.bytes) != nil, !isTooLong(topic), !isTooDeep(topic) else {

@@ -158,7 +158,6 @@ extension BrokerShard {
     /// Publishes events, each client's in order; those that are too many for a turn wait for the next.
     @inline(never)
     func publishPresence() {
-        endFrameBatch()
         var left = Limits.presenceBytesPerTurn
         while left > 0, let event = inspection.presence.takePending() {
             left -= event.byteCount

@@ -61,13 +61,13 @@ extension BrokerShard {
     }
 
     private func publishSystemTopics() {
-        publish(inspection.systemReport.changes(now: now, version: settings.versionText, health: journal?.health))
+        publishTopics(inspection.systemReport.changes(now: now, version: settings.versionText, health: journal?.health))
     }
 
     /// Tells of the store's state as soon as it has changed.
-    func publishStoreHealth(_ health: StoreHealth) { publish(inspection.systemReport.changes(health)) }
+    func publishStoreHealth(_ health: StoreHealth) { publishTopics(inspection.systemReport.changes(health)) }
 
-    private func publish(_ changes: [(topic: String, value: String)]) {
+    private func publishTopics(_ changes: [(topic: String, value: String)]) {
         for (topic, value) in changes { publishFromBroker(Array(topic.utf8), Array(value.utf8)) }
     }
 

@@ -161,7 +161,7 @@ extension BrokerShard {
     func tracePublished(_ publication: borrowing Publication, to numbers: UInt8, isUnmatched: Bool) {
         guard let tracer = inspection.tracer else { return }
         let payload = Array(publication.payload.prefix(tracer.payloadBytes(of: numbers)))
-        let name = publisherName(publication.publisher)
+        let name = publication.sender?.with { $0.clientIdentifier }
         func add(_ fate: TracedMessage.Fate, _ payload: [UInt8]) {
             let message = TracedMessage(
                 fate: fate, topic: Self.traced(publication.topic), clientIdentifier: name, qos: publication.qos,
@@ -170,13 +170,6 @@ extension BrokerShard {
         }
         add(.published, payload)
         if isUnmatched { add(.unmatched, []) }
-    }
-
-    /// Whoever sends a packet just now, or whose will it is.
-    private func publisherName(_ key: UInt64) -> EncodedString? {
-        if key == 0 { return nil }
-        if let session = connections.find(receivingFrom)?.session, session.publisherKey == key { return session.clientIdentifier }
-        return inspection.tracer?.publishing.flatMap { $0.key == key ? $0.name : nil }
     }
 
     /// What becomes of a message for one receiver, if its topic is traced.
@@ -216,8 +209,6 @@ final class Tracer {
     private(set) var traces: [TraceWish] = []
     /// The packets on their way out, by connection.
     var frames: [ConnectionID: OutgoingFrames] = [:]
-    /// The session whose will is being published.
-    var publishing: (key: UInt64, name: EncodedString)?
     private var records: [TraceRecord] = []
     private var byteCount = 0
     private var lost: [UInt64] = Array(repeating: 0, count: SharedLimits.tracesMax)

@@ -135,23 +135,22 @@ extension BrokerShard {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
         if observers.traces != 0 {
-            endFrameBatch()
-            if reach == .everywhere { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
+            if reach != .shard { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
         }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
         if observers.traces != 0 {
             publication.receiverCount = matches.routeCount
             // The long way tells of each receiver.
-            deliverSpecially(&publication, to: matches)
+            deliverToEach(&publication, of: matches)
         } else {
-            deliverHere(&publication, to: matches, isRepeated: isRepeated)
+            dispatch(&publication, to: matches, isRepeated: isRepeated)
         }
-        deliverElsewhere(&publication, to: matches, reach)
+        routeElsewhere(&publication, to: matches, reach)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {
-            if reach == .everywhere {
+            if reach != .shard {
                 $0.received &+= 1
                 $0.receivedBytes &+= byteCount
             }
@@ -162,13 +161,13 @@ extension BrokerShard {
 
     /// Delivers the messages that have gathered, if their topic is observed.
     @inline(never)
-    func deliverObservedFrameBatch(to matches: Matches) {
-        guard let observed, !observed.isCounting else { return deliverGathered(to: matches) }
+    func sendObservedBatch(to matches: Matches) {
+        guard let observed, !observed.isCounting else { return sendBatch(to: matches) }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
-        deliverGathered(to: matches)
+        sendBatch(to: matches)
         observed.isCounting = false
-        observed.count(observed.observers(of: frameBatch[0].pointee.topic).meters) {
+        observed.count(observed.observers(of: dispatcher.batch[0].pointee.topic).meters) {
             $0.sent &+= statistics.publishSent &- before
             $0.sentBytes &+= statistics.publishBytesSent &- bytesBefore
         }

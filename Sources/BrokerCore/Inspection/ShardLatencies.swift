@@ -26,15 +26,17 @@ struct ShardLatencies {
     /// The acknowledgements that were sent before this turn.
     private var (pubacksBefore, pubrecsBefore): (UInt64, UInt64) = (0, 0)
 
-    /// A message is routed.
+    /// A message is routed: whether it is one that is to be followed.
     @inline(__always)
-    mutating func routed(_ qos: QoS, readAt: UInt64) {
+    mutating func isNextFollowed() -> Bool {
         untilSample &-= 1
-        if untilSample == 0 { sample(qos, readAt) }
+        return untilSample == 0
     }
 
-    @inline(never)
-    private mutating func sample(_ qos: QoS, _ readAt: UInt64) {
+    /// Follows a message.
+    ///
+    /// - Parameter readAt: when it was read, here or on another shard, in microseconds.
+    mutating func follow(_ qos: QoS, readAt: UInt64) {
         untilSample = Self.deliverySampleShare
         samples.append((qos, readAt))
     }

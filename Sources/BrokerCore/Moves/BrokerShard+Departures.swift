@@ -14,7 +14,6 @@ extension BrokerShard {
     ///   - cleanStart: whether its client begins anew: then the session ends, and there is nothing to give.
     func sessionLeaves(_ identifier: [UInt8], cleanStart: Bool = false) {
         guard let moves = cluster?.moves else { return }
-        endFrameBatch()
         guard let name = EncodedString(identifier), let session = sessions.find(name), !isOwnClients(session) else {
             return giveNothing(identifier)
         }
@@ -154,7 +153,6 @@ extension BrokerShard {
     /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log meanwhile.
     func stay(_ session: Session, _ moves: SessionMoves) {
         guard let departure = moves.departures.removeValue(forKey: session.key) else { return }
-        endFrameBatch()
         session.isMoving = false
         takeBack(departure)
         // Some may not have been taken yet.

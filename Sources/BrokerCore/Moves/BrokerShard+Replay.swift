@@ -26,7 +26,7 @@ extension BrokerShard {
                 takers.append(replay.session)
             }
         }
-        deliver(&publication, toOnly: takers)
+        deliverReplayed(&publication, to: takers)
         for identifier in identifiers {
             if let replay = replay(identifier) { giveDealt(&publication, message.dealing, replay) }
         }
@@ -74,7 +74,7 @@ extension BrokerShard {
             var publication = Publication(aside.message)
             (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)
             publication.name = aside.name
-            deliver(&publication, toOnly: [session])
+            deliverReplayed(&publication, to: [session])
             finish(&publication)
         }
         keep(session)
@@ -144,14 +144,14 @@ extension BrokerShard {
     }
 
     /// A message to some sessions, as their subscriptions want it. O(its receivers).
-    private func deliver(_ publication: inout Publication, toOnly sessions: [Session]) {
+    private func deliverReplayed(_ publication: inout Publication, to sessions: [Session]) {
         guard !sessions.isEmpty else { return }
         let keys = Set(sessions.map(\.key))
         let matches = matches(of: publication.topic)
         matches.with { matches in
             for position in 0..<matches.routeCount {
                 let route = matches.routes[position]
-                if keys.contains(route.session.with(\.key)) { deliverSpecially(&publication, route) }
+                if keys.contains(route.session.with(\.key)) { deliver(&publication, to: route) }
             }
         }
     }

@@ -18,7 +18,7 @@ extension BrokerShard {
         let answers = save.given
         save.given = []
         for (connection, answer) in answers {
-            if let connection = connections.find(connection) { release(answer, connection) }
+            if let connection = connections.find(connection) { releaseSaved(answer, connection) }
         }
         if save.isChanged { moves.changedSaves.append(session.key) }
     }
@@ -150,7 +150,7 @@ extension BrokerShard {
         return true
     }
 
-    private func release(_ answer: SessionSave.Answer, _ connection: Connection) {
+    private func releaseSaved(_ answer: SessionSave.Answer, _ connection: Connection) {
         switch answer {
         case .output:
             connection.isAwaitingStore = false

@@ -64,7 +64,7 @@ extension BrokerShard {
         for dealt in dealt {
             guard let member = member(of: replay.session, named: dealt, dealing) else { continue }
             (publication.lane, publication.name, publication.mustArrive) = (.passing, dealt, true)
-            deliver(&publication, to: member)
+            sendToMember(&publication, member)
         }
         (publication.lane, publication.name, publication.mustArrive) = (lane, name, mustArrive)
     }

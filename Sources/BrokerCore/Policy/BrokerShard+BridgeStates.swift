@@ -10,7 +10,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Why nobody, or not this client, may publish to a topic that begins with $, in words; nil if the rules decide.
     @inline(never)
-    func objection(toReserved topic: UnsafeRawBufferPointer, of session: Session) -> String? {
+    func reservedTopicObjection(_ topic: UnsafeRawBufferPointer, of session: Session) -> String? {
         if topic.starts(with: "$share/".utf8) { return "topics below $share/ are for subscriptions" }
         if Self.isControl(topic) {
             // What a bridge brings in is somebody else's: it is no command.
@@ -28,10 +28,10 @@ extension BrokerShard {
     }
 
     /// Why a will of the client may not be published, in words, as far as that is known when it comes in; nil if it may.
-    func objection(to will: Will, of session: Session) -> String? {
+    func willObjection(_ will: Will, of session: Session) -> String? {
         guard will.topic.bytes.first == UInt8(ascii: "$") else { return nil }
         return will.topic.bytes.withUnsafeBytes { topic in
-            if let words = objection(toReserved: topic, of: session) { return words }
+            if let words = reservedTopicObjection(topic, of: session) { return words }
             let byteCount = topic.count + ForwardedProperties.encode(will.properties).count + will.payload.count
             return isTooMuch(ofBridge: topic, byteCount: byteCount) ? Self.tooMuchWords : nil
         }

@@ -15,7 +15,7 @@ extension BrokerShard {
         publish topic: UnsafeRawBufferPointer, of session: Session, _ connection: Connection, because words: String? = nil
     ) {
         statistics.denials.count(.publish)
-        let reserved = words ?? (topic[0] == UInt8(ascii: "$") ? objection(toReserved: topic, of: session) : nil)
+        let reserved = words ?? (topic[0] == UInt8(ascii: "$") ? reservedTopicObjection(topic, of: session) : nil)
         logDenied("PUBLISH", LoggedText(topic).description, connection) {
             reserved ?? session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
         }

@@ -29,7 +29,7 @@ extension BrokerShard {
     /// Whether a session that would get the message has no room for it.
     func isFullForSomebody(_ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session) -> Bool {
         if let log = clusterLog, log.refusesPublishers, log.refuses(topic) { return true }
-        return matches(of: topic, view.qos).with { matches in
+        return matches(of: topic).with { matches in
             if matches.isFullElsewhere { return true }
             if matches.groups.contains(where: { groups[$0]?.isFull(for: topic) ?? false }) { return true }
             return (0..<matches.routeCount).contains { position in

@@ -8,13 +8,12 @@ extension BrokerShard {
     public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
         // The table or its graveyard keeps the connection until the turn ends.
         guard let connection = connections.find(id).map({ Reference($0) }) else { return }
-        connection.with { received(bytes, on: $0) }
+        connection.with { takeIn(bytes, on: $0) }
     }
 
     @inline(__always)
-    private func received(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
+    private func takeIn(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
         guard connection.state != .closing else { return }
-        receivingFrom = connection.id
         statistics.bytesReceived &+= UInt64(bytes.count)
         connection.traffic.receivedBytes &+= UInt64(bytes.count)
         if connection.state == .authenticating {
@@ -32,13 +31,11 @@ extension BrokerShard {
     /// Works off the packets in `bytes`; keeps a cut one at the end.
     private func consume(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) {
         var offset = 0
-        isGathering = true
         // What the client itself gets is flushed behind what others get of it: a publisher that hears first goes on before they do.
         let isClean = !connection.isDirty
         connection.isDirty = true
         defer {
-            endFrameBatch()
-            isGathering = false
+            endBatch()
             if isClean {
                 connection.isDirty = false
                 if !connection.output.isEmpty || connection.state == .closing { markDirty(connection) }
@@ -46,7 +43,7 @@ extension BrokerShard {
         }
         while offset < bytes.count {
             var rest = UnsafeRawBufferPointer(rebasing: bytes[offset...])
-            if rest[0] >> 4 != PacketType.publish.rawValue { endFrameBatch() }
+            if rest[0] >> 4 != PacketType.publish.rawValue { endBatch() }
             if Self.acknowledgementBytes.contains(rest[0]), !connection.isTraced {
                 let count = consumeAcknowledgements(rest, connection)
                 offset &+= count
@@ -56,7 +53,7 @@ extension BrokerShard {
             guard let size = packetSize(at: rest, connection), size.total <= rest.count else { break }
             let body = UnsafeRawBufferPointer(
                 start: rest.baseAddress.unsafelyUnwrapped + size.header, count: size.total &- size.header)
-            handle(firstByte: rest[0], body: body, connection)
+            handle(firstByte: rest[0], body: body, connection, isOfRow: true)
             offset &+= size.total
             if connection.state != .connected || connection.hasOpenPacket { break }
         }
@@ -110,7 +107,8 @@ extension BrokerShard {
         var packet = connection.inbound
         connection.inbound = InboundBuffer()
         handle(
-            firstByte: packet.bytes[0], body: UnsafeRawBufferPointer(rebasing: packet.bytes[size.header..<size.total]), connection)
+            firstByte: packet.bytes[0], body: UnsafeRawBufferPointer(rebasing: packet.bytes[size.header..<size.total]), connection,
+            isOfRow: false)
         if packet.count > size.total, connection.state != .closing {
             connection.inbound.append(UnsafeRawBufferPointer(rebasing: packet.bytes[size.total...]))
         }
@@ -188,23 +186,23 @@ extension BrokerShard {
     }
 
     @inline(__always)
-    private func handle(firstByte: UInt8, body: UnsafeRawBufferPointer, _ connection: Connection) {
+    private func handle(firstByte: UInt8, body: UnsafeRawBufferPointer, _ connection: Connection, isOfRow: Bool) {
         connection.lastReceivedAt = now
         statistics.messagesReceived &+= 1
         if connection.isTraced { traceReceived(firstByte, body, connection) }
         if firstByte >> 4 == PacketType.publish.rawValue, connection.state == .connected {
             statistics.packetsReceived[.publish] &+= 1
-            handlePublish(firstByte, body, connection)
+            handlePublish(firstByte, body, connection, isOfRow: isOfRow)
         } else {
             handleOther(firstByte, body, connection)
         }
     }
 
     /// What most packets are, apart from the others: these need much room on the stack.
-    private func handlePublish(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) {
+    private func handlePublish(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection, isOfRow: Bool) {
         do throws(WireError) {
             let view = try PublishView.decode(firstByte: firstByte, body: body, version: connection.version, from: .client)
-            connection.currentSession?.with { handlePublish(view, $0, connection) }
+            connection.currentSession?.with { handlePublish(view, $0, connection, isOfRow: isOfRow) }
         } catch {
             refuse(connection, error)
         }

@@ -3,8 +3,10 @@ import MQTTCodec
 
 /// PUBLISH from a client.
 extension BrokerShard {
+    ///
+    /// - Parameter isOfRow: whether what the client has sent behind it is worked off next.
     @inline(__always)
-    func handlePublish(_ view: PublishView, _ session: Session, _ connection: Connection) {
+    func handlePublish(_ view: PublishView, _ session: Session, _ connection: Connection, isOfRow: Bool) {
         guard var topic = resolveTopic(of: view, connection) else { return }
         beginPacket()
         if let extras = connection.extras {
@@ -29,7 +31,7 @@ extension BrokerShard {
         statistics.messagesReceivedByQoS[view.qos] &+= 1
         connection.traffic.receivedMessages &+= 1
         statistics.publishBytesReceived &+= UInt64(view.payload.count)
-        if let (reason, drop, words) = objection(to: view, topic, session) {
+        if let (reason, drop, words) = publishObjection(view, topic, session) {
             log(.debug) { Self.line(Self.verb(for: drop), topic, view, connection) }
             if drop == .notAuthorised { logDenied(publish: topic, of: session, connection) }
             self.drop(drop, DroppedMessage(view, topic), for: session)
@@ -49,16 +51,17 @@ extension BrokerShard {
             return
         }
         var publication = publication(view, topic, session)
+        publication.isOfRow = isOfRow
         // PUBREC goes before what the message causes, and says nothing of it, as with mosquitto; with a store it waits for that.
         guard view.qos < .exactlyOnce || journal != nil else {
             answer(view, session, connection, .success, digest: digest)
             publish(&publication)
             return
         }
-        if view.qos == .exactlyOnce, let cluster {
-            cluster.step = receivedStep(view.packetIdentifier, digest: Self.shortDigest(digest), session, cluster)
-        }
-        let hasReceivers = publish(&publication)
+        let step =
+            view.qos == .exactlyOnce
+            ? cluster.flatMap { receivedStep(view.packetIdentifier, digest: Self.shortDigest(digest), session, $0) } : nil
+        let hasReceivers = publish(&publication, step)
         let reason: ReasonCode = hasReceivers || view.qos == .exactlyOnce ? .success : .noMatchingSubscribers
         if let choices = publication.choices {
             answerLate(&publication, choices, view, session, connection, reason, digest)
@@ -123,10 +126,10 @@ extension BrokerShard {
     private func mayGoAgain(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) -> Bool {
-        if let advertisedLimits = connection.advertisedLimits, violation(by: view, of: advertisedLimits, inFlight: 0) != nil {
+        if let advertisedLimits = connection.advertisedLimits, limitViolation(view, advertisedLimits, inFlight: 0) != nil {
             return false
         }
-        return objection(to: view, topic, session).map { $0.drop == .noRoom } ?? true
+        return publishObjection(view, topic, session).map { $0.drop == .noRoom } ?? true
     }
 
     @inline(__always)
@@ -135,8 +138,8 @@ extension BrokerShard {
             topic: topic, properties: forwardedProperties(of: view), payload: view.payload, qos: view.qos, retain: view.retain,
             expiresAt: view.messageExpiryInterval.map { now &+ UInt64($0) &* 1000 } ?? Message.neverExpires,
             publisher: session.publisherKey)
+        publication.sender = Reference(session)
         publication.receipt = receipt(of: view, session)
-        publication.isOfRow = isGathering
         publication.mustArrive = view.qos > .atMostOnce
         if view.retain { publication.source = retainedSource(of: session) }
         return publication
@@ -159,16 +162,17 @@ extension BrokerShard {
 
     /// Keeps the message if it is to be retained, and routes it.
     ///
+    /// - Parameter step: what a QoS 2 message of a client says of its packet identifier, in a cluster with a log.
     /// - Returns: whether anybody subscribes to its topic, as far as that is known.
     @discardableResult
-    func publish(_ publication: inout Publication) -> Bool {
+    func publish(_ publication: inout Publication, _ step: SessionStep? = nil) -> Bool {
         if let watcher = inspection.watcher { show(publication, to: watcher) }
         var hasReceivers = true
         if let cluster {
             // Who subscribes elsewhere is not known here.
-            publish(&publication, to: cluster)
+            publishToCluster(&publication, cluster, step)
         } else {
-            hasReceivers = route(&publication)
+            hasReceivers = route(&publication, .node)
             if publication.retain { retain(&publication) }
         }
         finish(&publication)
@@ -249,13 +253,13 @@ extension BrokerShard {
         guard view.qos > .atMostOnce || view.retain, let advertisedLimits = connection.currentAdvertisedLimits else { return nil }
         let inFlight = connection.version == .v5 ? Int(connection.receivedInFlight) : 0
         return advertisedLimits.with {
-            $0.takesAny(whenInFlight: inFlight) ? nil : violation(by: view, of: $0, inFlight: inFlight)
+            $0.takesAny(whenInFlight: inFlight) ? nil : limitViolation(view, $0, inFlight: inFlight)
         }
     }
 
     /// - Parameter inFlight: how many messages of the client's are; 0 if that does not matter.
-    private func violation(
-        by view: PublishView, of advertisedLimits: AdvertisedLimits, inFlight: Int
+    private func limitViolation(
+        _ view: PublishView, _ advertisedLimits: AdvertisedLimits, inFlight: Int
     ) -> (reason: ReasonCode, explanation: String)? {
         if view.qos > .atMostOnce {
             let maximum = advertisedLimits.maximumQoS
@@ -276,11 +280,11 @@ extension BrokerShard {
     /// What makes the message be refused, and what its client is told of it: nothing that it does not know, such as the lines of the access
     /// rules. The connection goes on.
     @inline(__always)
-    private func objection(
-        to view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session
+    private func publishObjection(
+        _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session
     ) -> (reason: ReasonCode, drop: DropReason, words: String)? {
         if topic[0] == UInt8(ascii: "$") {
-            if let words = objection(toReserved: topic, of: session) { return (.notAuthorized, .notAuthorised, words) }
+            if let words = reservedTopicObjection(topic, of: session) { return (.notAuthorized, .notAuthorised, words) }
             if isTooMuch(ofBridge: topic, byteCount: topic.count + view.properties.count + view.payload.count) {
                 return (.quotaExceeded, .noRoom, Self.tooMuchWords)
             }
@@ -301,7 +305,7 @@ extension BrokerShard {
         if isMemoryFull, !(view.retain && view.payload.isEmpty) {
             return (.quotaExceeded, .noRoom, "quota exceeded: the broker's memory for clients is full")
         }
-        if view.retain, let cluster, let (reason, drop) = objection(toRetaining: view, topic, session, by: cluster) {
+        if view.retain, let cluster, let (reason, drop) = retainObjection(view, topic, session, by: cluster) {
             return (
                 reason, drop,
                 drop == .noRoom

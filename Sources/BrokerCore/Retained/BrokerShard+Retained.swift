@@ -39,7 +39,7 @@ extension BrokerShard {
     }
 
     private func routeHere(_ publication: inout Publication) {
-        if publication.lane == .all { route(&publication, .here) } else { routeByLane(&publication, .here) }
+        if publication.lane == .all { route(&publication, .shard) } else { routeByLane(&publication, .shard) }
     }
 
     /// - Parameters:
@@ -129,7 +129,7 @@ extension BrokerShard {
         if terms.noLocal, publication.publisher == session.publisherKey { return }
         // Nobody was told that it would come here.
         publication.mustArrive = false
-        deliver(
+        sendOrQueue(
             &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS), retain: true,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: 0)
     }

@@ -1,17 +1,52 @@
 import BrokerModel
 import MQTTCodec
 
-/// From a message to one session's connection or queue.
+/// The long way: from a message to one session's connection or queue, with all that its subscriptions ask for.
 extension BrokerShard {
     /// Payloads from this size on are shared among the receivers of a QoS 1 or 2 message; smaller ones are copied with their header.
     static let sharedPayloadBytesMin = 512
+
+    /// A message to all its matches, each by itself.
+    func deliverToEach(_ publication: inout Publication, of matches: Matches) {
+        for position in 0..<matches.routeCount { deliver(&publication, to: matches.routes[position]) }
+    }
+
+    /// A message to one receiver, with all that its subscriptions ask for.
+    func deliver(_ publication: inout Publication, to route: Route) {
+        route.session.with { session in
+            var maximumQoS = route.maximumQoS
+            var retainAsPublished = route.retainAsPublished
+            var identifiers: SubscriptionIdentifiers?
+            if let detail = route.detail {
+                let isOwn = publication.publisher == session.publisherKey
+                guard let terms = detail.with({ isOwn ? $0.own : $0.all }) else {
+                    if inspection.tracer != nil {
+                        traceFate(.own, publication, qos: publication.qos, retain: publication.retain, for: session)
+                    }
+                    return
+                }
+                maximumQoS = terms.maximumQoS
+                retainAsPublished = terms.retainAsPublished
+                identifiers = terms.encodedIdentifiers
+            }
+            sendOrQueue(
+                &publication, to: session, qos: deliveryQoS(of: publication, maximumQoS),
+                retain: publication.retain && retainAsPublished, identifiers: identifiers, group: 0)
+        }
+    }
+
+    /// The QoS with which a subscription that grants `maximumQoS` gets a message. [MQTT-3.8.4-8 v5]
+    @inline(__always)
+    func deliveryQoS(of publication: borrowing Publication, _ maximumQoS: QoS) -> QoS {
+        settings.upgradesOutgoingQoS ? maximumQoS : min(publication.qos, maximumQoS)
+    }
 
     /// Sends a message to a session that is connected and has room, or queues it.
     ///
     /// - Parameters:
     ///   - qos: the QoS to deliver with. [MQTT-3.8.4-8 v5]
     ///   - group: the serial number of the share group that chose the session, 0 for none.
-    func deliver(
+    func sendOrQueue(
         _ publication: inout Publication, to session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
         group: UInt32
     ) {
@@ -173,22 +208,10 @@ extension BrokerShard {
 
     /// Copies the frame that all receivers of a QoS 1 or 2 message have in common, and puts the packet identifier in.
     private func copyTemplate(_ frame: PublishFrame, _ publication: inout Publication, to connection: Connection) {
-        let template = template(frame, &publication)
+        let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
+        let template = template(&publication, kind, frame.qos)
         connection.output.appendCopy(of: template, packetIdentifier: frame.packetIdentifier, pool: &pool)
         countSent(frame, publication, connection)
-    }
-
-    /// The frame, without RETAIN, that all receivers of one protocol and QoS have in common; encoded when the first of them needs it.
-    private func template(_ frame: PublishFrame, _ publication: inout Publication) -> SharedFrame {
-        let kind = (frame.version == .v5 ? 2 : 0) + (frame.qos == .exactlyOnce ? 1 : 0)
-        if let known = publication.frames[kind] { return known }
-        let size = frame.size(publication)
-        let (chunk, offset) = arena.allocate(size)
-        chunk.with { _ = frame.write(publication, to: $0.base + offset) }
-        let made = SharedFrame(
-            chunk: chunk, offset: offset, length: size, identifierOffset: frame.packetIdentifierOffset(publication))
-        publication.frames[kind] = made
-        return made
     }
 
     /// Checks the size: what is too large for the client, or for any packet, counts as sent. [MQTT-3.1.2-25 v5]
@@ -330,6 +353,18 @@ extension BrokerShard {
         guard session.outbox.inFlight < session.inFlightMax else { return false }
         return settings.inFlightBytesMax == 0 || session.outbox.inFlight == 0
             || session.outbox.inFlightBytes < settings.inFlightBytesMax
+    }
+
+    func expirySeconds(_ deadline: UInt64) -> UInt32? { Message.expirySeconds(until: deadline, now: now) }
+
+    /// Whether a message is a line of the log, of which no line must tell.
+    static func isLogTopic(_ topic: UnsafeRawBufferPointer) -> Bool { topic.starts(with: "$SYS/broker/log/".utf8) }
+
+    func logSending(_ publication: borrowing Publication, _ route: Route, _ qos: QoS) {
+        guard !Self.isLogTopic(publication.topic) else { return }
+        let (topic, count) = (LoggedText(publication.topic), publication.payload.count)
+        let name = route.session.with { $0.clientIdentifier }
+        log(.debug) { "Sending PUBLISH to \(name) (d0, q\(qos.rawValue), r0, m0, '\(topic)', ... (\(count) bytes))" }
     }
 
     private func logSent(_ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection) {

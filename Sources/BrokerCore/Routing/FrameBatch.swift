@@ -105,10 +105,10 @@ struct FrameBatch: ~Copyable {
     mutating func block(_ kind: Connection.FrameKind, now: UInt64) -> Block {
         if kind == .shared5 {
             if let block = encoding5.block { return block }
-            return Self.encode(publications, count, .v5, now, &encoding5)
+            return Self.encode(publications, count, .shared5, now, &encoding5)
         }
         if let block = encoding3.block { return block }
-        return Self.encode(publications, count, .v311, now, &encoding3)
+        return Self.encode(publications, count, .shared3, now, &encoding3)
     }
 
     /// The messages' memory is the caller's to give back, with `finish`, before this.
@@ -119,19 +119,19 @@ struct FrameBatch: ~Copyable {
     }
 
     private static func encode(
-        _ publications: UnsafeMutablePointer<Publication>, _ count: Int, _ version: ProtocolVersion, _ now: UInt64,
+        _ publications: UnsafeMutablePointer<Publication>, _ count: Int, _ kind: Connection.FrameKind, _ now: UInt64,
         _ encoding: inout Encoding
     ) -> Block {
         encoding.ends[0] = 0
         for index in 0..<count {
-            let frame = frame(publications[index], version, now)
+            let frame = frame(publications[index], kind, now)
             let end = encoding.ends[index] &+ frame.size(publications[index])
             encoding.ends[index &+ 1] = end
             encoding.identifiers[index] = encoding.ends[index] &+ frame.packetIdentifierOffset(publications[index])
         }
         let memory = encoding.memory.reserve(encoding.ends[count])
         for index in 0..<count {
-            frame(publications[index], version, now).write(publications[index], to: memory + encoding.ends[index])
+            frame(publications[index], kind, now).write(publications[index], to: memory + encoding.ends[index])
         }
         let block = Block(
             start: UnsafeRawPointer(memory), ends: UnsafePointer(encoding.ends), identifiers: UnsafePointer(encoding.identifiers))
@@ -139,9 +139,11 @@ struct FrameBatch: ~Copyable {
         return block
     }
 
-    private static func frame(_ publication: borrowing Publication, _ version: ProtocolVersion, _ now: UInt64) -> PublishFrame {
-        var frame = PublishFrame(version: version, qos: publication.qos, retain: false)
-        frame.expirySeconds = Message.expirySeconds(until: publication.expiresAt, now: now)
-        return frame
+    private static func frame(
+        _ publication: borrowing Publication, _ kind: Connection.FrameKind, _ now: UInt64
+    ) -> PlainPublishFrame {
+        PlainPublishFrame(
+            kind, qos: publication.qos, retain: false,
+            expirySeconds: Message.expirySeconds(until: publication.expiresAt, now: now))
     }
 }

@@ -45,13 +45,6 @@ struct PublishFrame {
             payloadLength: publication.payload.count)
     }
 
-    /// Where the packet identifier stands in the packet; for QoS 1 and 2.
-    func packetIdentifierOffset(_ publication: borrowing some PublishParts & ~Copyable) -> Int {
-        let length = propertiesLength(publication)
-        let properties = version == .v5 ? VariableByteInteger.encodedSize(length) + length : 0
-        return size(publication) - publication.payload.count - properties - MemoryLayout<UInt16>.size
-    }
-
     /// Writes the packet, `size` bytes; without `payload`, all that stands before it.
     ///
     /// - Returns: the bytes written.
@@ -131,7 +124,7 @@ final class SubscriptionIdentifiers {
 
 /// A PUBLISH packet that nothing but its packet identifier ties to its receiver: without DUP, alias and Subscription Identifiers.
 ///
-/// The way of nearly all messages that have one receiver. It is `PublishFrame` with all that seldom differs left out, small enough to
+/// What nearly all receivers get, one or many. It is `PublishFrame` with all that seldom differs left out, small enough to
 /// stay in registers from one end to the other.
 struct PlainPublishFrame {
     private let version: ProtocolVersion
@@ -175,6 +168,13 @@ struct PlainPublishFrame {
             }
         }
         if let source = publication.payload.baseAddress { end.copyMemory(from: source, byteCount: publication.payload.count) }
+    }
+
+    /// Where the packet identifier stands in the packet; for QoS 1 and 2.
+    func packetIdentifierOffset(_ publication: borrowing Publication) -> Int {
+        let length = propertiesLength(publication)
+        let properties = version == .v5 ? VariableByteInteger.encodedSize(length) + length : 0
+        return size(publication) - publication.payload.count - properties - MemoryLayout<UInt16>.size
     }
 
     @inline(__always)

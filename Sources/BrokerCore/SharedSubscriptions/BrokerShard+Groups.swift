@@ -112,8 +112,8 @@ extension BrokerShard {
     }
 
     /// Sends the message to one member of each group that has one who may read it.
-    func routeToGroups(_ publication: inout Publication, _ matching: [UInt32]) {
-        if let cluster { return dealInCluster(&publication, matching, cluster) }
+    func routeToGroups(_ publication: inout Publication, _ matching: [UInt32], _ reach: Reach) {
+        if let cluster { return dealInCluster(&publication, matching, reach, cluster) }
         for group in matching {
             guard let member = chooseMember(of: group, for: publication) else { continue }
             deal(&publication, to: member, of: group)
@@ -126,21 +126,21 @@ extension BrokerShard {
             if publication.choices == nil { publication.choices = [] }
             publication.choices?.append(GroupChoice(group: hash, session: member.sessionKey))
         } else {
-            deliver(&publication, to: member)
+            sendToMember(&publication, member)
         }
     }
 
     /// Gives a QoS 2 message to the members that share groups have chosen for it; each takes it once.
     ///
     /// - Parameter receipt: names the message; 0 when its sender has released it.
-    func deliver(_ publication: inout Publication, to choices: [GroupChoice], receipt: UInt64) {
+    func sendToChosen(_ publication: inout Publication, _ choices: [GroupChoice], receipt: UInt64) {
         for choice in choices {
             guard let group = groups.find(hash: choice.group),
                 // Who has left meanwhile gets nothing; another takes its place.
                 let member = groups[group]?.member(choice.session) ?? chooseMember(of: group, for: publication, isHere: true)
             else { continue }
             if member.shard == index {
-                take(receipt, .routed, group: choice.group, of: &publication) { deliver(&$0, to: member) }
+                take(receipt, .routed, group: choice.group, of: &publication) { sendToMember(&$0, member) }
             } else {
                 publication.receipt = receipt
                 forward(publication, to: member, group: choice.group)
@@ -152,20 +152,20 @@ extension BrokerShard {
     /// Delivers to the member that a group chose, here, on its shard, or by way of its node.
     ///
     /// - Parameter stamp: names the group if the message has a receipt.
-    func deliver(_ publication: inout Publication, to member: GroupMember, stamp: UInt64 = 0) {
+    func sendToMember(_ publication: inout Publication, _ member: GroupMember, stamp: UInt64 = 0) {
         guard !member.isElsewhere else { return passOn(&publication, to: member) }
         guard member.shard == index else {
             forward(publication, to: member, group: stamp)
             return
         }
         guard let session = sessions.find(index: member.sessionIndex, key: member.sessionKey) else { return }
-        deliver(&publication, to: session, member.terms, group: member.serial)
+        sendShared(&publication, to: session, member.terms, group: member.serial)
     }
 
-    private func deliver(_ publication: inout Publication, to session: Session, _ terms: SubscriptionTerms, group: UInt32) {
+    private func sendShared(_ publication: inout Publication, to session: Session, _ terms: SubscriptionTerms, group: UInt32) {
         guard mayReceive(session, publication.topic) else { return }
         // [MQTT-4.8.2-3 v5]
-        deliver(
+        sendOrQueue(
             &publication, to: session, qos: deliveryQoS(of: publication, terms.maximumQoS),
             retain: publication.retain && terms.retainAsPublished,
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: group)
@@ -179,13 +179,13 @@ extension BrokerShard {
         let session = sessions.find(index: detail.sessionIndex, key: detail.sessionKey)
         let larger = otherMember(thanChosen: session, publication, terms, of: detail.group)
         if larger == nil, let session, mayReceive(session, publication.topic) {
-            return deliver(&publication, to: session, terms, group: detail.group)
+            return sendShared(&publication, to: session, terms, group: detail.group)
         }
         guard let member = larger ?? memberInPlace(of: detail, for: publication) else { return }
         // The shard that has the member in the end is the one that remembers a QoS 2 message.
         publication.receipt = member.isElsewhere ? 0 : detail.receipt
         defer { publication.receipt = 0 }
-        deliver(&publication, to: member, stamp: detail.stamp)
+        sendToMember(&publication, member, stamp: detail.stamp)
     }
 
     /// Whom the group chooses in place of a member that has gone or may not read the message: one of this shard if there is one.
@@ -272,7 +272,7 @@ extension BrokerShard {
         // The other shard remembers that it has it, until the row here is gone for good.
         let stamp = changesShard && entry.storeNumber != 0 && entry.message.qos == .exactlyOnce ? groups[group]?.hash ?? 0 : 0
         if stamp != 0 { publication.receipt = RelayedReceipt.receipt(ofEntry: entry.storeNumber) }
-        deliver(&publication, to: member, stamp: stamp)
+        sendToMember(&publication, member, stamp: stamp)
         finish(&publication)
         if member.shard == index, !member.isElsewhere,
             let receiver = sessions.find(index: member.sessionIndex, key: member.sessionKey)
@@ -298,7 +298,7 @@ extension BrokerShard {
             var publication = Publication(entry.message)
             publication.mustArrive = true
             (publication.mark, publication.name) = (entry.mark, entry.name)
-            deliver(&publication, to: member)
+            sendToMember(&publication, member)
             finish(&publication)
         }
         if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: entry.hasFlow) }

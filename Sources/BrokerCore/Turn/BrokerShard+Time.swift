@@ -8,7 +8,6 @@ extension BrokerShard {
     /// - `microseconds`: the same time more precisely, for what is measured; nil where that does not matter.
     public func advance(to time: UInt64, microseconds: UInt64? = nil) {
         ledger.clockMicroseconds = max(ledger.clockMicroseconds, microseconds ?? time &* 1000)
-        readAt = ledger.clockMicroseconds
         journal?.clockMicroseconds = UInt32(truncatingIfNeeded: ledger.clockMicroseconds)
         guard time > now || wheel.isBehind else { return }
         now = max(now, time)

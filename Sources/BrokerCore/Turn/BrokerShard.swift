@@ -36,23 +36,13 @@ public final class BrokerShard {
     var inspection: Inspection
     /// What goes to other nodes; nil on a broker that is alone.
     var cluster: ClusterPort?
-    /// The record of a cluster's log that is being read.
-    var logPlace: (partition: Int, sequence: UInt64) = (0, 0)
     /// What the store has of a cluster.
     var clusterRows = ClusterRows()
-    /// When what is being worked off was read, here or on another shard, in microseconds.
-    var readAt: UInt64 = 0
-    /// The connection whose bytes are being worked off.
-    var receivingFrom = ConnectionID(slot: .max, generation: 0)
 
     /// The connections whose output is written when the turn ends.
     var output = FlushQueue()
-    /// The matches of the message routed last: when the next one has the same, its receivers share batches of bytes.
-    var lastMatches: Reference<Matches>?
-    /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session ends.
-    var frameBatch = FrameBatch()
-    /// Whether a client's packets are worked off, one after the other.
-    var isGathering = false
+    /// Gives messages to the connections of those who receive them.
+    var dispatcher = Dispatcher()
     var effects: [Effect] = []
     /// What the other shards get when the turn ends.
     var shardMessages: OutgoingShardMessages
@@ -134,7 +124,7 @@ public final class BrokerShard {
     ///   - sink: the connections' transports.
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, ShardMessageBatch) -> Void) {
-        assert(frameBatch.isEmpty)
+        assert(dispatcher.batch.isEmpty)
         stepBeforeFlush()
         if shardCount > 1 { postShardMessages(post) }
         flush(into: sink)

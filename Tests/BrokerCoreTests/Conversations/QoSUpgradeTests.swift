@@ -36,6 +36,23 @@ import Testing
         }
     }
 
+    @Test(arguments: [1, 4], [true, false])
+    func `receivers that share a message get it with their own QoS`(shards: Int, upgrades: Bool) {
+        let broker = broker(shards, upgrades: upgrades)
+        let publisher = broker.connected("publisher")
+        let receivers = (0..<12).map { number in
+            let client = broker.connected("receiver \(number)", version: number % 2 == 0 ? .v5 : .v311)
+            client.subscribe("t", qos: Self.levels[number % 3])
+            return client
+        }
+        for qos in Self.levels { publisher.publish("t", "\(qos.rawValue)", qos: qos) }
+        for (number, client) in receivers.enumerated() {
+            let granted = Self.levels[number % 3]
+            #expect(client.messages.map(\.qos) == Self.levels.map { upgrades ? granted : min($0, granted) })
+            #expect(client.texts == ["0", "1", "2"])
+        }
+    }
+
     @Test(arguments: [1, 4]) func `a shared QoS 0 message waits for a member that is away`(shards: Int) {
         let broker = broker(shards)
         let member = broker.client("member")
