@@ -1,6 +1,6 @@
 public import BrokerModel
 
-/// What a shard is told of its cluster, by way of `BrokerShard.received`. What it tells the cluster itself is a `ToCluster`.
+/// What a shard is told of its cluster, by way of `BrokerShard.received`. What it tells the cluster is a `ToCluster`.
 ///
 /// Sessions are named by their Client Identifier, nodes by the number in `ClusterGroup.node`.
 public enum FromCluster: Sendable {
@@ -88,7 +88,8 @@ public enum FromCluster: Sendable {
     case forgetDealt(by: UInt64)
     /// Who deals for an earlier incarnation of this node is known.
     case heir(of: UInt64, UInt64)
-    /// All is read in which those incarnations can have said whose it is, and these are the ones whose part this node deals again.
+    /// All is read in which those incarnations can have said whose it is; these are the ones whose part this node deals
+    /// again.
     case pastIsKnown(won: Set<UInt64>)
     /// All is read that may have some of it.
     case settlePast
@@ -106,7 +107,8 @@ extension BrokerShard {
         case .group(let group): heard(of: group)
         case .nodeIsGone(let node): clusterNodeIsGone(node)
         case .logged(let serial): logged(through: serial)
-        case .logFailed(let serial, let isRefused, let isForRoom): logFailed(through: serial, isRefused: isRefused, isForRoom: isForRoom)
+        case .logFailed(let serial, let isRefused, let isForRoom):
+            logFailed(through: serial, isRefused: isRefused, isForRoom: isForRoom)
         case .logIsFull(let isFull): logIsFull(isFull)
         case .logLacksRoom(let partitions): logLacksRoom(partitions)
         case .logBegins(let partition, let place): logBegins(partition, after: place)

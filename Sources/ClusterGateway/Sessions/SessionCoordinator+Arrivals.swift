@@ -235,7 +235,9 @@ extension SessionCoordinator {
         for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             guard let visit = visits[session] else { continue }
             if let missing = visit.awaits {
-                giveUp(session, visit, "the node that has its session, \(context.shownName(of: missing)), is not there; it is waited for")
+                giveUp(
+                    session, visit,
+                    "the node that has its session, \(context.shownName(of: missing)), is not there; it is waited for")
                 continue
             }
             switch (visit.stage, visit.wills) {

@@ -28,7 +28,9 @@ extension SessionCoordinator {
         guard keeper != nil else {
             savesWaiting[session] = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
-            if plan.detached == .local, let shard = shard(of: session) { post(.sessionSaved(session, number: saved.number), to: shard) }
+            if plan.detached == .local, let shard = shard(of: session) {
+                post(.sessionSaved(session, number: saved.number), to: shard)
+            }
             return
         }
         guard keeper?.epoch(of: session) == saved.epoch, keeper?.keeps(session) == true else {

@@ -39,7 +39,8 @@ final class SessionCoordinator {
     let space: SubjectSpace
     let replay: LogReplay
     private(set) lazy var records = SessionRecords(
-        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") }, refused: { [unowned self] in context.refused($0, $1) })
+        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") },
+        refused: { [unowned self] in context.refused($0, $1) })
     let plan: ClusterPlan
     private let placement: ShardPlacement
     /// nil without a lease.

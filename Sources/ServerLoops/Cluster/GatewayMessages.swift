@@ -20,12 +20,13 @@ package enum FromGateway: Sendable {
     case sessionLacksLog([UInt8])
     /// `ToGateway.dealt` is to say how far what was dealt is done.
     case dealtIsWanted
-    /// This node goes on as another one, in two steps, so that no loop has anything on its way to another when the second begins.
+    /// This node goes on as another one, in two steps: no loop has anything on its way to another when the second
+    /// begins.
     case incarnationEnds(next: NodeID)
     case incarnationBegins(after: StoredDealing?)
 }
 
-/// What the gateway is told: by the shards' loops, by the control thread, and by the connection to the cluster's servers.
+/// What the gateway is told: by the shards' loops, by the control thread, and by the connection to the servers.
 package enum ToGateway: Sendable {
     // MARK: From the shards' loops
 

@@ -11,8 +11,8 @@ package enum ReplayPurpose: Sendable {
     case learnDealt(by: NodeID)
     /// It may have some that a node that is gone was dealt, for which this one deals.
     case dealAgain(for: NodeID)
-    /// In it earlier incarnations of this node may have said what became of what they were dealt; when all that is read, others since; and when all
-    /// that is read, it may have some of it.
+    /// Earlier incarnations of this node may have said in it what became of what they were dealt; when all that is read,
+    /// others may have since; and when all that is read, it may have some of what they were dealt.
     case learnPast
     case followPast
     case dealPast

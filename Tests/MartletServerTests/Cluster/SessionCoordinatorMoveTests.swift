@@ -157,7 +157,8 @@ import Testing
         node.coordinator.leaseEnded()
         node.lease()
         _ = node.take()
-        guard case .sessionClaimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first else {
+        guard case .sessionClaimed(_, .here, _)? = node.come(expiry: 0, cleanStart: true, hasSession: true, epoch: epoch).first
+        else {
             Issue.record("it is not claimed")
             return
         }

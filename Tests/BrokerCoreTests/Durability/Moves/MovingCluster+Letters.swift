@@ -202,7 +202,9 @@ extension MovingCluster {
     func giveUp(_ identifier: [UInt8], at node: Int) {
         guard moves[identifier]?.to == node else { return }
         moves[identifier] = nil
-        for other in sessions[identifier]?.keepers ?? [] where other != node { core(other, identifier).received(.sessionGone(identifier)) }
+        for other in sessions[identifier]?.keepers ?? [] where other != node {
+            core(other, identifier).received(.sessionGone(identifier))
+        }
         sessions[identifier]?.keepers = [node]
     }
 }
