@@ -170,6 +170,7 @@ lint: tools-build ## Check the formatting, the import arrows and their drawing, 
 	.ci/check-parameters
 	.ci/check-documentation
 	.ci/check-seeds
+	.ci/check-closures
 	.ci/statements --quiet
 	.ci/options --quiet
 	.ci/check-words

@@ -192,7 +192,7 @@ public final class Server: @unchecked Sendable {
             let interval = manager.watchdogMilliseconds.map { $0 / 3 }
             // Administrators wait for messages, not the other way round.
             NamedThread.giveWay()
-            try control.run(until: loops.count, watchIntervalMilliseconds: interval) { [unowned self] in handle($0) }
+            try control.run(until: loops.count, watchIntervalMilliseconds: interval, for: self)
         } catch {
             throw .system(error)
         }
@@ -264,11 +264,11 @@ public final class Server: @unchecked Sendable {
             },
             otherNodes: { [unowned self] in clusterPlan == nil ? nil : clusterStatus.addressesOfOthers },
             stop: { [unowned self] in if !isStopping { stop() } })
-        startBans(shards)
+        let bans = startBans(shards)
+        self.bans = bans
         securityService = makeSecurityService(brokerClient)
         admission = setup.admission
-        try startHTTP(brokerClient, admission: setup.admission)
-        control.receive = { [unowned self] message in received(message) }
+        try startHTTP(brokerClient, bans, admission: setup.admission)
         log.outlet.connect { [mailbox = loops[0].mailbox] topic, text in mailbox.post(.logLine(topic: topic, text: text)) }
     }
 
@@ -301,29 +301,27 @@ public final class Server: @unchecked Sendable {
     }
 
     /// Takes up the bans that the store has kept.
-    private func startBans(_ shards: [BrokerShard]) {
+    private func startBans(_ shards: [BrokerShard]) -> BanService {
         var list = shards[0].bans
         _ = list.removeExpired(at: Self.moment().wallMilliseconds)
         for shard in shards { shard.apply(list) }
         let bans = BanService(
             list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil && clusterPlan == nil,
-            log: log)
+            log: log, changed: { [unowned self] in administration?.tell($0, $1, at: Self.moment()) },
+            share: clusterPlan.map { _ in { [unowned self] in sendToCluster($0) } })
         bans.apply(configuration.limits)
-        if clusterPlan != nil { bans.share = { [unowned self] in sendToCluster($0) } }
-        self.bans = bans
         control.repeatEvery(Self.banCheckMilliseconds) { [unowned bans] in bans.expire(at: Self.moment().wallMilliseconds) }
+        return bans
     }
 
     /// How late a ban may end.
     private static let banCheckMilliseconds: UInt64 = 1000
 
     /// Opens the listeners of HTTP on the control thread's loop; a reload may bring some where there are none.
-    private func startHTTP(_ brokerClient: BrokerClient, admission: ConnectionAdmission) throws(ServerError) {
-        let login = HTTPLogin(on: control.events, tables: tables, throttle: workers.throttle, log: log) {
+    private func startHTTP(_ brokerClient: BrokerClient, _ bans: BanService, admission: ConnectionAdmission) throws(ServerError) {
+        let login = HTTPLogin(on: control.events, tables: tables, throttle: workers.throttle, bans: bans, log: log) {
             [mailbox = control.mailbox] in mailbox.post(.decided($0))
         }
-        login.hasFailed = { [bans] in bans?.received(.failedLogin(address: $0), at: Self.moment()) }
-        login.isBanned = { [bans] in bans?.refusesPasswords(of: $0) ?? false }
         let http = HTTPFrontend(
             on: control, configuration: configuration, login: login, administration: makeAdministration(brokerClient, login),
             admission: admission, log: log)
@@ -415,7 +413,7 @@ extension Server {
 }
 
 /// What signals bring about. On the control thread.
-extension Server {
+extension Server: ControlListener {
     func handle(_ event: ControlEvent) {
         switch event {
         case .stop:

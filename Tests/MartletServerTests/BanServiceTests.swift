@@ -18,19 +18,20 @@ import Transports
     private final class Shell {
         let shell: SimulatedShell
         let control: Mailbox<ControlLoopMessage>
-        let service: BanService
+        private(set) var service: BanService! = nil
         var changes: [String] = []
         var moment = Moment(milliseconds: 1000, wallMilliseconds: 1_700_000_000_000)
 
-        init(loops: Int = 2, banAfter: OffenceLimit? = nil, flapping: OffenceLimit? = nil) throws {
+        init(loops: Int = 2, banAfter: OffenceLimit? = nil, flapping: OffenceLimit? = nil, sharing orders: Orders? = nil) throws {
             control = Mailbox {}
             shell = try SimulatedShell(loops: loops, control: control)
             service = BanService(
-                BanList(), mailboxes: shell.loops.map(\.mailbox), control: control, endsWithBroker: true, log: shell.setup.log)
+                BanList(), mailboxes: shell.loops.map(\.mailbox), control: control, endsWithBroker: true, log: shell.setup.log,
+                changed: { [unowned self] in changes.append("\($1) \($0.target.who)") },
+                share: orders.map { orders in { orders.take($0) } })
             var limits = LimitsConfiguration()
             (limits.banAfter, limits.flapping) = (banAfter, flapping)
             service.apply(limits)
-            service.tell = { [unowned self] in changes.append("\($1) \($0.target.who)") }
         }
 
         func settle() {
@@ -154,8 +155,8 @@ import Transports
     }
 
     @Test func `in a cluster a ban counts when it comes back, and what is refused never`() throws {
-        let (shell, orders) = (try Shell(), Orders())
-        shell.service.share = { orders.take($0) }
+        let orders = Orders()
+        let shell = try Shell(sharing: orders)
         let ban = Ban(try #require(BanTarget(.user, "anna")), by: "ann", reason: "", at: 1, until: nil)
         var outcomes: [String?] = []
         #expect(shell.service.ban(ban) { outcomes.append($0) })
@@ -172,8 +173,8 @@ import Transports
     }
 
     @Test func `what the broker bans by itself counts at once and is told until it is known to be`() throws {
-        let (shell, orders) = (try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300)), Orders())
-        shell.service.share = { orders.take($0) }
+        let orders = Orders()
+        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300), sharing: orders)
         shell.service.received(Self.flapping, at: shell.moment)
         #expect(shell.bans == ["clientid client martlet_flapping"] && orders.bans.count == 1)
         shell.service.answered(orders.bans[0].token, "away")
@@ -189,8 +190,8 @@ import Transports
     }
 
     @Test func `in a cluster lifting a client's ban lifts what there is of it, and is told when all is`() throws {
-        let (shell, orders) = (try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300)), Orders())
-        shell.service.share = { orders.take($0) }
+        let orders = Orders()
+        let shell = try Shell(flapping: OffenceLimit(count: 1, windowSeconds: 60, banSeconds: 300), sharing: orders)
         shell.service.received(Self.flapping, at: shell.moment)
         shell.service.received(.flapping("client", BanScope(user: nil, party: "192.0.2.8")), at: shell.moment)
         for order in orders.bans { shell.service.answered(order.token, nil) }

@@ -35,7 +35,9 @@ struct BrokerClientTests {
 
         func settle() {
             shell.settle()
-            control.drain { brokerClient.received($0, now: shell.network.now) }
+            control.drain { message in
+                if case .answer(let answer) = message { brokerClient.received(answer, now: shell.network.now) }
+            }
         }
     }
 

@@ -17,8 +17,8 @@ final class BanService {
     private(set) var list: BanList
     /// How many were made since the start.
     private(set) var made: [BanKind: Int] = [:]
-    /// Hears of what has changed.
-    var tell: ((Ban, BanChange) -> Void)?
+    /// Is called with what has changed.
+    private let changed: (Ban, BanChange) -> Void
     private let log: Log
     private let mailboxes: [Mailbox<LoopMessage>]
     private let control: Mailbox<ControlLoopMessage>
@@ -32,7 +32,7 @@ final class BanService {
     private var waiters: [() -> Void] = []
     private var isFullTold = false
     /// Tells all nodes; nil on a broker that is alone.
-    var share: ((AccessOrder) -> Void)?
+    private let share: ((AccessOrder) -> Void)?
     /// Bans that the broker has made and that the other nodes have yet to hear of.
     private var offers: [BanTarget: BanEntry] = [:]
     /// What all nodes are being told, by token.
@@ -52,11 +52,15 @@ final class BanService {
     ///   - list: what the store has kept.
     ///   - mailboxes: the loops'.
     ///   - endsWithBroker: whether there is neither a store nor a cluster.
+    ///   - changed: called with what has changed.
+    ///   - share: tells all nodes; nil on a broker that is alone.
     init(
-        _ list: BanList, mailboxes: [Mailbox<LoopMessage>], control: Mailbox<ControlLoopMessage>, endsWithBroker: Bool, log: Log
+        _ list: BanList, mailboxes: [Mailbox<LoopMessage>], control: Mailbox<ControlLoopMessage>, endsWithBroker: Bool, log: Log,
+        changed: @escaping (Ban, BanChange) -> Void, share: ((AccessOrder) -> Void)?
     ) {
         (self.list, self.mailboxes, self.control) = (list, mailboxes, control)
         (self.endsWithBroker, self.log) = (endsWithBroker, log)
+        (self.changed, self.share) = (changed, share)
     }
 
     /// What the configuration says, now.
@@ -117,7 +121,7 @@ final class BanService {
         guard list.add(ban) else { return false }
         for ban in oldest {
             offers[ban.target] = nil
-            tell?(ban, .lifted)
+            changed(ban, .lifted)
         }
         logFull(!oldest.isEmpty, ban)
         let end = ban.until.map { "until \(Timestamp.text($0))" } ?? "for ever"
@@ -126,7 +130,7 @@ final class BanService {
             .notice,
             "Banned \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)) \(end) by \(ban.by)\(reason).\(Self.scope(ban.target))"
         )
-        tell?(ban, .added)
+        changed(ban, .added)
         return true
     }
 
@@ -148,7 +152,7 @@ final class BanService {
     private func remove(_ target: BanTarget, by who: String) {
         guard let ban = list.remove(target) else { return }
         log.write(.notice, "Ban removed: \(target.kind.rawValue) \(LoggedText(target.who.utf8)), by \(who).")
-        tell?(ban, .lifted)
+        changed(ban, .lifted)
     }
 
     /// Lets those in again whose time is over.
@@ -163,7 +167,7 @@ final class BanService {
         isFullTold = false
         for ban in expired {
             log.write(.notice, "Ban expired: \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)).")
-            tell?(ban, .expired)
+            changed(ban, .expired)
         }
         spread {}
     }

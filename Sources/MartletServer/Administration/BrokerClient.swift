@@ -82,8 +82,8 @@ final class BrokerClient {
     /// A loop has answered.
     ///
     /// - Parameter now: in milliseconds.
-    func received(_ message: ControlLoopMessage, now: UInt64) {
-        switch message {
+    func received(_ answer: LoopAnswer, now: UInt64) {
+        switch answer {
         case .reply(let reply): questions.removeValue(forKey: reply.token)?(reply)
         case .outcome(let outcome): orders.removeValue(forKey: outcome.token)?(outcome)
         case .event(let event): watcher?(event)
@@ -93,11 +93,6 @@ final class BrokerClient {
         case .statistics(let token, let shard, let statistics):
             answeredAt[shard] = now
             counted(token, shard, statistics)
-        // The login's, the store's, a reload's, the bans', the log's, the traces' and those of dynamic security, bridges and the cluster.
-        case .decided, .store, .reloaded, .bansInForce, .offence, .logged, .traced, .control, .hashed, .entryHashed, .bridges,
-            .cluster, .access,
-            .securityRead, .clusterReached, .syncConducts, .clusterAsked, .clusterAnswered:
-            return
         }
     }
 

@@ -18,7 +18,6 @@ extension Server {
         if let reread { note(reread()) }
         let broker = ServedBroker(self, brokerClient, login)
         let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
-        bans?.tell = { [unowned administration] in administration.tell($0, $1, at: Self.moment()) }
         broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
         self.administration = administration
         control.repeatEvery(Self.tickMilliseconds) { [unowned self, unowned administration] in
@@ -40,6 +39,7 @@ extension Server {
     /// What reaches the control thread.
     func received(_ message: ControlLoopMessage) {
         switch message {
+        case .answer(let answer): brokerClient?.received(answer, now: control.events.nowMilliseconds)
         case .decided(let decision): http?.decided(decision)
         case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
         case .bansInForce: bans?.isInForce()
@@ -61,9 +61,8 @@ extension Server {
             switch report {
             case .full: storeTrouble = .full
             case .failed: storeTrouble = .failed
-            default: storeTrouble = .good
+            case .committed, .hasRoom, .rows: storeTrouble = .good
             }
-        default: brokerClient?.received(message, now: control.events.nowMilliseconds)
         }
     }
 

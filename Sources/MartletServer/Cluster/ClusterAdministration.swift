@@ -294,7 +294,13 @@ extension Server {
     /// Dynamic security of a file, for all nodes.
     func sharedSecurity(of keeper: SecurityKeeper) -> SharedSecurity {
         let mailbox = control.mailbox
-        let shared = SharedSecurity(keeper, log: log, send: { [unowned self] in sendToCluster($0) }) { pieces in
+        return SharedSecurity(
+            keeper, log: log, send: { [unowned self] in sendToCluster($0) },
+            changed: { [unowned self] in
+                securityService?.sendToLoops(of: $0)
+                endSessions($0)
+            }
+        ) { pieces in
             @Sendable func read() {
                 do throws(SecurityFile.Complaint) {
                     mailbox.post(.securityRead(.success(try SecurityFile.model(reading: Array(pieces.joined())))))
@@ -309,8 +315,6 @@ extension Server {
                 read()
             }
         }
-        shared.endSessions = { [unowned self] in endSessions($0) }
-        return shared
     }
 }
 

@@ -139,7 +139,7 @@ final class DynamicSecurityService {
         }
     }
 
-    private func sendToLoops(of changes: SecurityChanges) {
+    func sendToLoops(of changes: SecurityChanges) {
         for change in Self.messages(changes) { sendToLoops(.rights(change)) }
     }
 
@@ -162,10 +162,7 @@ final class DynamicSecurityService {
 
 extension DynamicSecurityService {
     /// Shares dynamic security with the other nodes.
-    func share(_ shared: SharedSecurity) {
-        self.shared = shared
-        shared.changed = { [unowned self] in sendToLoops(of: $0) }
-    }
+    func share(_ shared: SharedSecurity) { self.shared = shared }
 
     /// All that the nodes share was read.
     func received(_ state: AccessState) { shared?.received(state) }

@@ -28,9 +28,8 @@ final class SharedSecurity {
     private let send: (AccessOrder) -> Void
     /// Has pieces of a file read; `take` gets the result.
     private let read: ([[UInt8]]) -> Void
-    /// Hear of what another node has changed.
-    var changed: (SecurityChanges) -> Void = { _ in }
-    var endSessions: (SecurityChanges) -> Void = { _ in }
+    /// Is called with what another node has changed.
+    private let changed: (SecurityChanges) -> Void
     /// The number of what is in force; 0 for what no other node has.
     private var revision: UInt64 = 0
     private(set) var proposal: SecurityKeeper.Proposal?
@@ -47,8 +46,15 @@ final class SharedSecurity {
     /// Whether it is this keeper's file that nodes share.
     func isOf(_ keeper: SecurityKeeper) -> Bool { self.keeper === keeper }
 
-    init(_ keeper: SecurityKeeper, log: Log, send: @escaping (AccessOrder) -> Void, read: @escaping ([[UInt8]]) -> Void) {
-        (self.keeper, self.log, self.send, self.read) = (keeper, log, send, read)
+    /// - Parameters:
+    ///   - send: has all nodes told.
+    ///   - changed: called with what another node has changed.
+    ///   - read: has pieces of a file read; `take` gets the result.
+    init(
+        _ keeper: SecurityKeeper, log: Log, send: @escaping (AccessOrder) -> Void, changed: @escaping (SecurityChanges) -> Void,
+        read: @escaping ([[UInt8]]) -> Void
+    ) {
+        (self.keeper, self.log, self.send, self.changed, self.read) = (keeper, log, send, changed, read)
     }
 
     /// Whether nothing can be proposed for a moment.
@@ -146,7 +152,6 @@ final class SharedSecurity {
         if let complaint { log.write(.error, "Error: Dynamic security is changed, and not saved: \(complaint).") }
         log.write(.information, "Cluster: dynamic security was changed by another node (changeIndex \(model.changeIndex)).")
         changed(changes)
-        endSessions(changes)
         join()
     }
 

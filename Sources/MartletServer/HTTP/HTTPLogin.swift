@@ -21,6 +21,7 @@ final class HTTPLogin: AlarmHandler {
 
     private let loop: EventLoop
     private let log: Log
+    private let bans: BanService
     private var brokerClient: LoginService
     private var lastNumber: UInt32 = 0
     private struct Pending {
@@ -31,21 +32,18 @@ final class HTTPLogin: AlarmHandler {
     }
 
     private var pending: [ConnectionID: Pending] = [:]
-    /// Told of each address whose login has failed.
-    var hasFailed: (String) -> Void = { _ in }
-    /// Whether the passwords of an address are not looked at.
-    var isBanned: (String) -> Bool = { _ in false }
     private var lines = LineLimit()
     /// The passwords that were checked since the start.
     private(set) var logins = Tally<LoginTally>()
 
     /// - Parameter post: brings a decision to `decided` on the control thread; called on any thread.
     init(
-        on loop: EventLoop, tables: SecurityTables, throttle: LoginThrottle, log: Log,
+        on loop: EventLoop, tables: SecurityTables, throttle: LoginThrottle, bans: BanService, log: Log,
         post: @escaping @Sendable (LoginService.Decision) -> Void
     ) {
         self.loop = loop
         self.log = log
+        self.bans = bans
         brokerClient = LoginService(tables: tables, throttle: throttle, log: log, post: post)
     }
 
@@ -83,7 +81,7 @@ final class HTTPLogin: AlarmHandler {
     func check(
         _ user: EncodedString, password: [UInt8], from info: ConnectionInfo, _ done: @escaping (Outcome) -> Void
     ) -> () -> Void {
-        guard !isBanned(info.address) else {
+        guard !bans.refusesPasswords(of: info.address) else {
             logFailure(.banned, info)
             done(.refused)
             return {}
@@ -100,6 +98,9 @@ final class HTTPLogin: AlarmHandler {
             self?.brokerClient.forget(connection)
         }
     }
+
+    /// A login from this address has failed: too many of them may end in a ban.
+    func hasFailed(_ address: String) { bans.received(.failedLogin(address: address), at: Server.moment()) }
 
     /// A password was checked.
     func decided(_ decision: LoginService.Decision) {

@@ -4,16 +4,24 @@ import Platform
 import ServerLoops
 import Synchronization
 
+/// Who hears of what reaches the control thread.
+protocol ControlListener: AnyObject {
+    /// What another thread has to tell.
+    func received(_ message: ControlLoopMessage)
+
+    /// What a signal, or time, brings about.
+    func handle(_ event: ControlEvent)
+}
+
 /// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.
 final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     let events: EventLoop
     /// What the loops have to tell.
     let mailbox: Mailbox<ControlLoopMessage>
-    /// Hears of it. To be set before `run`.
-    var receive: ((ControlLoopMessage) -> Void)?
     private let signals: SignalSource
     private var tasks: [PeriodicTask] = []
-    private var handle: ((ControlEvent) -> Void)?
+    /// While it runs.
+    private var listener: (any ControlListener)?
     private var stopDeadlines = StopDeadlines()
     private let ended = Atomic<Int>(0)
     private var loopCount = 0
@@ -29,12 +37,14 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
 
     /// Hears signals until `loopCount` loops have ended.
     ///
-    /// - Parameter watchIntervalMilliseconds: how often `handle` gets `.watch`; nil for never.
-    func run(until loopCount: Int, watchIntervalMilliseconds: UInt64?, handle: @escaping (ControlEvent) -> Void) throws(SystemError)
-    {
+    /// - Parameters:
+    ///   - watchIntervalMilliseconds: how often the listener gets `.watch`; nil for never.
+    ///   - listener: hears of everything, on this thread.
+    func run(until loopCount: Int, watchIntervalMilliseconds: UInt64?, for listener: any ControlListener) throws(SystemError) {
         self.loopCount = loopCount
         self.watchIntervalMilliseconds = watchIntervalMilliseconds
-        self.handle = handle
+        self.listener = listener
+        defer { self.listener = nil }
         // Not in init: an epoll that heard of the signals before the process forked to the background is told of the parent's alone.
         _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
         events.run(self)
@@ -57,25 +67,25 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         for signal in signals.read() {
             switch signal {
             case SIGINT, SIGTERM:
-                if let event = stopDeadlines.signalled(signal, now: events.nowMilliseconds) { handle?(event) }
-            case SIGHUP: handle?(.reload)
-            case SIGUSR1: handle?(.save)
-            case SIGUSR2: handle?(.listSubscriptions)
-            case Self.reopenSignal: handle?(.reopenLogs)
+                if let event = stopDeadlines.signalled(signal, now: events.nowMilliseconds) { listener?.handle(event) }
+            case SIGHUP: listener?.handle(.reload)
+            case SIGUSR1: listener?.handle(.save)
+            case SIGUSR2: listener?.handle(.listSubscriptions)
+            case Self.reopenSignal: listener?.handle(.reopenLogs)
             default: continue
             }
         }
     }
 
-    func beginTurn(now: UInt64) { mailbox.drain { receive?($0) } }
+    func beginTurn(now: UInt64) { mailbox.drain { listener?.received($0) } }
 
     func endOfTurn(now: UInt64) -> UInt64? {
         if ended.load(ordering: .acquiring) == loopCount { events.stop() }
-        if let event = stopDeadlines.due(now: now) { handle?(event) }
+        if let event = stopDeadlines.due(now: now) { listener?.handle(event) }
         guard let watchIntervalMilliseconds else { return stopDeadlines.next }
         if now >= nextWatch {
             nextWatch = now + watchIntervalMilliseconds
-            handle?(.watch)
+            listener?.handle(.watch)
         }
         return min(nextWatch, stopDeadlines.next ?? .max)
     }

@@ -98,8 +98,8 @@ final class SharedSessionCount: SessionCount {
     func leave() { value.subtract(1, ordering: .relaxed) }
 }
 
-/// What reaches the control thread's loop from other threads.
-package enum ControlLoopMessage: Sendable {
+/// What a loop answers the control thread, which has asked it, or given it an order.
+package enum LoopAnswer: Sendable {
     /// A page that was asked for.
     case reply(ShardReply)
     /// What has become of an order.
@@ -108,10 +108,16 @@ package enum ControlLoopMessage: Sendable {
     case declined(token: UInt64)
     /// What has happened to a client, while somebody wants to know.
     case event(PresenceEvent)
-    /// What a shard has recorded for traces.
-    case traced(TraceBatch)
     /// What a shard has counted.
     case statistics(token: UInt64, shard: Int, ShardStatistics)
+}
+
+/// What reaches the control thread's loop from other threads.
+package enum ControlLoopMessage: Sendable {
+    /// What a loop answers.
+    case answer(LoopAnswer)
+    /// What a shard has recorded for traces.
+    case traced(TraceBatch)
     /// The store takes what it is given, or does not any more.
     case store(StoreReport)
     /// Every loop goes by the configuration that was read last.

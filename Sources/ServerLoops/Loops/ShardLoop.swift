@@ -180,12 +180,12 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .stored(let report): received(report)
             case .save: shard.save()
             case .listSubscriptions: shard.listSubscriptions()
-            case .ask(let query): if !shard.ask(query) { control?.post(.declined(token: query.token)) }
-            case .order(let order): if !shard.order(order) { control?.post(.declined(token: order.token)) }
+            case .ask(let query): if !shard.ask(query) { control?.post(.answer(.declined(token: query.token))) }
+            case .order(let order): if !shard.order(order) { control?.post(.answer(.declined(token: order.token))) }
             case .rights(let change): shard.change(change)
             case .answered(let byteCount): shard.answered(byteCount)
             case .statistics(let token):
-                control?.post(.statistics(token: token, shard: index, measuredStatistics()))
+                control?.post(.answer(.statistics(token: token, shard: index, measuredStatistics())))
             case .watchEvents(let isWatched):
                 self.isWatched = isWatched
                 shard.watchPresence(isWatched)
@@ -243,10 +243,10 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .authenticate(let id, let request): brokerClient.request(request, from: id)
             case .store(let batch): keep(batch)
             case .read(let request): store?.read(request, for: index)
-            case .reply(let reply): control?.post(.reply(reply))
-            case .outcome(let outcome): control?.post(.outcome(outcome))
+            case .reply(let reply): control?.post(.answer(.reply(reply)))
+            case .outcome(let outcome): control?.post(.answer(.outcome(outcome)))
             case .control(let message): control?.post(.control(message))
-            case .presence(let event): if isWatched { control?.post(.event(event)) }
+            case .presence(let event): if isWatched { control?.post(.answer(.event(event))) }
             case .offence(let offence): control?.post(.offence(offence))
             case .traced(let batch): control?.post(.traced(batch))
             case .local(let id, let event): received(event, of: id)
