@@ -258,7 +258,7 @@ extension Administration {
             found.append(AlarmCondition(.storeFull, "The store has no room: messages that would have to be kept are refused."))
         case .good, nil: break
         }
-        let place = Series.allCases.firstIndex(of: .storeCommit99) ?? 0
+        let place = Series.allCases.firstIndex { $0.name == Series.storeCommit } ?? 0
         if let milliseconds = history.ring(step: 1).newest(of: place), milliseconds >= Limits.slowCommitMilliseconds / 2 {
             found.append(
                 AlarmCondition(

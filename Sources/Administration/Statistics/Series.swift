@@ -1,72 +1,94 @@
 internal import BrokerModel
 internal import JSON
 
-/// The figures that are remembered over time. Rates are by the second; what is not there is no number.
-enum Series: CaseIterable {
-    case connections, clientsConnected, sessions, subscriptions, retainedMessages, storedMessages, storedBytes, outputBytes
-    case memoryBytes, processor, storeBytes, storeRows
-    case receivedMessages, sentMessages, receivedBytes, sentBytes, receivedPackets, sentPackets, accepted, refused, dropped
-    case droppedQueueFull, droppedOutputFull, droppedTooLarge, droppedExpired, droppedUnreadable, droppedNotAuthorised
-    case droppedPayloadTooLarge, droppedNoRoom, droppedRefused
-    case acknowledge50, acknowledge99, delivery99, storeCommit99
-
+/// A figure that is remembered over time. Rates are by the second; what is not there is no number.
+struct Series: Sendable, CaseIterable {
     /// As answers call it.
-    var name: String {
-        switch self {
-        case .connections: "connections"
-        case .clientsConnected: "clients_connected"
-        case .sessions: "sessions"
-        case .subscriptions: "subscriptions"
-        case .retainedMessages: "retained_messages"
-        case .storedMessages: "stored_messages"
-        case .storedBytes: "stored_bytes"
-        case .outputBytes: "output_bytes"
-        case .memoryBytes: "memory_bytes"
-        case .processor: "processor_percent"
-        case .storeBytes: "store_bytes"
-        case .storeRows: "store_rows"
-        case .receivedMessages: "received_messages_rate"
-        case .sentMessages: "sent_messages_rate"
-        case .receivedBytes: "received_bytes_rate"
-        case .sentBytes: "sent_bytes_rate"
-        case .receivedPackets: "received_packets_rate"
-        case .sentPackets: "sent_packets_rate"
-        case .accepted: "accepted_rate"
-        case .refused: "refused_rate"
-        case .dropped: "dropped_rate"
-        case .acknowledge50: "acknowledge_p50_ms"
-        case .acknowledge99: "acknowledge_p99_ms"
-        case .delivery99: "delivery_p99_ms"
-        case .storeCommit99: "store_commit_p99_ms"
-        default: "dropped_\(dropReason?.label ?? "")_rate"
-        }
+    let name: String
+    /// How the values of seconds make one of a minute: of times that some waited, the longest; of all else, the mean.
+    let isLongest: Bool
+    /// Its value at the end of a second.
+    let value: @Sendable (SampledSecond) -> Double?
+
+    private init(_ name: String, isLongest: Bool = false, _ value: @escaping @Sendable (SampledSecond) -> Double?) {
+        (self.name, self.isLongest, self.value) = (name, isLongest, value)
     }
 
-    /// Of a series of drops for one reason.
-    var dropReason: DropReason? {
-        switch self {
-        case .droppedQueueFull: .queueFull
-        case .droppedOutputFull: .outputFull
-        case .droppedTooLarge: .tooLargeForClient
-        case .droppedExpired: .expired
-        case .droppedUnreadable: .unreadable
-        case .droppedNotAuthorised: .notAuthorised
-        case .droppedPayloadTooLarge: .payloadTooLarge
-        case .droppedNoRoom: .noRoom
-        case .droppedRefused: .refused
-        default: nil
-        }
+    /// A count of now.
+    private static func now(_ name: String, _ count: @escaping @Sendable (ShardStatistics) -> Int) -> Series {
+        Series(name) { Double(count($0.now.statistics)) }
     }
 
-    /// How many values of seconds make one of a minute: of times that some waited, the longest; of all else, the mean.
-    var isLongest: Bool {
-        switch self {
-        case .acknowledge50, .acknowledge99, .delivery99, .storeCommit99: true
-        default: false
-        }
+    /// How fast a count grows.
+    private static func rate(_ name: String, _ count: @escaping @Sendable (ShardStatistics) -> UInt64) -> Series {
+        Series(name) { $0.rate(count) }
     }
+
+    /// A share of the waits of one kind, in milliseconds.
+    private static func wait(_ name: String, _ share: Double, _ isMeant: @escaping @Sendable (Latency) -> Bool) -> Series {
+        Series(name, isLongest: true) { $0.now.quantile(share, since: $0.before, isMeant) }
+    }
+
+    /// All, in the order in which answers have them.
+    static let allCases: [Series] = states + rates + waits
 
     static let names = allCases.map(\.name)
+
+    private static let states: [Series] = [
+        now("connections", \.connections),
+        now("clients_connected", \.clientsConnected),
+        now("sessions", \.clientsTotal),
+        now("subscriptions") { $0.subscriptions + $0.sharedSubscriptions },
+        now("retained_messages", \.retainedMessages),
+        now("stored_messages", \.storedMessages),
+        now("stored_bytes", \.storedBytes),
+        now("output_bytes", \.outputBytes),
+        Series("memory_bytes") { Double($0.now.residentBytes) },
+        Series("processor_percent", \.processorPercent),
+        Series("store_bytes") { $0.now.statistics.store.map { Double($0.bytes) } },
+        Series("store_rows") { $0.now.statistics.store.map { Double($0.rows) } },
+    ]
+
+    private static let rates: [Series] =
+        [
+            rate("received_messages_rate", \.publishReceived),
+            rate("sent_messages_rate", \.publishSent),
+            rate("received_bytes_rate", \.bytesReceived),
+            rate("sent_bytes_rate", \.bytesSent),
+            rate("received_packets_rate", \.messagesReceived),
+            rate("sent_packets_rate", \.messagesSent),
+            rate("accepted_rate", \.connectionsAccepted),
+            rate("refused_rate", \.connectionsRefused),
+            rate("dropped_rate", \.drops.total),
+        ] + DropReason.allCases.map { reason in rate("dropped_\(reason.label)_rate") { $0.drops[reason] } }
+
+    private static let waits: [Series] = [
+        wait("acknowledge_p50_ms", 0.5) { if case .acknowledge = $0 { true } else { false } },
+        wait("acknowledge_p99_ms", 0.99) { if case .acknowledge = $0 { true } else { false } },
+        wait("delivery_p99_ms", 0.99) { if case .delivery = $0 { true } else { false } },
+        wait(storeCommit, 0.99) { $0 == .storeCommit },
+    ]
+
+    /// The one that an alarm goes by.
+    static let storeCommit = "store_commit_p99_ms"
+}
+
+/// What was counted at the end of a second, and at the end of the one before.
+struct SampledSecond {
+    let now: Sample
+    let before: Sample?
+    /// How long it was.
+    let seconds: Double
+
+    func rate(_ count: (ShardStatistics) -> UInt64) -> Double? {
+        guard let before, seconds > 0 else { return nil }
+        return Double(count(now.statistics) &- min(count(now.statistics), count(before.statistics))) / seconds
+    }
+
+    var processorPercent: Double? {
+        guard let before, seconds > 0 else { return nil }
+        return max(0, now.processorSeconds - before.processorSeconds) / seconds * 100
+    }
 }
 
 /// What was counted at a moment, for the differences to the next one.
@@ -81,48 +103,12 @@ struct Sample {
     /// The values of all series, in their order.
     func values(since before: Sample?) -> [Float] {
         let seconds = before.map { Double(milliseconds - min(milliseconds, $0.milliseconds)) / 1000 } ?? 0
-        return Series.allCases.map { Float(value(of: $0, since: before, seconds: seconds) ?? .nan) }
-    }
-
-    private func value(of series: Series, since before: Sample?, seconds: Double) -> Double? {
-        func rate(_ count: (ShardStatistics) -> UInt64) -> Double? {
-            guard let before, seconds > 0 else { return nil }
-            return Double(count(statistics) &- min(count(statistics), count(before.statistics))) / seconds
-        }
-        switch series {
-        case .connections: return Double(statistics.connections)
-        case .clientsConnected: return Double(statistics.clientsConnected)
-        case .sessions: return Double(statistics.clientsTotal)
-        case .subscriptions: return Double(statistics.subscriptions + statistics.sharedSubscriptions)
-        case .retainedMessages: return Double(statistics.retainedMessages)
-        case .storedMessages: return Double(statistics.storedMessages)
-        case .storedBytes: return Double(statistics.storedBytes)
-        case .outputBytes: return Double(statistics.outputBytes)
-        case .memoryBytes: return Double(residentBytes)
-        case .processor:
-            guard let before, seconds > 0 else { return nil }
-            return max(0, processorSeconds - before.processorSeconds) / seconds * 100
-        case .storeBytes: return statistics.store.map { Double($0.bytes) }
-        case .storeRows: return statistics.store.map { Double($0.rows) }
-        case .receivedMessages: return rate(\.publishReceived)
-        case .sentMessages: return rate(\.publishSent)
-        case .receivedBytes: return rate(\.bytesReceived)
-        case .sentBytes: return rate(\.bytesSent)
-        case .receivedPackets: return rate(\.messagesReceived)
-        case .sentPackets: return rate(\.messagesSent)
-        case .accepted: return rate(\.connectionsAccepted)
-        case .refused: return rate(\.connectionsRefused)
-        case .dropped: return rate(\.drops.total)
-        case .acknowledge50: return quantile(0.5, since: before) { if case .acknowledge = $0 { true } else { false } }
-        case .acknowledge99: return quantile(0.99, since: before) { if case .acknowledge = $0 { true } else { false } }
-        case .delivery99: return quantile(0.99, since: before) { if case .delivery = $0 { true } else { false } }
-        case .storeCommit99: return quantile(0.99, since: before) { $0 == .storeCommit }
-        default: return series.dropReason.flatMap { reason in rate { $0.drops[reason] } }
-        }
+        let second = SampledSecond(now: self, before: before, seconds: seconds)
+        return Series.allCases.map { Float($0.value(second) ?? .nan) }
     }
 
     /// In milliseconds, of what was recorded since; nil for nothing.
-    private func quantile(_ share: Double, since before: Sample?, _ isMeant: (Latency) -> Bool) -> Double? {
+    func quantile(_ share: Double, since before: Sample?, _ isMeant: (Latency) -> Bool) -> Double? {
         guard let before else { return nil }
         var counts = [UInt64](repeating: 0, count: Histogram.boundsMicroseconds.count + 1)
         for (latency, histogram) in statistics.latencies.histograms where isMeant(latency) {
