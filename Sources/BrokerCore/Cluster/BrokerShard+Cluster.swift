@@ -130,8 +130,10 @@ extension BrokerShard {
     static let clusterHashing = TopicHash(seed: clusterSeed)
 
     /// Routes a message of this node's client, or will, gives it to the cluster, and retains it if it is to be.
+    ///
+    /// - Parameter step: what a client's QoS 2 message says of its packet identifier.
     @inline(never)
-    func publishToCluster(_ publication: inout Publication, _ port: ClusterPort, _ step: SessionStep?) {
+    func publishToCluster(_ publication: inout Publication, _ port: ClusterPort, _ step: SessionStep? = nil) {
         guard isCarried(publication.topic) else {
             route(&publication, .node)
             if publication.retain { retain(&publication) }

@@ -109,8 +109,8 @@ extension BrokerShard {
         }
     }
 
-    /// Deals a message, of which its node did not know who else has members, to this node's members of those groups of which this one is the first
-    /// other node.
+    /// Deals a message, of which its node did not know who else has members, to this node's members of those groups of
+    /// which this one is the first other node.
     func dealAsFirst(_ publication: inout Publication, _ here: UInt64, besides publisher: UInt64) {
         let matching = matches(of: publication.topic).with(\.groups)
         dealHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })

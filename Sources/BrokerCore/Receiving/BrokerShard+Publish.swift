@@ -58,10 +58,12 @@ extension BrokerShard {
             publish(&publication)
             return
         }
-        let step =
-            view.qos == .exactlyOnce
-            ? cluster.flatMap { receivedStep(view.packetIdentifier, digest: Self.shortDigest(digest), session, $0) } : nil
-        let hasReceivers = publish(&publication, step)
+        var hasReceivers = true
+        if view.qos == .exactlyOnce, let cluster {
+            publishReceived(&publication, view, session, cluster, digest: Self.shortDigest(digest))
+        } else {
+            hasReceivers = publish(&publication)
+        }
         let reason: ReasonCode = hasReceivers || view.qos == .exactlyOnce ? .success : .noMatchingSubscribers
         if let choices = publication.choices {
             answerLate(&publication, choices, view, session, connection, reason, digest)
@@ -162,21 +164,32 @@ extension BrokerShard {
 
     /// Keeps the message if it is to be retained, and routes it.
     ///
-    /// - Parameter step: what a QoS 2 message of a client says of its packet identifier, in a cluster with a log.
     /// - Returns: whether anybody subscribes to its topic, as far as that is known.
     @discardableResult
-    func publish(_ publication: inout Publication, _ step: SessionStep? = nil) -> Bool {
+    func publish(_ publication: inout Publication) -> Bool {
         if let watcher = inspection.watcher { show(publication, to: watcher) }
         var hasReceivers = true
         if let cluster {
             // Who subscribes elsewhere is not known here.
-            publishToCluster(&publication, cluster, step)
+            publishToCluster(&publication, cluster)
         } else {
             hasReceivers = route(&publication, .node)
             if publication.retain { retain(&publication) }
         }
         finish(&publication)
         return hasReceivers
+    }
+
+    /// Gives a client's QoS 2 message to the cluster, whose log is to say of its packet identifier that it was
+    /// received.
+    @inline(never)
+    private func publishReceived(
+        _ publication: inout Publication, _ view: PublishView, _ session: Session, _ cluster: ClusterPort, digest: UInt32
+    ) {
+        let step = receivedStep(view.packetIdentifier, digest: digest, session, cluster)
+        if let watcher { show(publication, to: watcher) }
+        publishToCluster(&publication, cluster, step)
+        finish(&publication)
     }
 
     /// The acknowledgement that the QoS asks for. [MQTT-3.3.4-1 v5] [MQTT-3.3.4-1 v3.1.1]

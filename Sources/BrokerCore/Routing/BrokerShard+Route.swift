@@ -7,8 +7,8 @@ extension BrokerShard {
     enum Reach {
         /// To this shard's own subscribers only: another one has sent it.
         case shard
-        /// To this shard's subscribers, to the other shards that want it, and to one of this node's members of each share group: to them alone
-        /// concerns what is not the cluster's, and what other nodes deal likewise.
+        /// To this shard's subscribers, to the other shards that want it, and to one of this node's members of each
+        /// share group: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
         case node
         /// The same without the share groups: who gets theirs is seen to apart.
         case nodeWithoutGroups
@@ -20,7 +20,8 @@ extension BrokerShard {
 
     /// The matches of a topic: all who receive its messages. Valid until the next call.
     ///
-    /// A look-up may drive out the matches of the batch that has gathered, and what is looked up comes behind it: so that is delivered first.
+    /// A look-up may drive out the matches of the batch that has gathered, and what is looked up comes behind it: so
+    /// that is delivered first.
     ///
     /// - Parameter isNext: whether it is for the batch's next message, which has the same matches.
     @inline(__always)

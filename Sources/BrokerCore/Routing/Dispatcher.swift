@@ -8,10 +8,11 @@ import MQTTCodec
 ///     QoS 1, 2   one receiver ─► written straight into its output, with a packet identifier
 ///                many         ─► gathered in the batch, of which each has all frames with one copy
 ///
-/// Those are the short ways, which nearly all messages go. Whom `Admission` does not let go them gets the message the long way, by itself:
-/// `BrokerShard+Deliver`.
+/// Those are the short ways, which nearly all messages go. Whom `Admission` does not let go them gets the message the
+/// long way, by itself: `BrokerShard+Deliver`.
 struct Dispatcher: ~Copyable {
-    /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session ends.
+    /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session
+    /// ends.
     fileprivate(set) var batch = FrameBatch()
     /// The matches of the message routed last.
     private var last: Reference<Matches>?
@@ -33,8 +34,8 @@ struct Admission {
     /// Whether the receiver answers, so that it must not overtake what is held for the store.
     let isAcknowledged: Bool
 
-    /// The connection of a receiver that takes the frame that all of its kind have in common; nil for one that is away, or to which the message
-    /// goes the long way.
+    /// The connection of a receiver that takes the frame that all of its kind have in common; nil for one that is away,
+    /// or to which the message goes the long way.
     @inline(__always)
     func connection(of route: Route, _ session: Session) -> Reference<Connection>? {
         guard route.detail == nil, let link = session.connection, !(isBehindQueue && session.outbox.waiting > 0),
@@ -143,7 +144,8 @@ extension BrokerShard {
         }
     }
 
-    /// A QoS 0 message to a receiver that goes no short way: nothing is left to do for one that is away if none of its messages are queued.
+    /// A QoS 0 message to a receiver that goes no short way: nothing is left to do for one that is away if none of its
+    /// messages are queued.
     @inline(__always)
     private func deliverOrMiss(_ publication: inout Publication, _ route: Route, _ admission: Admission) {
         if admission.isBehindQueue || route.session.with({ $0.connection != nil }) { deliver(&publication, to: route) }
@@ -221,8 +223,8 @@ extension BrokerShard {
             && dispatcher.batch.takes(publication.topic, publication.qos)
     }
 
-    /// Delivers what has gathered before anything happens that is not the next PUBLISH in a row: it belongs to what was received first. Before
-    /// another message is routed, `matches(of:)` does so.
+    /// Delivers what has gathered before anything happens that is not the next PUBLISH in a row: it belongs to what was
+    /// received first. Before another message is routed, `matches(of:)` does so.
     @inline(__always)
     func endBatch() {
         if !dispatcher.batch.isEmpty { dispatchBatch() }
@@ -302,11 +304,12 @@ extension BrokerShard {
 
     // MARK: What receivers share
 
-    /// The frame that all receivers of a kind have in common, encoded when the first of them needs it. Apart, because the fan-out loop has eight
-    /// instructions more a receiver when it stands in it.
+    /// The frame that all receivers of a kind have in common, encoded when the first of them needs it. Apart, because
+    /// the fan-out loop has eight instructions more a receiver when it stands in it.
     ///
     /// - Parameters:
-    ///   - kind: protocol 3 or 5, and with QoS 0 the RETAIN flag, which others do not have then; with QoS 1 and 2 which of them.
+    ///   - kind: protocol 3 or 5, and with QoS 0 the RETAIN flag, which others do not have then; with QoS 1 and 2 which
+    ///     of them.
     ///   - qos: with which it is sent. The packet identifier of QoS 1 and 2 is each receiver's own.
     @inline(never)
     func template(_ publication: inout Publication, _ kind: Int, _ qos: QoS) -> SharedFrame {

@@ -16,7 +16,8 @@ struct Publication: ~Copyable {
     let expiresAt: UInt64
     /// The publisher's `Session.publisherKey`; 0 for the broker.
     var publisher: UInt64
-    /// The session of this shard whose client, or whose will, it comes from; nil for the broker's own, and for what comes from elsewhere.
+    /// The session of this shard whose client, or whose will, it comes from; nil for the broker's own, and for what
+    /// comes from elsewhere.
     var sender: Reference<Session>?
     /// When the shard that sent it had read it, in microseconds; 0 for a message that was read here, in this turn.
     var readAt: UInt64 = 0
@@ -40,8 +41,24 @@ struct Publication: ~Copyable {
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
     var message: Message?
-    /// What clusters, share groups and other shards have to know of it; nil for nearly all messages.
-    private var context: DispatchContext?
+    /// Which of its receivers get it in this way.
+    var lane = Lane.all
+    /// Names a QoS 2 message for the other shards; 0 for none.
+    var receipt: UInt64 = 0
+    /// What the cluster's log calls a message that comes out of it.
+    var name = MessageName.none
+    /// What share groups have to know of it; nil for nearly all messages.
+    private var dealt: DealtMessage?
+
+    /// A message that a cluster logs has two ways to its receivers.
+    enum Lane: UInt8 {
+        /// There is no log: all receivers.
+        case all
+        /// At once: those whose sessions end with their connection, and share groups.
+        case passing
+        /// Out of the log: those whose sessions last.
+        case lasting
+    }
 
     init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
@@ -267,76 +284,48 @@ protocol PublishParts: ~Copyable {
 
 extension Publication: PublishParts {}
 
-/// What clusters, share groups and other shards have to know of a message that is being routed.
-private struct DispatchContext {
-    var lane = Publication.Lane.all
+/// What share groups have to know of a message that is being routed. One publication has it.
+private final class DealtMessage {
     var hops: UInt8 = 0
-    var receipt: UInt64 = 0
     var choices: [GroupChoice]?
     var mark: DealtMark?
-    var name = MessageName.none
     var dealing: GroupDealing?
 }
 
 extension Publication {
-    /// A message that a cluster logs has two ways to its receivers.
-    enum Lane: UInt8 {
-        /// There is no log: all receivers.
-        case all
-        /// At once: those whose sessions end with their connection, and share groups.
-        case passing
-        /// Out of the log: those whose sessions last.
-        case lasting
-    }
-
-    /// Which of its receivers get it in this way.
-    var lane: Lane {
-        get { context?.lane ?? .all }
-        set { if newValue != lane { change { $0.lane = newValue } } }
-    }
-
     /// How often nodes of the cluster have passed it on to another one whose share group has a member for it.
     var hops: UInt8 {
-        get { context?.hops ?? 0 }
-        set { if newValue != hops { change { $0.hops = newValue } } }
+        get { dealt?.hops ?? 0 }
+        set { if newValue != hops { makeDealt().hops = newValue } }
     }
 
-    /// Names a QoS 2 message for the other shards; 0 for none.
-    var receipt: UInt64 {
-        get { context?.receipt ?? 0 }
-        set { if newValue != receipt { change { $0.receipt = newValue } } }
-    }
-
-    /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for nothing.
-    var choices: [GroupChoice]? {
-        get { context?.choices }
-        set { change { $0.choices = newValue } }
-    }
+    /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for
+    /// nothing.
+    var choices: [GroupChoice]? { dealt?.choices }
 
     /// Of what a share group deals out of the cluster's log: counts until its member is done with it.
     var mark: DealtMark? {
-        get { context?.mark }
-        set { if newValue != nil || context != nil { change { $0.mark = newValue } } }
-    }
-
-    /// What the cluster's log calls a message that comes out of it.
-    var name: MessageName {
-        get { context?.name ?? .none }
-        set { if newValue != name { change { $0.name = newValue } } }
+        get { dealt?.mark }
+        set { if newValue != nil || dealt != nil { makeDealt().mark = newValue } }
     }
 
     /// To which other nodes share groups leave it.
     var dealing: GroupDealing? {
-        get { context?.dealing }
-        set { change { $0.dealing = newValue } }
+        get { dealt?.dealing }
+        set { makeDealt().dealing = newValue }
     }
 
-    @inline(never)
-    private mutating func change(_ body: (inout DispatchContext) -> Void) {
-        var changed = context ?? DispatchContext()
-        context = nil
-        body(&changed)
-        context = changed
+    mutating func choose(_ choice: GroupChoice) {
+        let dealt = makeDealt()
+        if dealt.choices == nil { dealt.choices = [] }
+        dealt.choices?.append(choice)
+    }
+
+    private mutating func makeDealt() -> DealtMessage {
+        if let dealt { return dealt }
+        let made = DealtMessage()
+        dealt = made
+        return made
     }
 }
 

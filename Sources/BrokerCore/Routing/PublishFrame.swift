@@ -124,8 +124,8 @@ final class SubscriptionIdentifiers {
 
 /// A PUBLISH packet that nothing but its packet identifier ties to its receiver: without DUP, alias and Subscription Identifiers.
 ///
-/// What nearly all receivers get, one or many. It is `PublishFrame` with all that seldom differs left out, small enough to
-/// stay in registers from one end to the other.
+/// What nearly all receivers get, one or many. It is `PublishFrame` with all that seldom differs left out, small enough
+/// to stay in registers from one end to the other.
 struct PlainPublishFrame {
     private let version: ProtocolVersion
     private let qos: QoS

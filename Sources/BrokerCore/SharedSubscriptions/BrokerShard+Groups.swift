@@ -123,8 +123,7 @@ extension BrokerShard {
     /// Delivers to a member of this node that a group chose; what must be taken once on another shard waits for its receipt.
     func deal(_ publication: inout Publication, to member: GroupMember, of group: UInt32) {
         if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
-            if publication.choices == nil { publication.choices = [] }
-            publication.choices?.append(GroupChoice(group: hash, session: member.sessionKey))
+            publication.choose(GroupChoice(group: hash, session: member.sessionKey))
         } else {
             sendToMember(&publication, member)
         }
