@@ -288,3 +288,193 @@ extension ReceivedMessage {
         max(subscriptionIdentifier, hasProperties ? properties.subscriptionIdentifiers.max() ?? 0 : 0)
     }
 }
+
+/// What has come for one subscription since SUBSCRIBE, gathered until the server has told everything that it retains.
+///
+/// Messages of the subscription before may still come, from a session's queue that has lost what came after them: they are known by a
+/// Subscription Identifier that is not that of the end mark, nor one of the next behind it, and count for nothing. An earlier process that had the
+/// session may have had greater ones. Without identifiers all count.
+package struct Generation: Sendable {
+    private struct Arrival {
+        /// Nil where the topic was cleared.
+        var content: EntryContent?
+        var identifier: UInt32
+    }
+
+    /// The latest of each identifier, for what the end mark's is comes last.
+    private var arrivals: [TopicName: [Arrival]] = [:]
+    /// The keys, in the order in which they came.
+    private var topics: [TopicName] = []
+    /// What came without RETAIN for a subscription that has an identifier: it counts if that is not this one, which would have kept the flag.
+    private var others: [(topic: TopicName, arrival: Arrival)] = []
+    /// The latest write of this collection that came back, for each topic.
+    private var echoes: [TopicName: UInt64] = [:]
+    private(set) var bytes = 0
+
+    package init() {}
+
+    package var count: Int { arrivals.count + others.count }
+
+    package func contains(_ topic: TopicName) -> Bool { arrivals[topic] != nil }
+
+    /// Takes a message in. What comes late from an older subscription does not replace what a newer one has told.
+    ///
+    /// - Parameter isPassing: it came without RETAIN, and counts only if the subscription that it came for is not this one.
+    package mutating func gather(_ topic: TopicName, _ content: EntryContent?, identifier: UInt32, isPassing: Bool = false) {
+        bytes += content?.size ?? 0
+        if isPassing {
+            bytes += topic.bytes.count
+            return others.append((topic, Arrival(content: content, identifier: identifier)))
+        }
+        let arrival = Arrival(content: content, identifier: identifier)
+        guard let known = arrivals[topic] else {
+            topics.append(topic)
+            bytes += topic.bytes.count
+            arrivals[topic] = [arrival]
+            return
+        }
+        guard let place = known.firstIndex(where: { $0.identifier == identifier }) else {
+            arrivals[topic]?.append(arrival)
+            return
+        }
+        bytes -= known[place].content?.size ?? 0
+        arrivals[topic]?[place] = arrival
+    }
+
+    /// The message was this collection's own write of that number.
+    package mutating func noteEcho(_ number: UInt64, _ topic: TopicName) { echoes[topic] = max(number, echoes[topic] ?? 0) }
+
+    /// What the server has, in order of arrival, if the end mark came with that identifier; 0 for none.
+    package mutating func told(identifier: UInt32) -> [(topic: TopicName, content: EntryContent)] {
+        for (topic, other) in others where other.identifier != identifier && Self.isOf(other.identifier, since: identifier) {
+            gather(topic, other.content, identifier: other.identifier)
+        }
+        return topics.compactMap { topic in
+            let counting = arrivals[topic]?.filter { Self.isOf($0.identifier, since: identifier) }
+            guard let content = counting?.max(by: { $0.identifier < $1.identifier })?.content else { return nil }
+            return (topic, content)
+        }
+    }
+
+    /// How many subscriptions a process makes at most between one and the end mark for it. Identifiers of processes begin anywhere: of another's, hardly
+    /// any is so near.
+    private static let laterSubscriptionsMax: UInt32 = 1000
+
+    /// Whether a subscription is that of the end mark, or was made by this process after it.
+    private static func isOf(_ identifier: UInt32, since mark: UInt32) -> Bool {
+        mark == 0 || (identifier >= mark && identifier - mark <= laterSubscriptionsMax)
+    }
+
+    /// The latest own write that came back, for each topic, by number.
+    package var ownEchoes: [(topic: TopicName, number: UInt64)] {
+        echoes.sorted { $0.value < $1.value }.map { ($0.key, $0.value) }
+    }
+}
+
+/// Local writes over the server's values: each is shown until it comes back, or the server refuses it.
+///
+/// ```
+///   write ──► pending ──own echo, or that of a later write─────────► confirmed
+///               │ ├────acknowledged, and a picture was whole since──► confirmed: what the server has now, the picture told
+///               │ └────a later one is known to be taken────────────► superseded ──acknowledged──► confirmed
+///               └──────refused───────────────► rolled back                        └──refused────► rolled back
+/// ```
+/// Writes are numbered from 1 in the order in which they are published, and the server takes those of one topic in that order.
+package struct Overlay: Sendable {
+    private struct LocalWrite {
+        let number: UInt64
+        /// Nil removes.
+        let content: EntryContent?
+        /// How many pictures of the server were whole when it was published.
+        var picture: Int
+        var isAcknowledged = false
+    }
+
+    /// Those that are shown or lie below such a one, the latest last.
+    private var writes: [TopicName: [LocalWrite]] = [:]
+    /// The topic of each that is not decided.
+    private var topics: [UInt64: TopicName] = [:]
+
+    package init() {}
+
+    /// Whether no write is undecided.
+    package var isEmpty: Bool { topics.isEmpty }
+
+    /// Where a write that is not decided goes to.
+    package func topic(of number: UInt64) -> TopicName? { topics[number] }
+
+    /// What is to be shown at a topic; nil if no write lies over it.
+    package func latest(_ topic: TopicName) -> EntryContent?? { writes[topic]?.last.map(\.content) }
+
+    /// What the server has taken over last at a topic, and not sent back; nil if there is no such write.
+    package func latestAcknowledged(_ topic: TopicName) -> EntryContent?? {
+        writes[topic]?.last(where: \.isAcknowledged).map(\.content)
+    }
+
+    /// The topics that writes lie over, in no order.
+    package var topicsWritten: [TopicName] { Array(writes.keys) }
+
+    package mutating func write(_ number: UInt64, _ topic: TopicName, _ content: EntryContent?, picture: Int = 0) {
+        writes[topic, default: []].append(LocalWrite(number: number, content: content, picture: picture))
+        topics[number] = topic
+    }
+
+    /// A write leaves only now.
+    package mutating func published(_ number: UInt64, picture: Int) { change(number) { $0.picture = picture } }
+
+    private mutating func change(_ number: UInt64, _ body: (inout LocalWrite) -> Void) {
+        guard let topic = topics[number], let place = writes[topic]?.firstIndex(where: { $0.number == number }) else { return }
+        if var write = writes[topic]?[place] {
+            body(&write)
+            writes[topic]?[place] = write
+        }
+    }
+
+    /// The first write to a topic that a message with that payload may be, where no Correlation Data tells.
+    package func match(_ topic: TopicName, _ payload: Payload?) -> UInt64? {
+        writes[topic]?.first { $0.content?.payload == payload }?.number
+    }
+
+    /// A write has come back. Returns those that are confirmed by it, in order.
+    package mutating func echoed(_ number: UInt64, _ topic: TopicName) -> [UInt64] {
+        let isKnown = topics[number] != nil
+        return settle(topic, through: number) { $0.isAcknowledged || (isKnown && $0.number == number) }
+    }
+
+    /// The server has taken a write over; so many pictures of it were whole by now. Returns what is confirmed by that: a write of which a later one
+    /// has come back already, and one that may have been in the server before the last picture was begun. It will not come back if another's came
+    /// after it, and has not stayed if it removed.
+    package mutating func acknowledged(_ number: UInt64, picture: Int) -> [UInt64] {
+        guard let topic = topics[number] else { return [] }
+        guard let write = writes[topic]?.first(where: { $0.number == number }) else {
+            topics[number] = nil
+            return [number]
+        }
+        change(number) { $0.isAcknowledged = true }
+        return write.picture < picture ? echoed(number, topic) : []
+    }
+
+    /// A write will not be: what lay below it shows again.
+    package mutating func refused(_ number: UInt64) {
+        guard let topic = topics.removeValue(forKey: number) else { return }
+        writes[topic]?.removeAll { $0.number == number }
+        if writes[topic]?.isEmpty == true { writes[topic] = nil }
+    }
+
+    /// The topics with a write that the server has taken over and that has not come back, each with the latest such.
+    package var acknowledgedWrites: [(topic: TopicName, number: UInt64)] {
+        writes.compactMap { topic, writes in writes.last(where: \.isAcknowledged).map { (topic, $0.number) } }
+            .sorted { $0.number < $1.number }
+    }
+
+    /// Takes the writes to a topic up to one of them away. Returns those of which `isConfirmed` is true; the others wait for their answer.
+    private mutating func settle(_ topic: TopicName, through number: UInt64, _ isConfirmed: (LocalWrite) -> Bool) -> [UInt64] {
+        guard let all = writes[topic] else { return [] }
+        let over = all.prefix { $0.number <= number }
+        let left = Array(all.dropFirst(over.count))
+        writes[topic] = left.isEmpty ? nil : left
+        let confirmed = over.filter(isConfirmed).map(\.number)
+        for number in confirmed { topics[number] = nil }
+        return confirmed
+    }
+}

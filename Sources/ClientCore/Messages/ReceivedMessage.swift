@@ -115,3 +115,160 @@ extension AcknowledgementToken {
         return number & 0x7ff_ffff_ffff
     }
 }
+
+/// The bytes of a message, counted from 0.
+///
+/// Received payloads share the memory of what came with them: one that is kept for long keeps up to 16 KiB alive; `bytes`
+/// is a copy of its own.
+public struct Payload: Sendable {
+    @usableFromInline let shared: ArraySlice<UInt8>
+
+    /// No bytes.
+    @inlinable
+    public init() { shared = [] }
+
+    @inlinable
+    public init(_ bytes: [UInt8]) { shared = bytes[...] }
+
+    @inlinable
+    public init(_ bytes: ArraySlice<UInt8>) { shared = bytes }
+
+    /// Copies the bytes.
+    @inlinable
+    public init(copying bytes: UnsafeRawBufferPointer) { shared = Array(bytes)[...] }
+
+    /// The text in UTF-8.
+    @inlinable
+    public init(_ text: some StringProtocol) { shared = Array(text.utf8)[...] }
+
+    /// A copy of the bytes, alone in its memory.
+    @inlinable
+    public var bytes: [UInt8] { Array(shared) }
+
+    /// The bytes as text, nil where they are not UTF-8.
+    public var text: String? { String(validating: shared, as: UTF8.self) }
+
+    /// Lends the bytes for as long as the body runs.
+    @inlinable
+    public func withUnsafeBytes<Answer, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Answer
+    ) throws(Failure) -> Answer {
+        try shared.withUnsafeBufferPointer { bytes throws(Failure) in try body(UnsafeRawBufferPointer(bytes)) }
+    }
+}
+
+extension Payload: RandomAccessCollection {
+    @inlinable
+    public var startIndex: Int { 0 }
+
+    @inlinable
+    public var endIndex: Int { shared.count }
+
+    @inlinable
+    public subscript(index: Int) -> UInt8 { shared[shared.startIndex + index] }
+}
+
+extension Payload: Hashable {
+    public static func == (left: Payload, right: Payload) -> Bool { left.shared == right.shared }
+
+    public func hash(into hasher: inout Hasher) { withUnsafeBytes { hasher.combine(bytes: $0) } }
+}
+
+extension Payload: ExpressibleByArrayLiteral {
+    public init(arrayLiteral bytes: UInt8...) { self.init(bytes) }
+}
+
+extension Payload: ExpressibleByStringInterpolation {
+    public init(stringLiteral text: String) { self.init(text) }
+}
+
+extension Payload: CustomStringConvertible {
+    /// The text, or how many bytes where it is none.
+    public var description: String { text ?? "\(count) bytes" }
+}
+
+/// A message to be published.
+public struct Publication: Hashable, Sendable {
+    public var topic: TopicName
+    public var payload: Payload
+    public var qos: QoS
+    /// Whether the server keeps it for those who subscribe later. An empty payload removes what it keeps.
+    public var retain: Bool
+    private var box: PropertyBox
+
+    /// - Parameters:
+    ///   - topic: where it is published.
+    ///   - payload: its bytes.
+    ///   - qos: how often it arrives: at most, at least or exactly once.
+    ///   - retain: whether the server keeps it for those who subscribe later.
+    ///   - properties: Topic Alias and Subscription Identifiers are the library's, and left out. Before MQTT 5.0 none is sent.
+    public init(
+        _ topic: TopicName, _ payload: Payload = Payload(), qos: QoS = .atMostOnce, retain: Bool = false,
+        properties: Properties = Properties()
+    ) {
+        (self.topic, self.payload, self.qos, self.retain) = (topic, payload, qos, retain)
+        box = PropertyBox(properties)
+    }
+
+    /// As above, without looking for properties.
+    package init(_ topic: TopicName, _ payload: Payload, qos: QoS, retain: Bool) {
+        (self.topic, self.payload, self.qos, self.retain) = (topic, payload, qos, retain)
+        box = PropertyBox(())
+    }
+
+    public var properties: Properties {
+        get { box.value }
+        set { box.value = newValue }
+    }
+
+    /// When it is too old, if it was given at a time in milliseconds: by its Message Expiry Interval; `UInt64.max` for never.
+    package func expiry(since time: UInt64) -> UInt64 {
+        guard hasProperties, let seconds = properties.messageExpiryInterval else { return .max }
+        return time + UInt64(seconds) * 1000
+    }
+
+    /// As it is to be sent now: what is left of its time is its Message Expiry Interval, in whole seconds, and at least 1.
+    package func aged(to now: UInt64, expiresAt: UInt64) -> Publication {
+        guard expiresAt != .max else { return self }
+        var aged = self
+        aged.properties.messageExpiryInterval = UInt32(clamping: max(1, (max(now, expiresAt) - now + 999) / 1000))
+        return aged
+    }
+
+    /// Bytes of topic and payload.
+    public var byteCount: Int { topic.bytes.count + payload.count }
+
+    /// Whether it has any property.
+    public var hasProperties: Bool { !box.isEmpty }
+}
+
+/// Properties of a message, where there are any: most messages have none, and the struct is large.
+struct PropertyBox: Hashable, Sendable {
+    private final class Storage: Sendable {
+        let properties: Properties
+
+        init(_ properties: Properties) { self.properties = properties }
+    }
+
+    private var storage: Storage?
+
+    init(_ properties: Properties = Properties()) {
+        if !properties.isEmpty { storage = Storage(properties) }
+    }
+
+    /// No property.
+    init(_ nothing: Void) {}
+
+    var isEmpty: Bool { storage == nil }
+
+    var value: Properties {
+        get { storage?.properties ?? Properties() }
+        set { self = PropertyBox(newValue) }
+    }
+
+    static func == (left: PropertyBox, right: PropertyBox) -> Bool {
+        left.storage === right.storage || left.value == right.value
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(value) }
+}

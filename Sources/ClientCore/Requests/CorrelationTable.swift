@@ -1,3 +1,5 @@
+public import MQTTCodec
+
 /// The requests of a client that have no answer yet, each found by the Correlation Data that its answer repeats.
 ///
 /// Inlinable where it is on a request's way: of a waiter's type that is known it costs a fifth.
@@ -100,5 +102,147 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
     static func number(_ correlationData: [UInt8]) -> UInt64? {
         guard correlationData.count == 8 else { return nil }
         return correlationData.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}
+
+/// The latest answer to each request, so that it can be given again without asking.
+///
+/// A value without clock: times are milliseconds since 1970, from the caller. Invariant: not more than `countMax` answers of together not more than
+/// `bytesMax` are kept; those that were stored longest ago go first.
+public struct AnswerTable: Sendable {
+    /// What makes a request the same: for whom, where, and what is asked.
+    public struct Key: Hashable, Sendable {
+        public var scope: String
+        public var topic: TopicName
+        public var request: Payload
+
+        public init(scope: String, topic: TopicName, request: Payload) {
+            (self.scope, self.topic, self.request) = (scope, topic, request)
+        }
+    }
+
+    public struct Answer: Hashable, Sendable {
+        public var payload: Payload
+        public var storedAt: UInt64
+
+        public init(_ payload: Payload, storedAt: UInt64) { (self.payload, self.storedAt) = (payload, storedAt) }
+    }
+
+    public let countMax: Int
+    /// Of requests, answers, topics and scopes.
+    public let bytesMax: Int
+    public private(set) var byteCount = 0
+    private var entries: [Key: (answer: Answer, number: UInt64)] = [:]
+    private var lastNumber: UInt64 = 0
+
+    public init(countMax: Int, bytesMax: Int) { (self.countMax, self.bytesMax) = (countMax, bytesMax) }
+
+    public var count: Int { entries.count }
+
+    public func answer(_ key: Key) -> Answer? { entries[key]?.answer }
+
+    /// Keeps an answer in the place of the one before. Returns what had to go for it: itself, if it alone is too large.
+    public mutating func put(_ key: Key, _ answer: Answer) -> [Key] {
+        remove(key)
+        lastNumber += 1
+        entries[key] = (answer, lastNumber)
+        byteCount += Self.bytes(key, answer)
+        var gone: [Key] = []
+        while entries.count > countMax || byteCount > bytesMax,
+            let oldest = entries.min(by: { $0.value.number < $1.value.number })?.key
+        {
+            remove(oldest)
+            gone.append(oldest)
+        }
+        return gone
+    }
+
+    /// Forgets an answer. Returns whether there was one.
+    @discardableResult
+    public mutating func remove(_ key: Key) -> Bool {
+        guard let old = entries.removeValue(forKey: key) else { return false }
+        byteCount -= Self.bytes(key, old.answer)
+        return true
+    }
+
+    /// Forgets all answers of a scope.
+    public mutating func removeAll(scope: String) {
+        for key in entries.keys where key.scope == scope { remove(key) }
+    }
+
+    private static func bytes(_ key: Key, _ answer: Answer) -> Int {
+        key.scope.utf8.count + key.topic.bytes.count + key.request.count + answer.payload.count
+    }
+}
+
+/// The answers that a responder gave lately, so that a request that comes again is answered and not run again.
+///
+/// Invariant: not more than `countMax` answers of together not more than `bytesMax` are kept; the oldest go first. Requests that run are
+/// known until they end, and not counted.
+public struct ResponseCache: Sendable {
+    /// What makes a request the same: to whom it is answered, and which one of theirs it is.
+    public struct Key: Hashable, Sendable {
+        public var responseTopic: TopicName
+        public var correlationData: [UInt8]
+
+        public init(responseTopic: TopicName, correlationData: [UInt8]) {
+            (self.responseTopic, self.correlationData) = (responseTopic, correlationData)
+        }
+    }
+
+    /// What is to be done with a request.
+    public enum Admission: Hashable, Sendable {
+        /// It is new: run it, and say `finish`.
+        case run
+        /// It runs already, and its answer will come.
+        case isRunning
+        /// It ran, and this was the answer.
+        case answered(Publication)
+    }
+
+    private enum Entry {
+        case running
+        case answered(Publication)
+    }
+
+    public let countMax: Int
+    /// Of payloads, topics and Correlation Data.
+    public let bytesMax: Int
+    public private(set) var bytes = 0
+    private var entries: [Key: Entry] = [:]
+    /// The keys of answers, the oldest first.
+    private var order = Queue<Key>()
+
+    public init(countMax: Int = 1000, bytesMax: Int = 4 << 20) { (self.countMax, self.bytesMax) = (countMax, bytesMax) }
+
+    /// How many answers are kept.
+    public var count: Int { order.count }
+
+    public mutating func admit(_ key: Key) -> Admission {
+        switch entries[key] {
+        case nil:
+            entries[key] = .running
+            return .run
+        case .running: return .isRunning
+        case .answered(let answer): return .answered(answer)
+        }
+    }
+
+    /// Keeps the answer of a request that ran.
+    public mutating func finish(_ key: Key, _ answer: Publication) {
+        guard case .running = entries[key] else { return }
+        entries[key] = .answered(answer)
+        order.append(key)
+        bytes += Self.bytes(key, answer)
+        while count > countMax || bytes > bytesMax { forgetOldest() }
+    }
+
+    private mutating func forgetOldest() {
+        guard let key = order.popFirst() else { return }
+        if case .answered(let answer) = entries.removeValue(forKey: key) { bytes -= Self.bytes(key, answer) }
+    }
+
+    private static func bytes(_ key: Key, _ answer: Publication) -> Int {
+        key.responseTopic.bytes.count + key.correlationData.count + answer.payload.count
     }
 }

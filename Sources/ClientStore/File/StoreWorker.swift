@@ -1,4 +1,6 @@
+internal import Glibc
 internal import Platform
+internal import RowStore
 
 /// What is to be done to one store, and does it on the process's writing thread: batches that wait are committed together. So the disk's
 /// sync is the time in which batches gather, and there is no timer.
@@ -206,5 +208,163 @@ extension StoreBatch {
             case .put(let table, _, _), .remove(let table, _), .removeRange(let table, _, _): table == .entry
             }
         }
+    }
+}
+
+/// The thread that writes for all stores of the process, one after another. It lives as long as the process.
+final class StoreThread: @unchecked Sendable {
+    private let monitor = Monitor()
+    // Under the monitor.
+    private var due: [StoreWorker] = []
+    /// Stores without room.
+    private var held: [StoreWorker] = []
+    /// Stores with work that nobody waits for.
+    private var soon: [StoreWorker] = []
+    private var thread: pthread_t?
+
+    private static let shared = Locked<StoreThread?>(nil)
+
+    /// The thread, which is started with the first store.
+    static func running() throws(SystemError) -> StoreThread {
+        try shared.withLock { shared throws(SystemError) in
+            if let shared { return shared }
+            let new = StoreThread()
+            _ = try NamedThread.start(name: "client store") { new.run() }
+            shared = new
+            return new
+        }
+    }
+
+    /// Lets it come to a store.
+    func add(_ worker: StoreWorker) {
+        let isFirst = monitor.withLock {
+            due.append(worker)
+            return due.count == 1
+        }
+        // Outside: the thread would wake up only to wait for this one to leave.
+        if isFirst { monitor.signal() }
+    }
+
+    /// Lets it come to a store within a short time.
+    func addSoon(_ worker: StoreWorker) {
+        let isFirst = monitor.withLock {
+            soon.append(worker)
+            return soon.count == 1 && due.isEmpty
+        }
+        if isFirst { monitor.signal() }
+    }
+
+    /// Whether the calling thread is this one.
+    var isCurrent: Bool { monitor.withLock { thread.map { pthread_equal($0, pthread_self()) != 0 } ?? false } }
+
+    private func run() {
+        monitor.withLock { thread = pthread_self() }
+        while true {
+            var again: [StoreWorker] = []
+            for worker in take() where worker.run() { again.append(worker) }
+            if !again.isEmpty {
+                monitor.withLock {
+                    for worker in again where !held.contains(where: { $0 === worker }) { held.append(worker) }
+                }
+            }
+        }
+    }
+
+    private func take() -> [StoreWorker] {
+        monitor.withLock {
+            while due.isEmpty, soon.isEmpty, held.isEmpty { monitor.wait() }
+            if due.isEmpty, soon.isEmpty { monitor.wait(milliseconds: Limits.retryMilliseconds) }
+            if due.isEmpty, !soon.isEmpty { monitor.wait(milliseconds: Limits.lazyMilliseconds) }
+            defer { (due, soon, held) = ([], [], []) }
+            var taken = due
+            for store in soon + held where !taken.contains(where: { $0 === store }) { taken.append(store) }
+            return taken
+        }
+    }
+}
+
+/// A store in a file: an SQLite database. What is committed survives a crash of the process and a power cut.
+///
+/// Beside the file are its log (`-wal`), what its connections share (`-shm`), and a lock (`-lock`).
+public final class FileStore: ClientStorage {
+    private let worker: StoreWorker
+
+    /// Opens a store, or makes one. Throws `inUse` while another client has it.
+    ///
+    /// - Parameters:
+    ///   - path: of the database.
+    ///   - bytesMax: the size that the database may have; beyond it there is no room. Nil for any.
+    public init(_ path: String, bytesMax: Int? = nil) throws(StoreError) {
+        // Not made by SQLite, which gives it to everybody to read.
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .system(path) }
+        // Before SQLite has locks on it, which this would end.
+        Glibc.close(descriptor)
+        let lock = try StoreLock(path)
+        let database = try StoreDatabase(path, .change, bytesMax: bytesMax)
+        do throws(SystemError) {
+            worker = StoreWorker(database, lock, try StoreThread.running())
+        } catch {
+            throw .failed(path, "starting the thread that writes: \(error)")
+        }
+    }
+
+    deinit { worker.end(.close, waits: true) }
+
+    public func commit(_ batch: StoreBatch, _ done: @escaping @Sendable (StoreError?) -> Void) { worker.add(.commit(batch, done)) }
+
+    public func read(_ query: StoreQuery, _ done: @escaping @Sendable (Result<StoreRows, StoreError>) -> Void) {
+        worker.add(.read(query, done))
+    }
+
+    public func rows(_ query: StoreQuery) throws(StoreError) -> StoreRows {
+        try worker.withDatabase { database throws(StoreError) in try database.rows(query) }
+    }
+
+    public func measure(_ query: StoreQuery) throws(StoreError) -> StoreMeasure {
+        try worker.withDatabase { database throws(StoreError) in try database.measure(query) }
+    }
+
+    public func close() { worker.end(.close, waits: true) }
+
+    /// Lets go of the file as a process does that dies: what waits is lost, and nobody is told. For tests.
+    public func crash() { worker.end(.crash, waits: true) }
+}
+
+/// The file beside a store's database that keeps other clients out. It names the process that has the store, and changes with each commit
+/// that its readers may want to know of.
+final class StoreLock: Sendable {
+    private let file: LockFile
+
+    /// Throws `inUse` while another client has the store, of this process or another.
+    init(_ database: String) throws(StoreError) {
+        let path = database + "-lock"
+        do throws(LockFile.Failure) {
+            file = try LockFile(path)
+        } catch {
+            switch error {
+            case .isLocked(let contents): throw .inUse(database, process: Self.process(contents))
+            case .opening(let number), .locking(let number): throw .system(path, number)
+            }
+        }
+        let text = Array("\(getpid())\n".utf8)
+        ftruncate(file.descriptor, 0)
+        _ = text.withUnsafeBytes { pwrite(file.descriptor, $0.baseAddress, $0.count, 0) }
+    }
+
+    /// Wakes those who watch the file.
+    func touch() {
+        futimens(file.descriptor, nil)
+    }
+
+    private static func process(_ contents: [UInt8]) -> Int? {
+        contents.firstIndex(of: 0x0a).flatMap { Int(String(decoding: contents[..<$0], as: UTF8.self)) }
+    }
+}
+
+extension StoreError {
+    /// The kernel's last word, or that of a given number.
+    static func system(_ path: String, _ number: Int32 = errno) -> StoreError {
+        .failed(path, strerror(number).map { String(cString: $0) } ?? "error \(number)")
     }
 }

@@ -152,3 +152,238 @@ extension Client: CollectionHost {
     package var taskExecutor: (any TaskExecutor)? { engine.loop.taskExecutor }
     package func random() -> UInt64 { engine.loop.random() }
 }
+
+/// Subscriptions, and what comes for them.
+extension CollectionEngine {
+    /// Begins: the subscription is declared before this returns.
+    func start() {
+        let first = renew()
+        followRestoredWrites()
+        guard let observer = messaging as? any ConnectionObserving else {
+            return follow(first, .v5, connection: nil)
+        }
+        let observing = Task(executorPreference: executor) { [weak self] in
+            var observation = ConnectionObservation(first)
+            for await server in observer.connections() {
+                guard let self else { return }
+                notice(server, &observation)
+            }
+        }
+        state.withLock { $0.observing = observing }
+    }
+
+    /// What is known of connections.
+    private struct ConnectionObservation {
+        var subscription: CollectionSubscription
+        /// The connection on which the subscription was first made; nil before that.
+        var connectionNumber: UInt64?
+
+        init(_ subscription: CollectionSubscription) { self.subscription = subscription }
+    }
+
+    private func notice(_ server: ConnectedServer?, _ known: inout ConnectionObservation) {
+        state.withLock { $0.isOnline = server != nil }
+        let number = known.connectionNumber
+        if number != nil, server?.connectionNumber != number {
+            // A picture that is not whole cannot be completed on another connection: its end mark is lost.
+            let isWhole = state.withLock { !$0.collection.isGathering }
+            let isKept = settings.resynchronize == .whenSessionLost && isWhole && server?.isSessionPresent ?? true
+            if isKept {
+                if let server { known.connectionNumber = server.connectionNumber }
+            } else {
+                known = ConnectionObservation(renew())
+            }
+        }
+        if let server, known.connectionNumber == nil {
+            known.connectionNumber = server.connectionNumber
+            follow(known.subscription, server.version, connection: server.connectionNumber)
+        }
+    }
+
+    /// Makes a new subscription in place of the present one.
+    private func renew() -> CollectionSubscription {
+        let old = state.withLock { state in
+            state.collection.begin()
+            state.generation += 1
+            return state.subscription.take()
+        }
+        let subscription = CollectionSubscription(messaging, filter, settings, chance: chance())
+        let isEnded = state.withLock { state in
+            if !state.isEnded { state.subscription = subscription }
+            return state.isEnded
+        }
+        // After the new one is declared, so that the client does not unsubscribe what both want.
+        old?.cancel()
+        if isEnded { subscription.cancel() }
+        return subscription
+    }
+
+    /// - Parameter connection: the number of the one on which it was made; nil where nobody tells of connections.
+    private func follow(
+        _ subscription: CollectionSubscription, _ version: ProtocolVersion, connection: UInt64?
+    ) {
+        state.withLock { $0.collection.speaks(version) }
+        let reading = Task(executorPreference: executor) { [self] in
+            do throws(ClientError) {
+                while let batch = try await subscription.messages.nextBatch() {
+                    if !isForgotten(connection) { take(batch, subscription) }
+                    // The picture is not whole any more.
+                    if subscription.messages.droppedCount > 0, isCurrent(subscription) {
+                        return follow(renew(), version, connection: connection)
+                    }
+                }
+                if isCurrent(subscription) { end() }
+            } catch {
+                if isCurrent(subscription) { end(error) }
+            }
+        }
+        let ending = Task(executorPreference: executor) { [self] in await guessEnd(of: subscription, connection) }
+        subscription.progress.withLock { $0.tasks = [reading, ending] }
+        // It may have been given up meanwhile.
+        if !isCurrent(subscription) { subscription.cancel() }
+    }
+
+    /// Whether there is a later connection already than the one on which a subscription was made, and everything is to be asked for anew on it.
+    /// The client makes its subscriptions again before this collection hears of the connection: what the old one is told then would show a part
+    /// of the new picture before the rest.
+    private func isForgotten(_ connection: UInt64?) -> Bool {
+        guard let connection, let present = (messaging as? any ConnectionObserving)?.connection,
+            present.connectionNumber != connection
+        else { return false }
+        if settings.resynchronize == .always || !present.isSessionPresent { return true }
+        return state.withLock { $0.collection.isGathering }
+    }
+
+    private func isCurrent(_ subscription: CollectionSubscription) -> Bool {
+        state.withLock { $0.subscription === subscription }
+    }
+
+    private func take(_ batch: [ReceivedMessage], _ subscription: CollectionSubscription) {
+        var isWhole = false
+        change { state in
+            guard state.subscription === subscription else { return }
+            for message in batch {
+                if message.topic == subscription.mark {
+                    isWhole = isWhole || state.collection.isGathering
+                    state.collection.ended(identifier: message.greatestSubscriptionIdentifier)
+                } else if message.topic == subscription.fence {
+                    subscription.progress.withLock { $0.fenceIdentifier = message.greatestSubscriptionIdentifier }
+                } else {
+                    if message.retain { subscription.progress.withLock { $0.retainedCount += 1 } }
+                    state.collection.received(message)
+                }
+            }
+        }
+        if isWhole { retainedPictureIsWhole() }
+    }
+
+    /// Ends the gathering where the server does not tell: when the collection's own message has come back, and nothing retained has come for a
+    /// while; or when both take too long, as where values are published without a pause.
+    private func guessEnd(of subscription: CollectionSubscription, _ connection: UInt64?) async {
+        guard let granted = try? await subscription.messages.granted() else { return }
+        if subscription.willBeMarked(granted) { return }
+        var hasFence = false
+        if let fence = subscription.fence, granted.count < 3 || !granted[2].isError {
+            hasFence = (try? await messaging.publish(Publication(fence, Payload([1]), qos: .atLeastOnce))) != nil
+        }
+        var retainedCount = -1
+        for turn in 0..<Limits.quietTurnsMax {
+            let progress = subscription.progress.withLock { ($0.retainedCount, $0.fenceIdentifier) }
+            let isBack = progress.1 != nil || !hasFence || turn >= Limits.fenceTurnsMax
+            if isBack, progress.0 == retainedCount { break }
+            retainedCount = progress.0
+            do { try await messaging.clock.sleep(for: settings.quiet) } catch { return }
+        }
+        if isForgotten(connection) { return }
+        var isWhole = false
+        change { state in
+            guard state.subscription === subscription, state.collection.isGathering else { return }
+            isWhole = true
+            state.collection.ended(identifier: subscription.progress.withLock(\.fenceIdentifier) ?? 0)
+        }
+        if isWhole { retainedPictureIsWhole() }
+    }
+}
+
+/// One subscription of a collection: a collection makes another when it asks for everything again.
+final class CollectionSubscription: Sendable {
+    /// On which a Martlet broker tells that all retained messages have come: the SUBSCRIBE names this topic beside the filter. To other servers it
+    /// is a filter on which nothing comes.
+    let mark: TopicName
+    /// On which the collection's own message comes back.
+    let fence: TopicName?
+    let messages: Messages
+    let progress = Locked(Progress())
+
+    struct Progress {
+        /// How many retained messages have come.
+        var retainedCount = 0
+        /// The Subscription Identifier of the fence message, 0 for none; nil before it comes.
+        var fenceIdentifier: UInt32?
+        /// Those who read and wait for this subscription.
+        var tasks: [Task<Void, Never>] = []
+    }
+
+    /// - Parameter chance: random bits, which no other subscription has.
+    init(_ messaging: any Messaging, _ filter: TopicFilter, _ settings: CollectionSettings, chance: UInt64) {
+        let nonce = String(chance, radix: 16)
+        mark = TopicName("$SYS/broker/subscribed/\(nonce)") ?? "$SYS/broker/subscribed/0"
+        fence = settings.fence.flatMap { TopicName("\($0)/\(nonce)") }
+        // What waits is lost with the process, and so is the collection: the next one asks for everything.
+        var subscription = SubscriptionSettings(
+            qos: max(settings.qos, .atLeastOnce),
+            backlog: .hold(Limits.collectionBacklogMax, bytes: Limits.collectionBacklogBytesMax), acknowledging: .atOnce)
+        subscription.retainAsPublished = true
+        // Who asks a broker for the other two may be refused.
+        subscription.optionalFilterCount = fence == nil ? 1 : 2
+        let filters = [filter] + [mark, fence].compactMap { $0.flatMap { TopicFilter($0.bytes) } }
+        messages = messaging.messages(filters, subscription)
+    }
+
+    /// Whether the server will send the mark, by what it has granted. A Martlet broker grants QoS 0 for it, whatever is asked.
+    func willBeMarked(_ granted: [ReasonCode]) -> Bool {
+        granted.count >= 2 && granted[1] == .grantedQoS0 && (granted[0] == .grantedQoS1 || granted[0] == .grantedQoS2)
+    }
+
+    func cancel() {
+        messages.cancel()
+        for task in progress.withLock({ $0.tasks }) { task.cancel() }
+    }
+}
+
+/// How a collection is kept.
+public struct CollectionSettings: Hashable, Sendable {
+    /// When everything is asked for again.
+    public var resynchronize = Resynchronize.always
+    /// The highest QoS at which values come, and that of writes; at least 1, as what gets lost would never be corrected.
+    public var qos = QoS.atLeastOnce
+    /// How many topics the collection may have; more are left out and counted.
+    public var entriesMax = 1_000_000
+    /// How many bytes their names and payloads may have together; what does not fit is left out and counted.
+    public var bytesMax = 256 << 20
+    /// How long a write that the server has taken over may take to come back. Then it is rolled back: a server before MQTT 5.0 cannot say that it
+    /// drops a message.
+    public var echoPatience = Duration.seconds(10)
+
+    // What follows is for servers that do not tell when they have sent all that they retain. Then the end is a guess: a message of one's own that
+    // has come back, and silence after that. A server that is slow, or sends its retained messages later than others, makes it wrong; then
+    // entries go and come back, and the collection is right again.
+
+    /// Below which topic the collection publishes and awaits a message of its own after it has subscribed; nil for none.
+    public var fence: TopicName? = "martlet/fence"
+    /// How long no retained message may have come.
+    public var quiet = Duration.milliseconds(250)
+
+    /// As the properties say.
+    public init() {}
+}
+
+extension CollectionSettings {
+    /// When a collection asks its server for everything again.
+    public enum Resynchronize: Hashable, Sendable {
+        /// On each new connection: also a server that keeps the session drops messages when their queue is full, and tells nobody.
+        case always
+        /// Only when the server has lost the session.
+        case whenSessionLost
+    }
+}

@@ -111,3 +111,131 @@ extension ClientEngine {
         }
     }
 }
+
+/// What an inbox has to look into its store for, on the loop's thread.
+struct InboxJob {
+    enum Work {
+        /// What is beyond the inbox's bounds goes.
+        case trim
+        /// Messages of a conversation go.
+        case remove(String, ClosedRange<UInt64>)
+        /// The newest message of a conversation stands for it again.
+        case show(String)
+    }
+
+    var work: Work
+    /// Who waits for it.
+    var call: AwaitedOutcome<Void>?
+}
+
+/// Removes messages: read first, as their rows say what else belongs to them. One job after another, so that none removes what another has read.
+extension InboxSink {
+    /// The inbox is open.
+    func begin(_ engine: ClientEngine) {
+        guard let records = engine.records else { return }
+        records.add(book.repairs)
+        showUnshown(records)
+        if bounds.milliseconds != nil || book.isBeyond(bounds) { add(InboxJob(work: .trim), records) }
+    }
+
+    func add(_ job: InboxJob, _ records: ClientRecords) {
+        jobs.append(job)
+        work(records)
+    }
+
+    /// Something has come.
+    func trimSoon(_ records: ClientRecords) {
+        if book.isBeyond(bounds) || (bounds.milliseconds != nil && nextExpiry == nil) { trim(records) }
+    }
+
+    /// The oldest message is too old.
+    func trimIfDue(_ records: ClientRecords, now: UInt64) {
+        if let nextExpiry, nextExpiry <= now { trim(records) }
+    }
+
+    private func trim(_ records: ClientRecords) {
+        guard !jobs.contains(where: { if case .trim = $0.work { true } else { false } }) else { return }
+        add(InboxJob(work: .trim), records)
+    }
+
+    private func showUnshown(_ records: ClientRecords) {
+        for conversation in book.unshown.sorted() {
+            let isAsked = jobs.contains { if case .show(conversation) = $0.work { true } else { false } }
+            if !isAsked { add(InboxJob(work: .show(conversation)), records) }
+        }
+    }
+
+    private func work(_ records: ClientRecords) {
+        guard !isWorking, let job = jobs.first else { return }
+        isWorking = true
+        let query =
+            switch job.work {
+            case .trim: book.oldest
+            case .remove(let conversation, let numbers): book.messages(of: conversation, numbers)
+            case .show(let conversation): book.newest(of: conversation)
+            }
+        // Behind what this turn writes.
+        let sink = LoopOwned(self)
+        records.afterCommit { engine, error in
+            guard error == nil, let records = engine.records else { return sink.value.fail(error ?? .ended) }
+            records.storage.read(query) { [weak engine] result in engine?.post(.records { sink.value.looked(result, $0) }) }
+        }
+    }
+
+    private func looked(_ result: Result<StoreRows, StoreError>, _ engine: ClientEngine) {
+        isWorking = false
+        guard let records = engine.records, !jobs.isEmpty else { return }
+        let rows: StoreRows
+        switch result {
+        case .success(let found): rows = found
+        case .failure(let error):
+            return fail(error == .closed ? .ended : ClientError(error))
+        }
+        let job = jobs.removeFirst()
+        var isOver = true
+        switch job.work {
+        case .trim:
+            let (removed, changes, hasMore, next) = book.trim(rows, to: bounds, now: engine.wallNow)
+            nextExpiry = next
+            taken(removed, changes, records)
+            if hasMore { jobs.insert(job, at: 0) }
+            isOver = !hasMore
+        case .remove(let conversation, let numbers):
+            let (removed, changes, next) = book.remove(rows)
+            taken(removed, changes, records)
+            if let next, next <= numbers.upperBound {
+                jobs.insert(InboxJob(work: .remove(conversation, next...numbers.upperBound), call: job.call), at: 0)
+                isOver = false
+            }
+        case .show(let conversation): records.add(book.show(rows, of: conversation))
+        }
+        showUnshown(records)
+        if isOver, let call = job.call { tellWhenShown(call, records) }
+        work(records)
+    }
+
+    /// Nothing is removed any more.
+    func fail(_ error: ClientError) {
+        for job in jobs { job.call?.complete(.failure(error)) }
+        jobs = []
+    }
+
+    /// Who waits for a removal hears of it when it is on the disk, and the conversation as it is then.
+    private func tellWhenShown(_ call: AwaitedOutcome<Void>, _ records: ClientRecords) {
+        guard let place = jobs.lastIndex(where: { if case .show = $0.work { true } else { false } }), jobs[place].call == nil else {
+            records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(())) }
+            return
+        }
+        jobs[place].call = call
+    }
+
+    private func taken(_ removed: [(conversation: String, number: UInt64)], _ changes: [StoreChange], _ records: ClientRecords) {
+        guard !changes.isEmpty else { return }
+        records.add(changes + [book.totals])
+        records.add(
+            records.owners.release(
+                Set(removed.map { .inbox(book.name, conversation: $0.conversation, number: $0.number) })))
+        let count = book.unread
+        records.afterCommit { [core] _, error in if error == nil { core.arrived([], count) } }
+    }
+}

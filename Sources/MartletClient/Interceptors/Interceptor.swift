@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// Looks at every message that a client publishes and gets, and may change it: for what all have in common.
 ///
 /// ```swift
@@ -148,5 +150,218 @@ struct Stopwatch: Sendable {
     private static func reading<Measuring: Clock<Duration>>(_ clock: Measuring) -> @Sendable () -> Duration {
         let begin = clock.now
         return { begin.duration(to: clock.now) }
+    }
+}
+
+/// What a server refuses, and why.
+public struct Refusal: Hashable, Sendable {
+    /// What was refused.
+    public enum Subject: Hashable, Sendable {
+        /// CONNACK, or the server's DISCONNECT.
+        case connection
+        /// A message to this topic.
+        case publication(TopicName)
+        /// A subscription to these filters.
+        case subscription([TopicFilter])
+    }
+
+    /// What the server refused.
+    public var subject: Subject
+    /// Why, by the standard's reason code.
+    public var reason: ReasonCode
+    /// The server's own words, where it has any.
+    public var words: String?
+    /// The User Properties of its answer.
+    public var userProperties: [UserProperty]
+
+    /// A refusal, with the server's own words and User Properties if it has any.
+    public init(
+        _ subject: Subject, _ reason: ReasonCode, _ words: String? = nil, userProperties: [UserProperty] = []
+    ) {
+        (self.subject, self.reason, self.words, self.userProperties) = (subject, reason, words, userProperties)
+    }
+}
+
+extension Refusal {
+    init(_ subject: Subject, _ reason: ReasonCode, _ texts: AnswerTexts?) {
+        self.init(subject, reason, texts?.words, userProperties: texts?.userProperties ?? [])
+    }
+}
+
+extension Refusal {
+    /// What a client does about a refusal, beside telling whoever asked.
+    public enum Action: Hashable, Sendable {
+        /// The client goes on.
+        case none
+        /// It says goodbye and stays offline until `start()` or `connect()`.
+        case logOut
+    }
+}
+
+/// Messages that came and that nobody gets.
+public struct DroppedMessages: Hashable, Sendable {
+    /// Why nobody gets a message.
+    public enum Reason: Hashable, Sendable {
+        /// Its subscription had no room for it, or made room for a later one: see `SubscriptionSettings.Backlog`.
+        case backlogFull
+        /// No subscription wanted it: of a session that the server has kept, and for which none was declared in `ClientSettings.graceTime`. At QoS 1
+        /// and 2 the server was told that it was taken.
+        case noSubscription
+    }
+
+    /// Why nobody gets them.
+    public var reason: Reason
+    /// How many.
+    public var count: Int
+    /// The filters of the subscription; none where there was no subscription.
+    public var filters: [TopicFilter]
+    /// The topic of one of them, where there was no subscription.
+    public var topic: TopicName?
+
+    /// - Parameters:
+    ///   - reason: why nobody gets them.
+    ///   - count: how many they are.
+    ///   - filters: those of the subscription, if there was one.
+    ///   - topic: that of one of them, where there was none.
+    public init(_ reason: Reason, count: Int, filters: [TopicFilter] = [], topic: TopicName? = nil) {
+        (self.reason, self.count, self.filters, self.topic) = (reason, count, filters, topic)
+    }
+}
+
+extension DroppedMessages: CustomStringConvertible {
+    /// In words, as in “3 messages of “home/#” are dropped: its backlog is full”.
+    public var description: String {
+        let messages = count == 1 ? "1 message" : "\(count) messages"
+        switch reason {
+        case .backlogFull:
+            let names = filters.map { "“\($0)”" }.joined(separator: ", ")
+            return "\(messages) of \(names) \(count == 1 ? "is" : "are") dropped: its backlog is full"
+        case .noSubscription:
+            let place = topic.map { ", such as at “\($0)”," } ?? ""
+            return "\(messages)\(place) \(count == 1 ? "is" : "are") dropped: no subscription was declared in time"
+        }
+    }
+}
+
+extension DroppedMessages {
+    /// How many messages have come to a client that nobody got, since it was made.
+    public struct Counts: Hashable, Sendable {
+        /// Those for which the backlog of their subscription had no room, of all subscriptions. Each counts its own: `Messages.droppedCount`.
+        public var backlogFull = 0
+        /// Those that no subscription wanted.
+        public var noSubscription = 0
+
+        /// - Parameters:
+        ///   - backlogFull: how many had no room in the backlog of their subscription.
+        ///   - noSubscription: how many no subscription wanted.
+        public init(backlogFull: Int = 0, noSubscription: Int = 0) {
+            (self.backlogFull, self.noSubscription) = (backlogFull, noSubscription)
+        }
+    }
+}
+
+/// How a request ended, as interceptors are told: whatever its type.
+public struct FinishedRequest: Sendable {
+    /// What became of a request.
+    public enum Outcome: Sendable {
+        /// The answer: a value of the request's `Response`.
+        case response(any Sendable)
+        /// What the responder answered instead: a value of the request's `Failure`.
+        case answered(any Error)
+        /// There is no answer.
+        case client(ClientError)
+    }
+
+    /// What was asked.
+    public let request: any Request
+    /// Where it was asked; nil where its parameters make no topic.
+    public let topic: TopicName?
+    /// What became of it.
+    public let outcome: Outcome
+    /// Which attempt it was, from 1.
+    public let attempt: Int
+    /// How long all attempts took together, by the client's clock.
+    public let duration: Duration
+
+    /// - Parameters:
+    ///   - request: what was asked.
+    ///   - topic: where; nil where its parameters make no topic.
+    ///   - outcome: what became of it.
+    ///   - attempt: which attempt it was, from 1.
+    ///   - duration: how long all attempts took together.
+    public init(
+        _ request: any Request, to topic: TopicName?, _ outcome: Outcome, attempt: Int = 1, after duration: Duration = .zero
+    ) {
+        (self.request, self.topic, self.outcome, self.attempt, self.duration) = (request, topic, outcome, attempt, duration)
+    }
+
+    /// Why it has no response: the responder's failure or the client's error; nil where it has one. A request whose task was cancelled has not
+    /// failed.
+    public var failure: (any Error)? {
+        switch outcome {
+        case .response, .client(.cancelled): nil
+        case .answered(let failure): failure
+        case .client(let error): error
+        }
+    }
+}
+
+extension FinishedRequest.Outcome {
+    init<Response: Sendable, Failure>(_ outcome: Result<Response, RequestError<Failure>>) {
+        self =
+            switch outcome {
+            case .success(let response): .response(response)
+            case .failure(.answered(let failure)): .answered(failure)
+            case .failure(.client(let error)): .client(error)
+            }
+    }
+}
+
+extension FinishedRequest {
+    /// What is done about an answer, before whoever asked gets it.
+    public enum Action: Hashable, Sendable {
+        /// Nothing: whoever asked gets the outcome.
+        case none
+        /// The request is sent once more after that time, where its timeout is not over by then; what it says then is told again.
+        case retry(after: Duration = .zero)
+        /// A `Client` says goodbye and stays offline until `start()` or `connect()`; whoever asked gets the outcome.
+        case logOut
+    }
+}
+
+/// Reads the failure of every request in one place: to ask again, to log out, to tell somebody.
+///
+/// ```swift
+/// settings.interceptors = [
+///     OnFailure { request in
+///         switch request.outcome {
+///         case .answered(let failure) where failure is LoginExpired: .logOut   // what the service's requests fail with
+///         case .client(.noResponder) where request.attempt < 3: .retry(after: .milliseconds(200))
+///         default: .none
+///         }
+///     }
+/// ]
+/// ```
+public struct OnFailure: Interceptor {
+    private let failed: @Sendable (FinishedRequest) async -> FinishedRequest.Action
+
+    /// - `failed`: in the task that asked, which waits for it: it may log in anew before it says `.retry`. Not told of cancelled requests.
+    public init(perform failed: @escaping @Sendable (FinishedRequest) async -> FinishedRequest.Action) { self.failed = failed }
+
+    /// Calls the closure for a request that has failed.
+    public func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action {
+        request.failure == nil ? .none : await failed(request)
+    }
+}
+
+extension Sequence<any Interceptor> {
+    /// Tells all of them, in the opposite order; the last word that is not `.none` counts.
+    func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action {
+        var action = FinishedRequest.Action.none
+        for interceptor in reversed() {
+            let said = await interceptor.didFinish(request)
+            if said != .none { action = said }
+        }
+        return action
     }
 }

@@ -279,3 +279,117 @@ package final class ClientEngine: @unchecked Sendable {
         }
     }
 }
+
+/// Messages that are for several subscriptions: they are acknowledged when the last of those has done so.
+struct SharedTokens {
+    private var rest: [AcknowledgementToken: (count: Int, reason: ReasonCode)] = [:]
+
+    mutating func share(_ token: AcknowledgementToken, among count: Int) { rest[token] = (count, .success) }
+
+    /// One has settled it. Returns what the server is told, if it was the last: the first error, or success.
+    mutating func settle(_ token: AcknowledgementToken, _ reason: ReasonCode) -> ReasonCode? {
+        guard let (count, worst) = rest[token] else { return reason }
+        let now = worst.isError ? worst : reason
+        guard count > 1 else {
+            rest[token] = nil
+            return now
+        }
+        rest[token] = (count - 1, now)
+        return nil
+    }
+}
+
+/// What tasks ask of a client, in order, until its loop takes it.
+final class CommandBox: Sendable {
+    private struct State {
+        var commands: [ClientCommand] = []
+        /// Payloads of QoS 0 among them.
+        var byteCount = 0
+    }
+
+    private let state = Locked(State())
+
+    /// Puts a command in. Returns whether the box was empty: then the loop has to be told.
+    func post(_ command: ClientCommand) -> Bool {
+        state.withLock { state in
+            state.commands.append(command)
+            return state.commands.count == 1
+        }
+    }
+
+    /// Puts a message of QoS 0 in, if not more than that many bytes wait then. Returns whether the box was empty; nil if there is no room.
+    func post(_ publication: Publication, bytesMax: Int) -> Bool? {
+        let byteCount = publication.byteCount
+        return state.withLock { state in
+            guard state.byteCount + byteCount <= bytesMax || state.byteCount == 0 else { return nil }
+            state.byteCount += byteCount
+            state.commands.append(.publishAtMostOnce(publication))
+            return state.commands.count == 1
+        }
+    }
+
+    /// Gives out what is there, and puts the memory of an empty array in its place.
+    func swap(into commands: inout [ClientCommand]) {
+        state.withLock { state in
+            Swift.swap(&state.commands, &commands)
+            state.byteCount = 0
+        }
+    }
+}
+
+/// Messages that no subscription matches: a kept session sends them before the program has said what it wants. Those of QoS 1 and 2 wait for a
+/// while; what nobody wants until then, and all of QoS 0, is counted.
+struct UnmatchedMessages {
+    private var messages: [ReceivedMessage] = []
+    private var byteCount = 0
+    /// Until when they wait, in milliseconds of the loop's clock; nil when none does.
+    private var end: UInt64?
+    /// What nobody gets, since it was last asked.
+    private var dropped: DroppedMessages?
+
+    var size: ClientSize.Part { ClientSize.Part(messages: messages.count, bytes: byteCount) }
+
+    /// A connection begins.
+    mutating func begin(until end: UInt64) { self.end = end }
+
+    /// When `expire` has something to do.
+    var deadline: UInt64? { messages.isEmpty ? nil : end }
+
+    /// Returns whether it waits: not when the time is over, or too much waits already, and none of QoS 0.
+    mutating func add(_ message: ReceivedMessage, now: UInt64) -> Bool {
+        guard message.token != nil, let end, now < end, messages.count < Limits.unmatchedMessagesMax,
+            byteCount + message.byteCount <= Limits.unmatchedBytesMax
+        else {
+            drop(message)
+            return false
+        }
+        messages.append(message)
+        byteCount += message.byteCount
+        return true
+    }
+
+    /// Takes out those whose topic is wanted now.
+    mutating func remove(where isWanted: (TopicName) -> Bool) -> [ReceivedMessage] {
+        if messages.isEmpty { return [] }
+        let taken = messages.filter { isWanted($0.topic) }
+        messages.removeAll { isWanted($0.topic) }
+        byteCount = messages.reduce(0) { $0 + $1.byteCount }
+        return taken
+    }
+
+    /// Takes out all when the time is over; they are to be acknowledged, for nobody wants them.
+    mutating func expire(now: UInt64) -> [AcknowledgementToken] {
+        guard let deadline, deadline <= now else { return [] }
+        defer { (messages, byteCount) = ([], 0) }
+        for message in messages { drop(message) }
+        return messages.compactMap(\.token)
+    }
+
+    private mutating func drop(_ message: ReceivedMessage) {
+        let count = dropped?.count ?? 0
+        dropped = DroppedMessages(.noSubscription, count: count + 1, topic: dropped?.topic ?? message.topic)
+    }
+
+    /// What nobody got since this was last asked; nil for nothing.
+    mutating func takeDropped() -> DroppedMessages? { dropped.take() }
+}

@@ -1,3 +1,5 @@
+internal import ClientCore
+
 /// The messages of a subscription, in the order in which they came: an asynchronous sequence.
 ///
 /// The subscription begins when the value is made and ends when it and its iterators are gone, or when a task that waits for a message
@@ -139,4 +141,55 @@ public struct Messages: AsyncSequence, Sendable {
             pipe.settle(taken, .success)
         }
     }
+}
+
+/// A message that came for a subscription.
+public struct Message: Sendable {
+    /// What the server sent.
+    public let received: ReceivedMessage
+    private let pipe: MessagePipe
+
+    init(_ received: ReceivedMessage, _ pipe: MessagePipe) { (self.received, self.pipe) = (received, pipe) }
+
+    /// The topic that it was published to.
+    public var topic: TopicName { received.topic }
+    /// Its bytes.
+    public var payload: Payload { received.payload }
+    /// The QoS at which it came: the lower of the publisher's and the subscription's.
+    public var qos: QoS { received.qos }
+    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it was published so.
+    public var retain: Bool { received.retain }
+    /// Whether the server may have sent it before.
+    public var duplicate: Bool { received.duplicate }
+    /// Its properties; none before MQTT 5.0.
+    public var properties: Properties { received.properties }
+
+    /// Lets the server forget the message: PUBACK or PUBREC, in its turn. For subscriptions that acknowledge `.whenDone`; a second call
+    /// does nothing, nor does one for a message of QoS 0.
+    public func done() { pipe.settle(received, .success) }
+
+    /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same as `done()`.
+    public func refuse(_ reason: ReasonCode) { pipe.settle(received, reason) }
+}
+
+extension Message: CustomStringConvertible {
+    /// Topic and payload, as `martlet sub -v` has them.
+    public var description: String { "\(topic) \(payload)" }
+}
+
+/// Where the messages of a pipe come from. Any thread may call.
+package protocol MessageSource: AnyObject, Sendable {
+    /// The consumer took a message of QoS 1 or 2, or refuses it.
+    func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe)
+    /// A pipe whose backlog was full has room again.
+    func resume(_ pipe: MessagePipe)
+    /// The clock by which messages get too old, in milliseconds.
+    var uptimeMilliseconds: UInt64 { get }
+    /// Nobody takes from the pipe any more; these tokens are not acknowledged.
+    func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken])
+}
+
+extension MessageSource {
+    // Doubles have no time: what they send does not get old.
+    package var uptimeMilliseconds: UInt64 { 0 }
 }

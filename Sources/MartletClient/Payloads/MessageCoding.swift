@@ -82,3 +82,114 @@ extension EncodedString {
         }
     }
 }
+
+/// Bytes as they are, in any collection of them.
+package struct BytesCoding<Value: RangeReplaceableCollection<UInt8> & Sendable>: PayloadCoding {
+    package init() {}
+
+    package var contentType: EncodedString? { "application/octet-stream" }
+
+    package func encode(_ value: Value) -> Payload { Payload(Array(value)) }
+    package func decode(_ payload: Payload) -> Value { Value(payload) }
+}
+
+/// Payloads as they came, without a copy.
+package struct SamePayload: PayloadCoding {
+    package init() {}
+
+    package var contentType: EncodedString? { "application/octet-stream" }
+
+    package func encode(_ value: Payload) -> Payload { value }
+    package func decode(_ payload: Payload) -> Payload { payload }
+}
+
+extension MessageCoding where Value: RangeReplaceableCollection<UInt8> {
+    /// The bytes as they are. Messages carry no Content Type, unless there is a choice.
+    public static var bytes: MessageCoding { MessageCoding(BytesCoding(), statesContentType: false) }
+}
+
+extension MessageCoding where Value == Payload {
+    /// The payload as it is. Messages carry no Content Type, unless there is a choice.
+    public static var bytes: MessageCoding { MessageCoding(SamePayload(), statesContentType: false) }
+}
+
+/// Values as text: numbers, Booleans, strings, and all that can be made of its own description.
+package struct TextCoding<Value: LosslessStringConvertible & Sendable>: PayloadCoding {
+    package init() {}
+
+    package var contentType: EncodedString? { "text/plain" }
+    package var isText: Bool { true }
+
+    package func encode(_ value: Value) -> Payload { Payload(value.description) }
+
+    package func decode(_ payload: Payload) throws -> Value {
+        guard let text = payload.text else { throw NotAValue(description: "\(payload.count) bytes that are not UTF-8") }
+        guard let value = Value(text) else { throw NotAValue(description: "“\(text.prefix(60))” is no \(Value.self)") }
+        return value
+    }
+}
+
+/// Values as the text of their raw values, such as enumerations of strings.
+package struct RawTextCoding<Value: RawRepresentable & Sendable>: PayloadCoding
+where Value.RawValue: LosslessStringConvertible & Sendable {
+    package init() {}
+
+    package var contentType: EncodedString? { "text/plain" }
+    package var isText: Bool { true }
+
+    package func encode(_ value: Value) -> Payload { Payload(value.rawValue.description) }
+
+    package func decode(_ payload: Payload) throws -> Value {
+        let rawValue = try TextCoding<Value.RawValue>().decode(payload)
+        guard let value = Value(rawValue: rawValue) else { throw NotAValue(description: "“\(rawValue)” is no \(Value.self)") }
+        return value
+    }
+}
+
+extension MessageCoding where Value: LosslessStringConvertible {
+    /// Text as the value describes itself. Messages carry no Content Type, unless there is a choice.
+    public static var text: MessageCoding { MessageCoding(TextCoding(), statesContentType: false) }
+}
+
+extension MessageCoding where Value: RawRepresentable, Value.RawValue: LosslessStringConvertible & Sendable {
+    /// The text of the raw value. Messages carry no Content Type, unless there is a choice.
+    public static var text: MessageCoding { MessageCoding(RawTextCoding(), statesContentType: false) }
+}
+
+/// How values become the bytes of messages, and back: what a program writes for itself where neither `.text`, `.bytes` nor the `.json` of
+/// MartletClientJSON will do.
+///
+/// ```swift
+/// struct CBORCoding: PayloadCoding {
+///     var contentType: EncodedString? { "application/cbor" }
+///     func encode(_ value: Climate) throws -> Payload { … }
+///     func decode(_ payload: Payload) throws -> Climate { … }
+/// }
+/// let endpoint = Endpoint(Climate.self, coding: MessageCoding(CBORCoding())) { "home"; "climate" }
+/// ```
+public protocol PayloadCoding<Value>: Sendable {
+    /// What is written and read.
+    associatedtype Value: Sendable
+
+    /// The Content Type of messages with such bytes (a MIME type); nil if there is none.
+    var contentType: EncodedString? { get }
+
+    /// Whether the bytes are text in UTF-8: the Payload Format Indicator.
+    var isText: Bool { get }
+
+    /// The bytes of a value. Throws what tells why there are none.
+    func encode(_ value: Value) throws -> Payload
+
+    /// The value of the bytes. Throws what tells why they have none.
+    func decode(_ payload: Payload) throws -> Value
+}
+
+extension PayloadCoding {
+    /// False: the bytes are no text.
+    public var isText: Bool { false }
+}
+
+/// Bytes that are no value, as a coding of the library tells it.
+struct NotAValue: Error, CustomStringConvertible {
+    let description: String
+}

@@ -1,5 +1,5 @@
 internal import ClientCore
-internal import ClientStore
+package import ClientStore
 internal import Platform
 
 /// What a client keeps in its store, seen from its loop, whose thread it belongs to: changes are gathered during a turn and handed over at its
@@ -212,5 +212,144 @@ extension ClientEngine {
         }
         records.setClientIdentifier(identifier)
         return ClientSession(options, restoring: restored)
+    }
+}
+
+/// How much of the output may leave: what follows from changes that the store has not made durable stays.
+///
+/// ```
+///   written │ may leave │ held until a commit
+///   ────────┼───────────┼────────────────────► bytes of this connection
+///           0        first hold
+/// ```
+struct OutputGate {
+    private struct Hold {
+        let commit: UInt64
+        /// Bytes of this connection before it.
+        var position: Int
+    }
+
+    private var holds: [Hold] = []
+    private var writtenCount = 0
+    /// All output up to the last turn.
+    private var lastPosition = 0
+
+    /// Another connection: what waits for the store holds all of it.
+    mutating func connectionEnded() {
+        (writtenCount, lastPosition) = (0, 0)
+        for index in holds.indices { holds[index].position = 0 }
+    }
+
+    /// The output of this turn waits for a commit, which is later than all before.
+    mutating func hold(for commit: UInt64) { holds.append(Hold(commit: commit, position: lastPosition)) }
+
+    /// The end of a turn.
+    ///
+    /// - Parameter pending: bytes that are not written.
+    mutating func turnEnded(pending: Int) { lastPosition = writtenCount + pending }
+
+    /// The store has made everything up to a commit durable.
+    mutating func committed(through commit: UInt64) { holds.removeAll { $0.commit <= commit } }
+
+    mutating func wrote(_ count: Int) { writtenCount += count }
+
+    /// How many bytes may leave now.
+    var allowance: Int { holds.first.map { max(0, $0.position - writtenCount) } ?? .max }
+}
+
+/// Where a client keeps what is to outlive it.
+public struct StorePlace: Sendable {
+    let open: @Sendable () throws(StoreError) -> any ClientStorage
+
+    /// An SQLite database in a file, which is made if there is none. One client at a time has it.
+    ///
+    /// - Parameters:
+    ///   - path: of the database; its log and its lock are beside it.
+    ///   - bytesMax: the size that it may have; nil for any.
+    public static func file(_ path: String, bytesMax: Int? = nil) -> StorePlace {
+        StorePlace { () throws(StoreError) in try FileStore(path, bytesMax: bytesMax) }
+    }
+
+    /// Memory of that name, which lives as long as the process: for tests that end a client and begin it again.
+    public static func memory(_ name: String) -> StorePlace {
+        StorePlace { () throws(StoreError) in try MemoryStore(.named(name)) }
+    }
+
+    /// A storage that a test holds in its hands. It is closed with the client.
+    package static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StorePlace {
+        StorePlace(open: open)
+    }
+}
+
+extension ClientError {
+    init(_ error: StoreError) { self = .store("\(error)") }
+}
+
+/// What messages of the outbox belong to beside it, and who hears how far they have come. Only those that belong to something are in it. Belongs
+/// to the loop's thread.
+struct OutboxOwners {
+    /// Hears of each newer status, on the loop's thread; `.failed(.ended)` when the client ends before the message is over.
+    typealias Observer = @Sendable (DeliveryStatus) -> Void
+
+    private var owners: [UInt64: OutboxOwner]
+    private var observers: [UInt64: [Observer]] = [:]
+
+    init(_ stored: [(number: UInt64, owner: OutboxOwner)]) {
+        owners = Dictionary(stored.map { ($0.number, $0.owner) }) { $1 }
+    }
+
+    subscript(number: UInt64) -> OutboxOwner? { owners[number] }
+
+    mutating func add(_ owner: OutboxOwner, of number: UInt64, _ observer: Observer?) {
+        owners[number] = owner
+        if let observer { observers[number, default: []].append(observer) }
+    }
+
+    /// As above, of a message that an earlier run has left. Returns whether it is there still.
+    mutating func observe(_ number: UInt64, _ observer: @escaping Observer) -> Bool {
+        guard owners[number] != nil else { return false }
+        observers[number, default: []].append(observer)
+        return true
+    }
+
+    /// A message has come so far. Returns what is to be written.
+    mutating func tell(_ number: UInt64, _ status: DeliveryStatus) -> [StoreChange] {
+        guard !owners.isEmpty, owners[number] != nil else { return [] }
+        for observer in observers[number] ?? [] { observer(status) }
+        guard status.isFinal else { return [] }
+        owners[number] = nil
+        observers[number] = nil
+        return [OutboxOwner.remove(number)]
+    }
+
+    /// What messages belong to is gone; they are sent all the same. Returns what is to be written.
+    mutating func release(_ gone: Set<OutboxOwner>) -> [StoreChange] {
+        let numbers = owners.filter { gone.contains($0.value) }.keys.sorted()
+        for number in numbers { owners[number] = nil }
+        return numbers.map { OutboxOwner.remove($0) }
+    }
+
+    /// The client has ended.
+    mutating func end() {
+        let all = observers.sorted { $0.key < $1.key }.flatMap(\.value)
+        observers = [:]
+        for observer in all { observer(.failed(.ended)) }
+    }
+}
+
+extension ClientEngine {
+    /// Observes messages of the outbox that an earlier run has left. One that is over meanwhile is taken for acknowledged.
+    func observe(_ observers: [(number: UInt64, observer: OutboxOwners.Observer)]) {
+        for (number, observer) in observers {
+            guard let records, records.failure == nil else {
+                observer(.failed(.ended))
+                continue
+            }
+            guard records.owners.observe(number, observer) else {
+                observer(.acknowledged)
+                continue
+            }
+            if records.outbox.isInFlight(number) { observer(.sent) }
+        }
     }
 }

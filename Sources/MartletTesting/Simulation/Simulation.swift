@@ -1,6 +1,9 @@
+internal import BrokerCore
+import BrokerModel
 internal import BrokerSimulation
 internal import ClientStore
 internal import EpollLoop
+internal import Glibc
 internal import Platform
 internal import SeededRandom
 
@@ -268,4 +271,152 @@ public struct SimulationError: Error, CustomStringConvertible, Sendable {
     public let description: String
 
     init(_ description: String) { self.description = description }
+}
+
+extension Simulation {
+    /// A broker of a simulation: the real core, with 1 to 3 shards.
+    public final class Broker: @unchecked Sendable {
+        // Unchecked: only the simulation's thread touches it, on which its tasks run.
+        let core: Core
+
+        final class Core {
+            var broker: SimulatedBroker
+            let published = PublishedMessages()
+            var downUntil: UInt64 = 0
+
+            init(_ broker: SimulatedBroker) {
+                self.broker = broker
+                watch()
+            }
+
+            func watch() {
+                for shard in broker.cores { shard.watcher = { [published] in published.append($0) } }
+            }
+        }
+
+        private unowned let world: Simulation
+        /// What clients connect to.
+        public var address: ServerAddress { world.address(of: self) }
+
+        init(_ world: Simulation, _ broker: SimulatedBroker) {
+            (self.world, core) = (world, Core(broker))
+        }
+
+        /// All messages that were published, in the order in which it took them; a message of QoS 2 once, unless a crash in between lost it.
+        public var published: [Publication] { core.published.all }
+
+        /// Those to a topic.
+        public func published(_ topic: TopicName) -> [Publication] { core.published.to(topic) }
+
+        /// The retained messages, sorted by topic.
+        public var retained: [Publication] { core.broker.retainedMessages() }
+
+        /// The filters that a client subscribes to, sorted, also while it is away.
+        public func subscriptions(of clientIdentifier: String) -> [TopicFilter] { core.broker.filters(of: clientIdentifier) }
+
+        /// The identifiers of the clients that are connected, sorted.
+        public var clients: [String] { core.broker.connectedClients() }
+
+        /// Ends without a word, as a power cut does, and starts again: on what its store had committed, and on nothing without a store.
+        ///
+        /// - Parameter downtime: for so long nobody can connect.
+        public func crash(for downtime: Duration = .zero) { world.crash(self, for: downtime) }
+    }
+
+    /// Makes a broker.
+    ///
+    /// - Parameters:
+    ///   - shards: 1 to 64 loops; nil lets the seed choose 1 to 3.
+    ///   - isPersistent: whether it has a store, which commits late and loses what it has not committed in a crash.
+    ///   - receiveMaximum: how many messages of QoS 1 and 2 it has in flight with a client, in each direction.
+    ///   - queuedMessagesMax: how many more may wait for a client; it drops those beyond.
+    public func broker(
+        shards: Int? = nil, isPersistent: Bool = false, receiveMaximum: UInt16 = 20, queuedMessagesMax: Int = 1000
+    ) -> Broker {
+        let count = shards ?? Int.random(in: 1...3, using: &random)
+        var settings = SimulatedBroker.testSettings
+        (settings.inFlightMessagesMax, settings.queuedMessagesMax) = (Int(receiveMaximum), queuedMessagesMax)
+        let core = SimulatedBroker(
+            shards: count, settings: settings, seed: random.next(), store: isPersistent ? SimulatedStore(seed: seed) : nil,
+            start: time.now)
+        // The broker's own tests look into it after each turn.
+        core.checksInvariants = false
+        let broker = Broker(self, core)
+        brokers.append(broker)
+        return broker
+    }
+
+    func crash(_ broker: Broker, for downtime: Duration) {
+        for link in links where link.broker === broker { link.cable.breakOff() }
+        let old = broker.core.broker
+        let committing = old.store.map { Int.random(in: 0...$0.waitingCount, using: &random) } ?? 0
+        broker.core.broker = old.crashed(committing: committing, seed: random.next())
+        broker.core.broker.checksInvariants = false
+        broker.core.watch()
+        broker.core.downUntil = time.now + downtime.wholeMilliseconds
+    }
+}
+
+extension Duration {
+    /// Rounded up; 0 for what is negative.
+    var wholeMilliseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        return UInt64(max(0, seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000))
+    }
+}
+
+/// Keeps the jobs of a simulation's tasks until the simulation runs them, one at a time, in an order that its seed decides.
+final class SimulationExecutor: TaskExecutor, Sendable {
+    private let jobs = Locked<[UnownedJob]>([])
+
+    func enqueue(_ job: consuming ExecutorJob) { enqueue(UnownedJob(job)) }
+
+    func enqueue(_ job: UnownedJob) { jobs.withLock { $0.append(job) } }
+
+    var hasJob: Bool { jobs.withLock { !$0.isEmpty } }
+
+    /// Runs one job until it suspends. Returns whether there was any.
+    func runOne(chance: UInt64) -> Bool {
+        // Any order of jobs is one that a machine with many cores might choose.
+        let job = jobs.withLock { $0.isEmpty ? nil : $0.remove(at: Int(chance % UInt64($0.count))) }
+        job?.runSynchronously(on: asUnownedTaskExecutor())
+        return job != nil
+    }
+}
+
+/// Tasks that are begun without an executor, by code that knows nothing of the simulation, and actors would run on the threads of the
+/// process, in an order that nobody can repeat. What is begun or woken on a simulation's thread is led to its executor by a hook that the
+/// concurrency library has for such purposes. Where the library is linked statically the hook is not found; then only tasks with the executor
+/// are the simulation's, among them its body and all child tasks.
+enum TaskCapture {
+    private typealias Original = @convention(thin) (UnownedJob) -> Void
+    private typealias Hook = @convention(thin) (UnownedJob, Original) -> Void
+
+    private static let key: pthread_key_t = {
+        var key = pthread_key_t()
+        SystemCall.certain("pthread_key_create") { pthread_key_create(&key, nil) }
+        return key
+    }()
+
+    /// Sets the hook, once in a process.
+    private static let isInstalled: Bool = {
+        guard let address = dlsym(nil, "swift_task_enqueueGlobal_hook") else { return false }
+        address.assumingMemoryBound(to: Hook.self).pointee = { job, original in
+            guard let executor = TaskCapture.current else { return original(job) }
+            executor.enqueue(job)
+        }
+        return true
+    }()
+
+    private static var current: SimulationExecutor? {
+        pthread_getspecific(key).map { Unmanaged<SimulationExecutor>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    /// Runs the body; tasks that are begun or woken by it, on this thread, are the executor's.
+    static func capture<Answer>(by executor: SimulationExecutor, _ body: () -> Answer) -> Answer {
+        _ = isInstalled
+        pthread_setspecific(key, Unmanaged.passUnretained(executor).toOpaque())
+        defer { pthread_setspecific(key, nil) }
+        return body()
+    }
 }
