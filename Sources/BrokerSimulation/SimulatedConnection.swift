@@ -1,3 +1,4 @@
+public import BrokerModel
 public import MQTTCodec
 
 /// One client's network connection to a `SimulatedBroker`, as the client sees it.
@@ -98,4 +99,32 @@ public final class SimulatedConnection {
     }
 
     func becameUnblocked() { isBlocked = false }
+}
+
+/// How the simulated network cuts what a client sends into pieces. The broker gets one piece per connection and
+/// round, and a turn has one round, seldom more.
+public enum ByteDelivery: Sendable {
+    /// All that was sent since the last turn in one piece, as a fast network does.
+    case joined
+    /// Each call of `send` is a piece.
+    case separate
+    /// Each byte is a piece.
+    case byteByByte
+}
+
+/// A decision on a login that the broker waits for.
+public struct PendingAuthentication {
+    /// The connection that wants to come in.
+    public let connection: SimulatedConnection
+    public let request: AuthenticationRequest
+}
+
+/// Where a connection lives.
+struct SimulatedPlace {
+    /// The shard that has it, or is about to.
+    var shard: Int
+    /// Its number there; nil until that shard has taken it in.
+    var id: ConnectionID?
+    /// Whether it stands in the shard's list of connections with input.
+    var isQueued = false
 }

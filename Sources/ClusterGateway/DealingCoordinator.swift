@@ -254,3 +254,67 @@ package final class NodeIncarnations {
         NodeID(store: store, incarnation: UInt32(truncatingIfNeeded: RandomBytes.seed()))
     }
 }
+
+/// The end of a node's incarnation and the begin of the next one, loop after loop.
+///
+///     endIncarnation to all ──► ended by all ──► beginIncarnation to all ──► begun by all
+///
+/// In between loops may bring each other what the last incarnation was dealt, and give what must not be logged any
+/// more.
+struct IncarnationChange {
+    private let loops: Int
+    private var endedCount = 0
+    /// How far all are done with what earlier incarnations were dealt.
+    private(set) var stored: StoredDealing?
+    private var pasts: [Int: StoredDealing?] = [:]
+
+    init(loops: Int) { self.loops = loops }
+
+    /// A loop has ended the last incarnation.
+    ///
+    /// - Parameter part: how far it is done; nil where nothing is logged.
+    /// - Returns: whether all have.
+    mutating func ended(_ part: StoredDealing?) -> Bool {
+        endedCount += 1
+        stored = part.map { stored?.union($0) ?? $0 }
+        return endedCount == loops
+    }
+
+    /// A loop has begun the next one, and says what it has to settle.
+    ///
+    /// - Returns: what all have, when the last one says so.
+    mutating func begun(_ loop: Int, _ past: StoredDealing?) -> [StoredDealing]? {
+        pasts[loop] = .some(past)
+        return pasts.count == loops ? pasts.sorted { $0.key < $1.key }.compactMap(\.value) : nil
+    }
+
+    /// Whether what a loop gives is the last incarnation's.
+    func isWaiting(for loop: Int) -> Bool { pasts[loop] == nil }
+}
+
+/// The answers that leave when all loops know of other nodes' members of share groups.
+struct GroupReceipts {
+    private var open: [UInt64: (receipt: GroupReceipt, missing: Int)] = [:]
+    private var last: UInt64 = 0
+
+    /// All loops are told something.
+    ///
+    /// - Parameters:
+    ///   - receipt: what is said when they know; nil for nothing.
+    ///   - loops: how many there are.
+    /// - Returns: what each of them answers with.
+    mutating func begin(_ receipt: GroupReceipt?, loops: Int) -> UInt64 {
+        last += 1
+        if let receipt { open[last] = (receipt, loops) }
+        return last
+    }
+
+    /// A loop knows.
+    ///
+    /// - Returns: what is to be said now; nil for nothing.
+    mutating func taken(_ token: UInt64) -> GroupReceipt? {
+        guard let (receipt, missing) = open[token] else { return nil }
+        open[token] = missing > 1 ? (receipt, missing - 1) : nil
+        return missing == 1 ? receipt : nil
+    }
+}

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import EpollLoop
 internal import HTTP
 internal import Platform
@@ -513,5 +514,67 @@ extension HTTPConnection {
         waiting = []
         gone?.stream?.abandon()
         gone?.exchange?.abandon()
+    }
+}
+
+/// How far a body of known length is sent.
+final class ContentReader {
+    private let content: any HTTPContent
+    private var offset = 0
+
+    init(_ content: any HTTPContent) { self.content = content }
+
+    var isAtEnd: Bool { offset >= content.byteCount }
+    var heldByteCount: Int { content.heldByteCount }
+
+    /// The next piece; empty when there is none to be had.
+    func take(_ count: Int) -> [UInt8] {
+        let piece = content.bytes(from: offset, count: min(count, content.byteCount - offset))
+        offset += piece.count
+        return piece
+    }
+}
+
+/// A body that is whole already.
+final class WholeContent: HTTPContent {
+    private let whole: [UInt8]
+
+    init(_ whole: [UInt8]) { self.whole = whole }
+
+    var byteCount: Int { whole.count }
+    var heldByteCount: Int { whole.count }
+
+    func bytes(from offset: Int, count: Int) -> [UInt8] { Array(whole.dropFirst(offset).prefix(count)) }
+}
+
+/// Bytes of answers on their way to a peer.
+struct OutputBytes {
+    private var bytes: [UInt8] = []
+    private var offset = 0
+
+    var count: Int { bytes.count - offset }
+
+    mutating func append(_ more: some Collection<UInt8>) {
+        if offset > 0, offset == bytes.count {
+            bytes.removeAll(keepingCapacity: bytes.capacity <= Limits.outputBytesMax)
+            offset = 0
+        }
+        bytes.append(contentsOf: more)
+    }
+
+    /// Writes until nothing is left or nothing more is taken. Returns the last result, and how many bytes went.
+    mutating func write(to channel: any ByteChannel) -> (result: WriteResult, written: Int) {
+        var written = 0
+        while count > 0 {
+            let result = bytes.withUnsafeBytes { raw -> WriteResult in
+                guard let base = raw.baseAddress else { return .wouldBlock }
+                let slice = ByteSlice(base: base + offset, count: raw.count - offset)
+                return withUnsafePointer(to: slice) { channel.write(UnsafeBufferPointer(start: $0, count: 1)) }
+            }
+            guard case .wrote(let taken) = result, taken > 0 else { return (result, written) }
+            offset += taken
+            written += taken
+        }
+        return (.wrote(written), written)
     }
 }

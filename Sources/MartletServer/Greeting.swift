@@ -34,3 +34,8 @@ struct Greeting {
         return (isLocal ? "" : " -h \(host)") + (address.port == BrokerConfiguration.defaultPort ? "" : " -p \(address.port)")
     }
 }
+
+/// Which Martlet this is.
+public enum ProductVersion {
+    public static let text = "0.2.0"
+}

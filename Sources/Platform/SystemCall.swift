@@ -339,3 +339,40 @@ public enum ResourceLimits {
         return Int(clamping: limit.rlim_cur)
     }
 }
+
+/// The process's memory.
+public enum ProcessMemory {
+    /// The bytes that the allocator has given away and not got back.
+    public static func heapBytes() -> Int { Int(linux_heap_bytes()) }
+}
+
+/// One-way messages to the service manager that started the process.
+public enum ServiceSocket {
+    /// Sends a datagram to a Unix socket; `@` at the beginning of its path stands for the abstract namespace. What the manager does not
+    /// take is lost.
+    public static func send(_ text: String, to path: String) {
+        var text = text
+        text.withUTF8 { _ = linux_notify(path, $0.baseAddress, $0.count) }
+    }
+}
+
+/// The machine's log. For any thread.
+public enum Syslog {
+    /// How bad it is, with the numbers of RFC 5424.
+    public enum Severity: Int32, Sendable {
+        case error = 3
+        case warning = 4
+        case notice = 5
+        case information = 6
+        case debug = 7
+    }
+
+    /// Names the process and its facility: LOCAL0 to LOCAL7, or DAEMON without a number.
+    public static func open(name: String, localFacility: Int?) {
+        linux_syslog_open(name, Int32(localFacility ?? -1))
+    }
+
+    public static func write(_ severity: Severity, _ text: String) {
+        linux_syslog(severity.rawValue, text)
+    }
+}

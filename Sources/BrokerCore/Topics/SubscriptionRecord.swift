@@ -1,4 +1,5 @@
 import BrokerModel
+import MQTTCodec
 
 /// One subscription in the tree: a link in the chain of its node and in the chain of its session.
 struct SubscriptionRecord {
@@ -62,5 +63,12 @@ struct Subscriber: Hashable {
         if isSession { return rawValue }
         if isGroup { return rawValue - Self.groupBase }
         return rawValue - (isShard ? Self.shardBase : Self.fullBase)
+    }
+}
+
+extension TopicName {
+    /// The topic as it is called inside the broker, behind a listener's mount point; nil if that is too long to be a topic.
+    func mounted(_ mountPoint: [UInt8]) -> TopicName? {
+        mountPoint.isEmpty ? self : TopicName(mountPoint + bytes)
     }
 }

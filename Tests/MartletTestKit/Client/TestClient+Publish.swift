@@ -81,3 +81,24 @@ extension TestClient {
         incoming = []
     }
 }
+
+extension Properties {
+    /// Properties with what `change` sets.
+    public static func having(_ change: (inout Properties) -> Void) -> Properties {
+        var properties = Properties()
+        change(&properties)
+        return properties
+    }
+
+    /// These properties with what `change` sets.
+    public func with(_ change: (inout Properties) -> Void) -> Properties {
+        var properties = self
+        change(&properties)
+        return properties
+    }
+}
+
+// Tests write texts with numbers in them as literals; an illegal one is a mistake of the test and traps.
+extension EncodedString: ExpressibleByStringInterpolation {}
+extension TopicName: ExpressibleByStringInterpolation {}
+extension TopicFilter: ExpressibleByStringInterpolation {}

@@ -160,3 +160,46 @@ public final class TestClient {
         return lastPacketIdentifier
     }
 }
+
+/// What a `TestClient` answers by itself to messages of QoS 1 and 2.
+public enum AcknowledgementMode: Sendable {
+    /// PUBACK, PUBREC and PUBCOMP.
+    case automatic
+    /// PUBACK and PUBREC, but no PUBCOMP: QoS 2 stops before its last step.
+    case withoutPubcomp
+    /// Nothing: the test sends what it wants sent.
+    case manual
+}
+
+/// A message of QoS 1 or 2 that a `TestClient` publishes, and how far it has come.
+struct OutgoingMessage {
+    var packet: PublishPacket
+    let packetIdentifier: UInt16
+    /// Whether PUBREC came, so that only PUBREL is to be sent.
+    var isReceived = false
+}
+
+/// A message as a `TestClient` got it. Of a QoS 2 message that came twice, the first.
+public struct ReceivedMessage: Sendable {
+    /// The topic, also where an alias stood for it.
+    public let topic: String
+    public let payload: [UInt8]
+    public let qos: QoS
+    public let retain: Bool
+    public let duplicate: Bool
+    public let packetIdentifier: UInt16?
+    public let properties: Properties
+
+    /// The payload as text.
+    public var text: String { String(decoding: payload, as: UTF8.self) }
+}
+
+/// How far a `TestClient` drives the flow of a message that it publishes.
+public enum PublishStep: Sendable {
+    /// PUBLISH is on its way; the broker has had no turn.
+    case sent
+    /// The broker has answered PUBLISH; the PUBREL that a QoS 2 message needs is held back.
+    case answered
+    /// To the end.
+    case complete
+}

@@ -1,6 +1,13 @@
 import Glibc
-import Platform
 import Testing
+
+@testable import Platform
+
+@Suite struct SystemErrorTests {
+    @Test func `an error reads as perror writes it`() {
+        #expect(SystemError(errno: 98, operation: "bind").description == "bind: Address already in use")
+    }
+}
 
 @Suite struct ResourceLimitsTests {
     /// In a process of its own: the limit is the whole process's.
@@ -21,5 +28,14 @@ import Testing
     @Test func `free room is told of what is there, and of nothing else`() throws {
         #expect(try #require(ResourceLimits.freeBytes(at: "/")) > 0)
         #expect(ResourceLimits.freeBytes(at: "/nowhere/at/all") == nil)
+    }
+}
+
+@Suite struct KernelRandomNumbersTests {
+    @Test func `each number is given once, also to who has another source`() {
+        var (first, second) = (KernelRandomNumbers(), KernelRandomNumbers())
+        let count = KernelRandomNumbers.blockCount * 10 + 1
+        let numbers = (0..<count).flatMap { _ in [first.next(), second.next()] }
+        #expect(Set(numbers).count == numbers.count)
     }
 }
