@@ -355,11 +355,12 @@ enum Limits {
     /// After how long a session's mark is put into the log again that nobody has read, in milliseconds.
     static let doubtMarkMilliseconds: UInt64 = 10_000
 
-    /// How many earlier states of reading the log's partitions are remembered while something that was dealt is not done with; beyond them every second
-    /// one is forgotten. Bytes: 8 for each partition.
-    static let dealtSnapshotsMax = 64
+    /// How many earlier states of reading the log's partitions are remembered while something that was dispatched is
+    /// not done with; beyond them every second one is forgotten. Bytes: 8 for each partition.
+    static let dispatchedSnapshotsMax = 64
 
-    /// How many runs of a node are remembered that were killed before what share groups had dealt them was settled.
+    /// How many runs of a node are remembered that were killed before what share groups had dispatched to them was
+    /// settled.
     static let unsettledIncarnationsMax = 64
 
     /// Records of the log that are read, without a change of the store, until the place is written down.
@@ -371,7 +372,8 @@ enum Limits {
     /// Bytes of the journal that are not on the disk; beyond them no more of the log is read.
     static let logPendingBytesMax = 16 << 20
 
-    /// Bytes of messages that share groups deal once more and the log has not taken; beyond them no more is read for that.
+    /// Bytes of messages that share groups dispatch once more and the log has not taken; beyond them no more is read
+    /// for that.
     static let reloggedBytesMax = 4 << 20
 
     /// Bytes of a piece of a session that moves, or those of one message.

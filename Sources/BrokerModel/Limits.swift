@@ -10,7 +10,7 @@ package enum SharedLimits {
     /// Shards of a broker, each with a key for its row of how far it has read the log.
     package static let shardsMax = 64
 
-    /// Of so many share groups of a message of a cluster's log it is known which one has dealt it.
+    /// Of so many share groups of a message of a cluster's log it is known which one has dispatched to it.
     package static let namedSharesMax = 126
 
     /// Bans of administrators at the same time: no more are made. Bytes: `bansBytesMax`.

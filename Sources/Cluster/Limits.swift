@@ -18,15 +18,16 @@ enum Limits {
     /// Bytes of a message that tells of share groups; what is beyond them goes with the next one.
     static let groupNewsBytesMax = 64 << 10
 
-    /// How often a node says again how far it is done with what share groups have dealt it, while some of that is open, in milliseconds.
-    static let dealtRepeatMilliseconds: UInt64 = 10_000
+    /// How often a node says again how far it is done with what share groups have dispatched to it, while some of that
+    /// is open, in milliseconds.
+    static let dispatchedRepeatMilliseconds: UInt64 = 10_000
 
-    /// How long it is remembered up to where a node was done that is gone, so that this node can deal for it when the one that does is gone as well, in
-    /// seconds: longer than what nobody is there for waits.
+    /// How long it is remembered up to where a node was done that is gone, so that this node can dispatch for it when
+    /// the one that does is gone as well, in seconds: longer than what nobody is there for waits.
     static let inheritanceSeconds = 660
 
     /// How long a node is watched that was there before this one, in milliseconds, until it would have said what it is not done with.
-    static let dealtWatchMilliseconds: UInt64 = 15_000
+    static let dispatchedWatchMilliseconds: UInt64 = 15_000
 
     /// Bytes of messages that wait while a node joins the bus; what comes beyond them is dropped and counted.
     static let heldBytesMax = 16 << 20

@@ -119,7 +119,7 @@ extension ClusterRunner: NATSListener {
             let there = nodes.filter { !members.table.hasLeft($0) }
             others = Set(there).subtracting([incarnations.current])
             lane.live(there, now: now, sink)
-            dealing?.live(others)
+            dispatch?.live(others)
         }
         renew()
         settle()

@@ -30,7 +30,7 @@ package final class ClusterRunner: ClusterParticipant {
     /// nil where sessions do not move: without a store.
     var sessions: SessionCoordinator?
     /// nil where nothing is logged.
-    var dealing: DealingCoordinator?
+    var dispatch: DispatchCoordinator?
     lazy var access = AccessBucket(
         plan, node: incarnations.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
         complain: { [unowned self] in tell($0) })
@@ -87,7 +87,7 @@ package final class ClusterRunner: ClusterParticipant {
         let log = LogLane(plan, incarnations, on: loop, connection: connection, refusals, context: self)
         let sessions = SessionCoordinator(plan, incarnations, on: loop, connection, log: log, context: self)
         (self.log, self.sessions) = (log, sessions)
-        dealing = DealingCoordinator(incarnations, on: loop, log: log, replay: sessions.replay)
+        dispatch = DispatchCoordinator(incarnations, on: loop, log: log, replay: sessions.replay)
     }
 
     var now: UInt64 { loop.events.nowMilliseconds }
@@ -150,7 +150,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .report:
             report()
             sessions?.savePlaces()
-            dealing?.ask()
+            dispatch?.ask()
         case .summary(let figures): note(figures)
         case .unsynced(let reason):
             unsynced = reason
@@ -162,7 +162,7 @@ package final class ClusterRunner: ClusterParticipant {
             if let reports = members.ask(token, question) { loop.control?.post(.clusterAnswered(token: token, reports)) }
         case .answer(let number, let answer): members.answer(number, answer)
         case .groupsTaken(let token): groupsTaken(token)
-        case .dealt(let shard, let dealt): dealing?.received(dealt, from: shard)
+        case .dispatched(let shard, let dispatched): dispatch?.received(dispatched, from: shard)
         case .recordsTaken(let byteCount, let illegible):
             log?.countIllegible(illegible)
             log?.taken(byteCount)
@@ -171,7 +171,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .incarnationEnded(let stored):
             guard change?.ended(stored) == true else { return }
             loop.postToAll(.incarnationBegins(after: change?.stored))
-        case .incarnationBegun(let shard, let past): incarnationBegun(by: shard, past)
+        case .incarnationBegun(let shard, let earlierDispatches): incarnationBegun(by: shard, earlierDispatches)
         }
     }
 
@@ -205,10 +205,10 @@ package final class ClusterRunner: ClusterParticipant {
                 carried.isLogged = message.isLogged
                 carried.publisher = message.publisher
                 (carried.change, carried.origin) = (message.change.number, message.origin)
-                if let dealing = message.dealing {
-                    carried.shares = dealing.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
-                    carried.logShares = dealing.logged.map { LogShare(node: NodeID($0.node), group: $0.group, member: $0.member) }
-                    (carried.hops, carried.nameBefore) = (dealing.hops, dealing.before.rawValue)
+                if let dispatch = message.dispatch {
+                    carried.shares = dispatch.shares.map { GroupShare(node: NodeID($0.node), number: $0.number) }
+                    carried.logShares = dispatch.logged.map { LogShare(node: NodeID($0.node), group: $0.group, member: $0.member) }
+                    (carried.hops, carried.nameBefore) = (dispatch.hops, dispatch.before.rawValue)
                 }
                 // What is passed on by way of the log alone is nobody's on the bus.
                 if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.collect(carried, sink) }
@@ -283,7 +283,7 @@ extension ClusterRunner {
     func endIncarnation() {
         // Who does not stand in the next list may be about to get a lease, as this node is: nobody knows that it is gone.
         others = []
-        guard dealing != nil else { return leases.beginAgain() }
+        guard dispatch != nil else { return leases.beginAgain() }
         sessions?.leaseEnded()
         connection.abandon()
         wentAway(withRefusals("this node's lease has expired"))
@@ -297,10 +297,10 @@ extension ClusterRunner {
         loop.postToAll(.incarnationEnds(next: incarnations.current))
     }
 
-    func incarnationBegun(by shard: Int, _ past: StoredDealing?) {
-        guard let pasts = change?.begun(shard, past) else { return }
+    func incarnationBegun(by shard: Int, _ earlierDispatches: StoredDispatches?) {
+        guard let earlierDispatchesByLoop = change?.begun(shard, earlierDispatches) else { return }
         change = nil
-        dealing?.beginIncarnation(pasts)
+        dispatch?.beginIncarnation(earlierDispatchesByLoop)
         connection.start()
     }
 }

@@ -34,8 +34,8 @@ protocol GatewayContext: AnyObject {
     /// A partition of the log ends at a record before what was read of it.
     func logIsCut(_ partition: Int, at last: UInt64)
 
-    /// The log has a node's word that it would deal for one that is gone.
-    func logSays(heirOf gone: NodeID, _ heir: NodeID)
+    /// The log has a node's word that it would dispatch for one that is gone.
+    func logSays(successorOf gone: NodeID, _ successor: NodeID)
 }
 
 /// What is known of records that were read, for those who read them once more.
@@ -76,7 +76,7 @@ extension ClusterRunner: GatewayContext {
         return ahead.retained.map { retained.isOpen($0.changes, of: $0.topic) } ?? false
     }
 
-    func logIsCut(_ partition: Int, at last: UInt64) { dealing?.isCut(partition, at: last) }
+    func logIsCut(_ partition: Int, at last: UInt64) { dispatch?.isCut(partition, at: last) }
 
-    func logSays(heirOf gone: NodeID, _ heir: NodeID) { dealing?.said(heirOf: gone, by: heir) }
+    func logSays(successorOf gone: NodeID, _ successor: NodeID) { dispatch?.said(successorOf: gone, by: successor) }
 }

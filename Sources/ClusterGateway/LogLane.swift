@@ -43,8 +43,8 @@ final class LogLane {
     var lastReader: UInt64 = 0
     /// By partition: what is to be written for them, once more.
     var unwritten: [(reader: UInt64, partition: Int)] = []
-    /// By node and partition: up to where it is done with what share groups have dealt it.
-    var dealt: [NodeID: [Int: UInt64]] = [:]
+    /// By node and partition: up to where it is done with what share groups have dispatched to it.
+    var dispatched: [NodeID: [Int: UInt64]] = [:]
     /// Bytes of records that the shards have not worked off.
     var givenBytes = 0
     var isAttached = false
@@ -153,14 +153,14 @@ extension LogLane: ReadLog {
         let sequence = record.mark.sequence
         var bytes: [UInt8] = []
         var isOwn = false
-        var said: (heirOf: [NodeID], by: NodeID)?
+        var said: (successorOf: [NodeID], by: NodeID)?
         if let bundle = Bundle(record.payload) {
             isOwn = incarnations.contains(bundle.origin.node)
-            let dealing = bundle.dealing
-            let counts = partition.order.counts(bundle, at: sequence, gone: dealing.gone)
+            let dispatch = bundle.dispatch
+            let counts = partition.order.counts(bundle, at: sequence, gone: dispatch.gone)
             if counts { bytes = Array(record.payload) }
-            if let through = dealing.through { dealt[bundle.origin.node, default: [:]][partition.index] = through }
-            if counts, dealing.gone.contains(incarnations.current), !isOver {
+            if let through = dispatch.through { dispatched[bundle.origin.node, default: [:]][partition.index] = through }
+            if counts, dispatch.gone.contains(incarnations.current), !isOver {
                 isOver = true
                 let isTwin = bundle.origin.node.store == incarnations.current.store
                 log(
@@ -168,13 +168,13 @@ extension LogLane: ReadLog {
                     "node \(context.shownName(of: bundle.origin.node)) has written into the log that this node (\(incarnations.current)) is gone"
                         + (isTwin ? ": it has a copy of this node's store, and each node needs one of its own." : "."))
             }
-            if counts, partition.index == 0 { said = (dealing.heirOf, bundle.origin.node) }
+            if counts, partition.index == 0 { said = (dispatch.successorOf, bundle.origin.node) }
         } else {
             counters.illegible += 1
         }
         // Also what was read before: an earlier incarnation of this node may have been killed before it did anything
         // about it.
-        defer { if let said { for gone in said.heirOf { context.logSays(heirOf: gone, said.by) } } }
+        defer { if let said { for gone in said.successorOf { context.logSays(successorOf: gone, said.by) } } }
         guard let place = partition.place, sequence > place.sequence else { return }
         partition.place?.sequence = sequence
         counters.records += 1
@@ -197,11 +197,11 @@ extension LogLane: ReadLog {
     /// By partition: the last record that was read; 0 for none.
     var readThrough: [UInt64] { partitions.map { $0.place?.sequence ?? 0 } }
 
-    /// Up to where a node has said that it is done with what share groups have dealt it; nil if it has not.
-    func dealtThrough(by node: NodeID, _ partition: Int) -> UInt64? { dealt[node]?[partition] }
+    /// Up to where a node has said that it is done with what share groups have dispatched to it; nil if it has not.
+    func dispatchedThrough(by node: NodeID, _ partition: Int) -> UInt64? { dispatched[node]?[partition] }
 
-    /// The others are gone, and somebody deals for them.
-    func forgetDealt(except nodes: Set<NodeID>) { dealt = dealt.filter { nodes.contains($0.key) } }
+    /// The others are gone, and somebody dispatches for them.
+    func forgetDispatched(except nodes: Set<NodeID>) { dispatched = dispatched.filter { nodes.contains($0.key) } }
 
     /// A shard has worked off records of so many bytes.
     func taken(_ byteCount: Int) {
@@ -262,8 +262,8 @@ extension LogLane: ReadLog {
             .error,
             "the servers have lost the newest records of \(name) (\(last + 1) to \(max(place.sequence, partition.furthest))), which this "
                 + "node has read: what was acknowledged last may be gone, as after a power cut of servers that do not sync always.")
-        for node in dealt.keys {
-            if let through = dealt[node]?[partition.index] { dealt[node]?[partition.index] = min(through, last) }
+        for node in dispatched.keys {
+            if let through = dispatched[node]?[partition.index] { dispatched[node]?[partition.index] = min(through, last) }
         }
         for index in readers.indices {
             readers[index].ends[partition.index] = readers[index].ends[partition.index].map { min($0, last) }
@@ -334,15 +334,15 @@ extension LogLane {
         partitions[ahead.partition].writer.hasPassed(ahead.place)
     }
 
-    /// Lets all nodes know up to where this one is done with what share groups have dealt it.
-    func tell(dealtThrough sequence: UInt64, _ partition: Int) {
+    /// Lets all nodes know up to where this one is done with what share groups have dispatched to it.
+    func tell(dispatchedThrough sequence: UInt64, _ partition: Int) {
         let one = partitions[partition]
-        one.writer.append(.dealt(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
+        one.writer.append(.dispatched(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
         settle()
     }
 
-    /// Says that this node would deal for one that is gone; `whenInherited` follows, if the log takes it.
-    func tell(heirOf gone: NodeID) { sendToAll(.heir(of: gone)) }
+    /// Says that this node would dispatch for one that is gone; `whenInherited` follows, if the log takes it.
+    func tell(successorOf gone: NodeID) { sendToAll(.successor(of: gone)) }
 
     /// Says that a node is gone: what it has in the log behind that does not count.
     func tell(gone: NodeID) { sendToAll(.gone(gone)) }

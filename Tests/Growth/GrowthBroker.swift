@@ -94,8 +94,8 @@ final class GrowthBroker {
         }
     }
 
-    /// How far all shards are done with what they have dealt of the log.
-    var dealtThrough: UInt64 { shards.map { $0.dealt(0).through }.min() ?? 0 }
+    /// How far all shards are done with what they have dispatched of the log.
+    var dispatchedThrough: UInt64 { shards.map { $0.dispatched(0).through }.min() ?? 0 }
 
     /// Another node has so many members of the share group `$share/g/t`, and reads the log.
     func tellMembers(_ count: Int) {

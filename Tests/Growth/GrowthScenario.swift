@@ -81,8 +81,8 @@ enum GrowthScenario: String, CaseIterable {
     private static func vanishingClients(_ size: Int) {
         let broker = GrowthBroker { $0.logTopics = .standard }
         broker.connect("publisher").publish("r", retain: true)
-        let heir = broker.connect("heir")
-        heir.subscribe(["will/#"])
+        let successor = broker.connect("heir")
+        successor.subscribe(["will/#"])
         let clients = (0..<size).map { number in
             broker.connect("c\(number)", will: Will(topic: "will/x", payload: [1], qos: .atMostOnce, retain: false))
         }
@@ -266,7 +266,8 @@ enum GrowthScenario: String, CaseIterable {
         client.unsubscribe((0..<size).map { "u/\($0)" })
     }
 
-    /// Messages that a share group has dealt out of a cluster's log, acknowledged from the last to the first while new ones come.
+    /// Messages that a share group has dispatched out of a cluster's log, acknowledged from the last to the first while
+    /// new ones come.
     private static func dealtMessages(_ size: Int) {
         let broker = GrowthBroker(shards: 2, isPersistent: true) { $0.inFlightMessagesMax = 0 }
         broker.joinCluster()
@@ -277,10 +278,10 @@ enum GrowthScenario: String, CaseIterable {
             publisher.publish("t", qos: .atLeastOnce)
             broker.readLog()
         }
-        precondition(broker.dealtThrough == 0, "the first is dealt, and not done")
+        precondition(broker.dispatchedThrough == 0, "the first is dealt, and not done")
         for identifier in stride(from: size, through: 1, by: -1) {
             member.send(.acknowledgement(AcknowledgementPacket(type: .puback, packetIdentifier: UInt16(identifier))))
-            if identifier == 1 { precondition(broker.dealtThrough > 0, "the first is done") }
+            if identifier == 1 { precondition(broker.dispatchedThrough > 0, "the first is done") }
             guard identifier % 2 == 0 else { continue }
             publisher.publish("t", qos: .atLeastOnce)
             broker.readLog()
@@ -298,8 +299,8 @@ enum GrowthScenario: String, CaseIterable {
         broker.readLog()
         broker.tellMembers(1)
         for member in members { member.close() }
-        let before = broker.dealtThrough
+        let before = broker.dispatchedThrough
         broker.readLog()
-        precondition(before < broker.dealtThrough, "what is left to others is done when the log has it")
+        precondition(before < broker.dispatchedThrough, "what is left to others is done when the log has it")
     }
 }

@@ -175,7 +175,7 @@ import Testing
         #expect(house.bridges.rows["n"]?.plan?.connectionCount == 2, "it has other sessions")
     }
 
-    @Test func `a start takes another number when nothing waits that was dealt among as many as before`() throws {
+    @Test func `a start takes another number when nothing waits that was dispatched among as many as before`() throws {
         let house = try House(Self.fewer)
         let kept: Set<EncodedString> = ["one", "one-2", "one-3"]
         #expect(!house.bridges.settleConnections { kept.contains($0) ? backlog(0) : nil })

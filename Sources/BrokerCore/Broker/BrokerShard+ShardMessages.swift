@@ -30,8 +30,9 @@ extension BrokerShard {
             case .detoured: receivedDetoured(&publication)
             case .shared:
                 publication.name = detail.name
-                if let (dealer, place) = detail.dealt, let log = clusterLog {
-                    publication.mark = DealtMark(place, dealer: dealer == index ? nil : dealer, isBegun: true, log.dealt)
+                if let (dispatcher, place) = detail.dispatched, let log = clusterLog {
+                    publication.mark = DispatchToken(
+                        place, dispatcher: dispatcher == index ? nil : dispatcher, isBegun: true, log.dispatched)
                 }
                 take(detail.receipt, .routed, group: detail.stamp, of: &publication) { receivedShared(&$0, detail) }
             case .retain:
@@ -57,8 +58,8 @@ extension BrokerShard {
             receivedInterest(filter, isWanted, shard)
         case .group(let name, let change):
             receivedGroupChange(name, change)
-        case .dealing, .step: return
-        case .dealt(let places): for place in places { clusterLog?.dealt.end(place) }
+        case .dispatch, .step: return
+        case .dispatched(let places): for place in places { clusterLog?.dispatched.end(place) }
         case .stepIsKnown(let number): clusterLog?.recordStep(number)
         case .fullQueue(let queue): receivedFullQueue(queue)
         case .fullQueueFilter(let key, let filter, let isThere): receivedFullQueueFilter(key, filter, isThere)
@@ -141,7 +142,7 @@ extension BrokerShard {
         (detail.hops, detail.name) = (publication.hops, publication.name)
         guard let mark = publication.mark else { return append(publication, as: .shared, detail, to: member.shard) }
         mark.handOver()
-        detail.dealt = (mark.dealer ?? index, mark.place)
+        detail.dispatched = (mark.dispatcher ?? index, mark.place)
         append(publication, as: .shared, detail, to: member.shard)
     }
 

@@ -6,9 +6,9 @@ struct ClusterRows {
     /// How far the log was read before the start, and whether there is a row that says it.
     var logPlaces: StoredLogPlaces?
     var hasLogPlaces = false
-    /// What share groups had dealt out of it, and whether there is a row that says it.
-    var dealing: StoredDealing?
-    var hasDealing = false
+    /// What share groups had dispatched out of it, and whether there is a row that says it.
+    var dispatch: StoredDispatches?
+    var hasDispatch = false
     /// The steps of the log that the rows name, by the session's key and the packet identifier.
     var steps: [UInt64: [UInt16: FlowStep.Place]] = [:]
     /// The cluster whose retained messages the store has; nil for none. On shard 0.
@@ -52,7 +52,7 @@ extension BrokerShard {
         if claimsSessions, let log = port.log { beginSteps(log) }
         if claimsSessions { joinMoves(port) } else { for session in sessions.all { session.isReplaying = false } }
         for session in sessions.all { session.publisherKey = publisherKey(of: session.clientIdentifier) }
-        if claimsSessions, let log = port.log { beginDealing(port, log) }
+        if claimsSessions, let log = port.log { beginDispatch(port, log) }
         var told: Set<[UInt8]> = []
         for session in sessions.all {
             for membership in session.groups {
@@ -86,14 +86,14 @@ extension BrokerShard {
         guard var publication = publication(message) else { return false }
         beginPacket()
         if message.isLogged, clusterLog != nil { publication.lane = .passing }
-        if message.dealt.map({ $0.hops == 0 }) ?? true {
-            let reach: Reach = message.dealt == nil && message.undealt == nil ? .node : .nodeWithoutGroups
+        if message.dispatched.map({ $0.hops == 0 }) ?? true {
+            let reach: Reach = message.dispatched == nil && message.undispatched == nil ? .node : .nodeWithoutGroups
             if publication.lane == .passing { routeByLane(&publication, reach) } else { route(&publication, reach) }
         }
-        if let dealt = message.dealt {
-            dealNamed(&publication, dealt)
-        } else if let undealt = message.undealt {
-            dealAsFirst(&publication, undealt.here, besides: undealt.by)
+        if let dispatched = message.dispatched {
+            dispatchNamed(&publication, dispatched)
+        } else if let undispatched = message.undispatched {
+            dispatchAsFirst(&publication, undispatched.here, besides: undispatched.by)
         }
         if message.change != .none, message.retain, takeOrigin(message.origin, &publication) {
             retain(&publication, as: message.change)

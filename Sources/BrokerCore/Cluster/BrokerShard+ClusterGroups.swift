@@ -5,7 +5,7 @@ import MQTTCodec
 /// chooses among all.
 ///
 ///     publisher's shard: choose ──► a member of this node
-///                            └────► another node: GroupDealing goes with the message ──► that node chooses among its own members
+///                            └────► another node: GroupDispatch goes with the message ──► that node chooses among its own members
 ///                                                     another node, once more ◄── if it has none any more
 extension BrokerShard {
     /// Another node has so many members of a group.
@@ -25,7 +25,8 @@ extension BrokerShard {
         removeIfEmpty(group)
     }
 
-    /// Another node is gone: nothing is dealt there, unless a group has no other member; then it waits for who comes with that node's sessions.
+    /// Another node is gone: nothing is dispatched there, unless a group has no other member; then it waits for who
+    /// comes with that node's sessions.
     func clusterNodeIsGone(_ node: UInt64) {
         for group in groups.indices {
             let (name, standsForGone) = (groups[group]?.name, standsForGone(group))
@@ -38,11 +39,11 @@ extension BrokerShard {
         room.hasNew = true
     }
 
-    /// Whether a group had members on a node that is gone, for which this one deals, so that a session of that node is waited for here. One shard of
-    /// the node says so.
+    /// Whether a group had members on a node that is gone, for which this one dispatches, so that a session of that
+    /// node is waited for here. One shard of the node says so.
     private func standsForGone(_ group: UInt32) -> Bool {
         guard index == 0, let gone = groups[group]?.gone else { return false }
-        return cluster?.dealtFor.contains(gone) ?? false
+        return cluster?.dispatchedFor.contains(gone) ?? false
     }
 
     /// Tells the cluster anew of the groups that had members on a node that is gone.
@@ -83,55 +84,56 @@ extension BrokerShard {
 
     /// Sends the message to one member of each group, or leaves it to the member's node.
     @inline(never)
-    func dealInCluster(_ publication: inout Publication, _ matching: [UInt32], _ reach: Reach, _ port: ClusterPort) {
+    func dispatchInCluster(_ publication: inout Publication, _ matching: [UInt32], _ reach: Reach, _ port: ClusterPort) {
         switch reach {
         case .shard, .nodeWithoutGroups: return
-        case .node: dealHere(&publication, matching)
-        case .cluster where port.isStrange, .clusterByBus where port.isStrange: dealHere(&publication, matching)
+        case .node: dispatchHere(&publication, matching)
+        case .cluster where port.isStrange, .clusterByBus where port.isStrange: dispatchHere(&publication, matching)
         case .cluster, .clusterByBus:
-            var dealing = publication.dealing ?? GroupDealing(shares: [], hops: 0)
+            var dispatch = publication.dispatch ?? GroupDispatch(shares: [], hops: 0)
             let isLogged = publication.lane == .passing && port.node != 0 && reach == .cluster
             for group in matching {
                 let near = port.isAway ? chooseMember(of: group, for: publication, isHere: true) : nil
                 guard let member = near ?? chooseMember(of: group, for: publication) else { continue }
                 if isLogged, !member.isElsewhere || member.readsLog, let hash = groups[group]?.clusterHash {
-                    dealing.logged.append(
+                    dispatch.logged.append(
                         member.isElsewhere
                             ? LoggedShare(node: member.node, group: hash)
                             : LoggedShare(node: port.node, group: hash, member: member.sessionKey))
                 } else if member.isElsewhere {
-                    dealing.shares.append((member.node, member.serial))
+                    dispatch.shares.append((member.node, member.serial))
                 } else {
-                    deal(&publication, to: member, of: group)
+                    dispatch(&publication, to: member, of: group)
                 }
             }
-            publication.dealing = dealing
+            publication.dispatch = dispatch
         }
     }
 
-    /// Deals a message, of which its node did not know who else has members, to this node's members of those groups of
-    /// which this one is the first other node.
-    func dealAsFirst(_ publication: inout Publication, _ here: UInt64, besides publisher: UInt64) {
+    /// Dispatches a message, of which its node did not know who else has members, to this node's members of those
+    /// groups of which this one is the first other node.
+    func dispatchAsFirst(_ publication: inout Publication, _ here: UInt64, besides publisher: UInt64) {
         let matching = matches(of: publication.topic).with(\.groups)
-        dealHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })
+        dispatchHere(&publication, matching.filter { groups[$0]?.isFirst(here, besides: publisher) ?? false })
     }
 
-    private func dealHere(_ publication: inout Publication, _ matching: [UInt32]) {
+    private func dispatchHere(_ publication: inout Publication, _ matching: [UInt32]) {
         for group in matching {
             guard let member = chooseMember(of: group, for: publication, isHere: true) else { continue }
-            deal(&publication, to: member, of: group)
+            dispatch(&publication, to: member, of: group)
         }
     }
 
-    /// Deals a message of another node to members of this one. What nobody takes here goes on to another node that has members.
-    func dealNamed(_ publication: inout Publication, _ dealt: DealtGroups) {
-        publication.hops = dealt.hops
-        for (shareName, filter) in dealt.names {
+    /// Dispatches a message of another node to members of this one. What nobody takes here goes on to another node that
+    /// has members.
+    func dispatchNamed(_ publication: inout Publication, _ dispatched: DispatchedGroups) {
+        publication.hops = dispatched.hops
+        for (shareName, filter) in dispatched.names {
             guard let shareName = EncodedString(shareName),
                 let group = groups.find(GroupName(shareName: shareName, filter: filter))
             else { continue }
             if let member = chooseMember(of: group, for: publication, isHere: true) {
-                deal(&publication, to: member, of: group)
+                dispatch(&publication, to: member, of: group)
             } else if let member = chooseMember(of: group, for: publication) {
                 giveOn(publication, to: member)
             }
@@ -156,7 +158,7 @@ extension BrokerShard {
     private func giveOn(_ publication: borrowing Publication, to member: GroupMember) {
         guard let cluster else { return }
         guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
-        cluster.pass(publication, GroupDealing(shares: [(member.node, member.serial)], hops: publication.hops + 1))
+        cluster.pass(publication, GroupDispatch(shares: [(member.node, member.serial)], hops: publication.hops + 1))
     }
 }
 
@@ -171,7 +173,7 @@ public struct ClusterGroup: Sendable {
     /// Members whose clients are connected, and others.
     public var connected: Int
     public var away: Int
-    /// Whether the node reads the log, so that it can be dealt what stands there.
+    /// Whether the node reads the log, so that it can be given what stands there.
     public var readsLog = false
 
     public init(node: UInt64, number: UInt32, shareName: [UInt8], filter: [UInt8], connected: Int, away: Int) {
@@ -180,15 +182,15 @@ public struct ClusterGroup: Sendable {
     }
 }
 
-/// To which nodes share groups deal a message.
-public struct GroupDealing: Sendable {
-    /// The nodes that deal it when it comes, each with its number of the group; this one is not among them.
+/// To which nodes share groups dispatch a message.
+public struct GroupDispatch: Sendable {
+    /// The nodes that dispatch it when it comes, each with its number of the group; this one is not among them.
     public var shares: [(node: UInt64, number: UInt32)]
     /// How often the message was passed on from one node to another; then it is for these groups alone.
     public var hops: UInt8
-    /// The nodes that deal it when they read it in the log.
+    /// The nodes that dispatch it when they read it in the log.
     public var logged: [LoggedShare]
-    /// Of what was passed on by the log: what it was there before, so that this is not dealt again.
+    /// Of what was passed on by the log: what it was there before, so that this is not dispatched again.
     public var before = MessageName.none
 
     public init(shares: [(node: UInt64, number: UInt32)], hops: UInt8, logged: [LoggedShare] = []) {
@@ -207,8 +209,8 @@ public struct LoggedShare: Equatable, Sendable {
     public init(node: UInt64, group: UInt64, member: UInt64 = 0) { (self.node, self.group, self.member) = (node, group, member) }
 }
 
-/// The groups for which a message of another node is dealt here.
-public struct DealtGroups: Sendable {
+/// The groups for which a message of another node is dispatched here.
+public struct DispatchedGroups: Sendable {
     /// Each as ShareName and filter.
     public var names: [(shareName: [UInt8], filter: [UInt8])]
     public var hops: UInt8
@@ -225,7 +227,7 @@ struct RelogQueue {
         let name: MessageName
         let share: LoggedShare
         let hops: UInt8
-        let mark: DealtMark?
+        let mark: DispatchToken?
     }
 
     private var entries: [Entry] = []

@@ -125,9 +125,9 @@ extension BrokerShard {
         (room.hasNew, log.hasNews) = (true, true)
         updateMayRefusePublishers()
         guard partitions == 0 else { return }
-        for dealt in log.relogged.takeHeld() {
+        for dispatched in log.relogged.takeHeld() {
             beginPacket()
-            relog(dealt, port, log)
+            relog(dispatched, port, log)
         }
     }
 
@@ -137,7 +137,7 @@ extension BrokerShard {
     func logBegins(_ partition: Int, after place: LogPlaces.Place) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.places[partition] = place
-        log.dealt.note(read: log.places)
+        log.dispatched.note(read: log.places)
         writeLogPlaces(log)
         recordLogBegins(partition, after: place)
     }
@@ -146,7 +146,7 @@ extension BrokerShard {
     func logIsCut(_ partition: Int, at last: UInt64) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.cut(partition, at: last)
-        log.dealt.cut(partition, at: last)
+        log.dispatched.cut(partition, at: last)
         writeLogPlaces(log)
         for session in sessions.all where session.logFloor?.holdsBack(last &+ 1, in: partition) == true {
             session.logFloor?.cut(partition, at: last)
@@ -177,10 +177,10 @@ extension BrokerShard {
         // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
         publication.mustArrive = isOwn
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
-        if (message.dealing?.hops ?? 0) == 0 { routeByLane(&publication, .shard, at: (partition, sequence)) }
-        if let dealing = message.dealing {
+        if (message.dispatch?.hops ?? 0) == 0 { routeByLane(&publication, .shard, at: (partition, sequence)) }
+        if let dispatch = message.dispatch {
             publication.lane = .passing
-            dealLogged(&publication, dealing, at: DealtPlaces.Place(partition: partition, sequence: sequence))
+            dispatchLogged(&publication, dispatch, at: OpenDispatches.Place(partition: partition, sequence: sequence))
         }
         finish(&publication)
         return true

@@ -37,7 +37,7 @@ extension BrokerShard {
     func recordSent(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
         guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
         let reliance = tell(.sent(entry.name), packetIdentifier, session, connection, port)
-        if reliance != .nothing, entry.name.isDealt { keepUntilLogged(entry, session, reliance.serial) }
+        if reliance != .nothing, entry.name.isDispatched { keepUntilLogged(entry, session, reliance.serial) }
         return reliance
     }
 
@@ -106,7 +106,7 @@ extension BrokerShard {
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
         recordStep(step.place.number, log)
-        if step.name?.isDealt == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
+        if step.name?.isDispatched == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
             moves.holders.note(step, of: session)
         }
         guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
@@ -120,7 +120,7 @@ extension BrokerShard {
     }
 
     /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all shards. So whose a message is can be told
-    /// by the numbers of steps alone; see `DealtHolders`.
+    /// by the numbers of steps alone; see `DispatchHolders`.
     func recordStep(_ number: UInt64, _ log: ShardLog) {
         guard number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
         log.recordStep(number)
@@ -155,7 +155,7 @@ extension BrokerShard {
         case .released:
             guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
             forgetReceipt(step.packetIdentifier, of: session)
-        case .sent, .acknowledged, .dealt, .mark: return
+        case .sent, .acknowledged, .dispatched, .mark: return
         }
     }
 
@@ -201,7 +201,7 @@ extension BrokerShard {
             if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
             return true
         }
-        return session.createdAt == 0 && clusterLog?.unread.isEmpty == false || isPastOpen(of: session)
+        return session.createdAt == 0 && clusterLog?.unread.isEmpty == false || hasOpenEarlierDispatches(of: session)
     }
 
     /// A session is taken up from the log, of which this node may have read less than the lost one had written: its mark comes behind that.

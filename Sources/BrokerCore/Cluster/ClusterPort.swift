@@ -17,9 +17,9 @@ final class ClusterPort {
     var moves: SessionMoves?
     /// This node's number: that of its store, and that of its incarnation. 0 where nothing is logged.
     var node: UInt64
-    /// The nodes that are gone, for which this one deals what the log has for them.
-    var dealtFor: Set<UInt64> = []
-    /// The nodes among them of which not all is known to be dealt, and by partition up to where each was done.
+    /// The nodes that are gone, for which this one dispatches what the log has for them.
+    var dispatchedFor: Set<UInt64> = []
+    /// The nodes among them of which not all is known to be dispatched, and by partition up to where each was done.
     var inherited: [UInt64: [UInt64]] = [:]
     /// By node that is gone: what the log says to be some session's, or to be passed on, though the node had not said that it is done.
     var learned: [UInt64: Set<MessageName>] = [:]
@@ -46,8 +46,8 @@ final class ClusterPort {
     init(node: UInt64 = 0) { self.node = node }
 
     /// Adds a message that share groups leave to another node.
-    func pass(_ publication: borrowing Publication, _ dealing: GroupDealing, as kind: ShardMessageHeader.Kind = .publish) {
-        batch.append(.dealing(dealing))
+    func pass(_ publication: borrowing Publication, _ dispatch: GroupDispatch, as kind: ShardMessageHeader.Kind = .publish) {
+        batch.append(.dispatch(dispatch))
         batch.append(publication, as: kind)
     }
 
@@ -55,7 +55,7 @@ final class ClusterPort {
     ///
     /// - Parameter step: what it says of its packet identifier.
     func append(_ publication: borrowing Publication, isLogged: Bool, _ change: RetainedChange, _ step: SessionStep?) {
-        if let dealing = publication.dealing { batch.append(.dealing(dealing)) }
+        if let dispatch = publication.dispatch { batch.append(.dispatch(dispatch)) }
         if isLogged, let step { batch.append(.step(step)) }
         guard change != .none else { return batch.append(publication, as: isLogged ? .passing : .publish) }
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
@@ -65,7 +65,7 @@ final class ClusterPort {
     /// own, that is not logged again.
     func carried(_ publication: borrowing Publication) -> ShardMessageBatch {
         let batch = ShardMessageBatch()
-        if let dealing = publication.dealing { batch.append(.dealing(dealing)) }
+        if let dispatch = publication.dispatch { batch.append(.dispatch(dispatch)) }
         batch.append(publication, as: .passing)
         return batch
     }

@@ -77,24 +77,24 @@ public enum FromCluster: Sendable {
     /// Nobody keeps anything here any more: all clients are to go, in these words.
     case fenceClients(String)
 
-    // MARK: What share groups deal
+    // MARK: What share groups dispatch
 
-    /// What the log has for a node that is gone is dealt here from now on, behind these records by partition.
-    case dealsFor(UInt64, after: [UInt64])
+    /// What the log has for a node that is gone is dispatched here from now on, behind these records by partition.
+    case dispatchesFor(UInt64, after: [UInt64])
     /// All that it had before stands in the log once more.
-    case hasDealt(for: UInt64)
-    case dealsNoMoreFor(UInt64)
-    /// What was learned of messages that were dealt to it is not needed any more.
-    case forgetDealt(by: UInt64)
-    /// Who deals for an earlier incarnation of this node is known.
-    case heir(of: UInt64, UInt64)
-    /// All is read in which those incarnations can have said whose it is; these are the ones whose part this node deals
-    /// again.
-    case pastIsKnown(won: Set<UInt64>)
+    case hasDispatched(for: UInt64)
+    case dispatchesNoMoreFor(UInt64)
+    /// What was learned of messages that were dispatched to it is not needed any more.
+    case forgetDispatched(by: UInt64)
+    /// Who dispatches for an earlier incarnation of this node is known.
+    case successor(of: UInt64, UInt64)
+    /// All is read in which those incarnations can have said whose it is; these are the ones whose part this node
+    /// dispatches again.
+    case earlierDispatchesAreKnown(won: Set<UInt64>)
     /// All is read that may have some of it.
-    case settlePast
+    case settleEarlierDispatches
     /// Nobody leaves those incarnations anything any more.
-    case endPast
+    case endEarlierDispatches
 }
 
 extension BrokerShard {
@@ -135,14 +135,14 @@ extension BrokerShard {
         case .leaseBegins: leaseBegins()
         case .publishAlone(let will): publishAlone(will)
         case .fenceClients(let words): fenceClients(words)
-        case .dealsFor(let node, let done): dealsFor(node, after: done)
-        case .hasDealt(let node): hasDealt(for: node)
-        case .dealsNoMoreFor(let node): dealsNoMoreFor(node)
-        case .forgetDealt(let node): forgetDealt(by: node)
-        case .heir(let incarnation, let heir): learnPast(heirOf: incarnation, heir)
-        case .pastIsKnown(let won): pastIsKnown(won: won)
-        case .settlePast: settlePast()
-        case .endPast: endPast()
+        case .dispatchesFor(let node, let done): dispatchesFor(node, after: done)
+        case .hasDispatched(let node): hasDispatched(for: node)
+        case .dispatchesNoMoreFor(let node): dispatchesNoMoreFor(node)
+        case .forgetDispatched(let node): forgetDispatched(by: node)
+        case .successor(let incarnation, let successor): learnEarlierDispatches(successorOf: incarnation, successor)
+        case .earlierDispatchesAreKnown(let won): earlierDispatchesAreKnown(won: won)
+        case .settleEarlierDispatches: settleEarlierDispatches()
+        case .endEarlierDispatches: endEarlierDispatches()
         }
     }
 }

@@ -58,13 +58,13 @@ final class ShardLog {
     /// Whether something has changed that acknowledgements, or publishers, wait for.
     var hasNews = false
 
-    /// What share groups have dealt of it.
-    let dealt: DealtPlaces
-    /// What earlier incarnations of the node were dealt; nil when that is settled.
-    var past: DealingPast?
+    /// What share groups have dispatched of it.
+    let dispatched: OpenDispatches
+    /// What was dispatched to earlier incarnations of the node; nil when that is settled.
+    var earlierDispatches: EarlierDispatches?
     /// How far all is done, as the store has it, or a row of an earlier incarnation.
-    var storedDealing: StoredDealing?
-    var isDealingStored = false
+    var storedDispatch: StoredDispatches?
+    var isDispatchStored = false
     /// Whether the last incarnation is over and the next one has not begun: the row stays as it is.
     var isBetweenIncarnations = false
     var relogged = RelogQueue()
@@ -73,19 +73,19 @@ final class ShardLog {
     /// What sessions that an earlier incarnation has left were given in this one, and had in that.
     var givenOwed: Set<MessageName> = []
 
-    /// Whether a session that an earlier incarnation has left was dealt it in this one. That it is not done with may be
-    /// known of this one alone.
+    /// Whether a session that an earlier incarnation has left was dispatched to it in this one. That it is not done
+    /// with may be known of this one alone.
     func isOfThisIncarnation(_ entry: SharedEntry) -> Bool {
         (entry.mark != nil || entry.storeNumber > incarnationBegins) && !givenOwed.contains(entry.name)
     }
 
-    /// A message that a share group has dealt to a session of which the log is to know it.
+    /// A message that a share group has dispatched to a session of which the log is to know it.
     struct Kept {
         let serial: UInt64
         let session: (index: UInt32, generation: UInt32)
         let name: MessageName
         /// What counts it as not done with until then; nil if it is given back to a session.
-        let mark: DealtMark?
+        let mark: DispatchToken?
     }
 
     /// In the order of their serials.
@@ -93,7 +93,7 @@ final class ShardLog {
 
     init(places: LogPlaces) {
         self.places = places
-        dealt = DealtPlaces(partitions: places.places.count)
+        dispatched = OpenDispatches(partitions: places.places.count)
     }
 
     /// The place of another step. They rise also over a restart, and behind those of other nodes that are known.
@@ -170,6 +170,6 @@ extension ShardLog: TurnFeature {
 
     static func deadline(_ shard: BrokerShard) -> UInt64? {
         guard let log = shard.clusterLog else { return nil }
-        return log.hasNews || !log.dealt.returned.isEmpty ? shard.now : nil
+        return log.hasNews || !log.dispatched.returned.isEmpty ? shard.now : nil
     }
 }

@@ -9,7 +9,7 @@ public enum ToCluster: Sendable {
     /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last. The next fence is
     /// for it if it is new that somebody subscribes.
     case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int, isSubscribed: Bool)
-    /// Say with `passedFence` when every node routes to what was wanted before, and deals to who has subscribed.
+    /// Say with `passedFence` when every node routes to what was wanted before, and dispatches to who has subscribed.
     case fence(token: UInt64)
     /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
     /// `logFailed` has to follow, in the order of the batches. `ShardMessageBatch.forEachMessage` reads them.
@@ -96,13 +96,14 @@ public struct ClusterMessage {
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
     /// On its way out: what it says of its packet identifier, if the log is to have that.
     public var step: SessionStep?
-    /// On its way out, and in the log: which nodes deal it to share groups; nil if none is known, and each deals to its own.
-    public var dealing: GroupDealing?
-    /// On its way in: for which share groups it is dealt here; nil for all that match.
-    public var dealt: DealtGroups?
+    /// On its way out, and in the log: which nodes dispatch it to share groups; nil if none is known, and each
+    /// dispatches to its own.
+    public var dispatch: GroupDispatch?
+    /// On its way in: for which share groups it is dispatched here; nil for all that match.
+    public var dispatched: DispatchedGroups?
     /// On its way in, where its node did not know of the members of share groups: that node, and this one. Then the first other one by number
-    /// that has members of a group deals it.
-    public var undealt: (by: UInt64, here: UInt64)?
+    /// that has members of a group dispatches it.
+    public var undispatched: (by: UInt64, here: UInt64)?
 
     public init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS, retain: Bool,
@@ -127,13 +128,13 @@ extension ShardMessageBatch {
     public func forEachMessage(_ body: (ClusterMessage) -> Void) {
         var shardMessages = shardMessages.makeIterator()
         var origin: [UInt8] = []
-        var dealing: GroupDealing?
+        var dispatch: GroupDispatch?
         var step: SessionStep?
         forEach { header, detail, bytes in
             guard header.kind != .shardMessage else {
                 switch shardMessages.next() {
                 case .retainedSource(let source)?: origin = source.row
-                case .dealing(let some)?: dealing = some
+                case .dispatch(let some)?: dispatch = some
                 case .step(let some)? where some.isOfMessage: step = some
                 default: break
                 }
@@ -146,8 +147,8 @@ extension ShardMessageBatch {
                 topic: topic, properties: properties, payload: payload, qos: QoS(rawValue: header.qos) ?? .atMostOnce,
                 retain: header.retain, expiresAt: header.expiresAt == Message.neverExpires ? nil : header.expiresAt,
                 publisher: header.publisher, isLogged: header.kind == .passing)
-            (message.dealing, message.step) = (dealing, step)
-            (dealing, step) = (nil, nil)
+            (message.dispatch, message.step) = (dispatch, step)
+            (dispatch, step) = (nil, nil)
             guard header.hasDetail else { return body(message) }
             message.change = RetainedChange(detail)
             origin.withUnsafeBytes {

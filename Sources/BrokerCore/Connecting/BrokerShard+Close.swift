@@ -92,7 +92,7 @@ extension BrokerShard {
     /// when their output is drained or the linger time is up.
     public func stop() {
         // What passing members leave stays on the disk then.
-        if !groups.newlyLasting.isEmpty { keepDealt() }
+        if !groups.newlyLasting.isEmpty { keepDispatched() }
         policy.isStopping = true
         writeLogPlaces()
         for connection in Array(connections.all) {

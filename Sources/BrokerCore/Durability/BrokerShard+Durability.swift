@@ -92,13 +92,13 @@ extension BrokerShard {
 
     /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its PUBREC to
     /// its sender.
-    func promise(_ deal: HeldDeal, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
+    func promise(_ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
         guard connection.holdsPromises else {
-            durability?.hold(deal, packetIdentifier, reason, to: Self.nobody)
+            durability?.hold(dispatch, packetIdentifier, reason, to: Self.nobody)
             sendAcknowledgement(.pubrec, packetIdentifier, reason, to: connection)
             return
         }
-        durability?.hold(deal, packetIdentifier, reason, to: connection.id)
+        durability?.hold(dispatch, packetIdentifier, reason, to: connection.id)
         connection.heldCount &+= 1
     }
 
@@ -145,8 +145,8 @@ extension BrokerShard {
         guard journal != nil else { return }
         while let released = durability?.release() {
             let item = released.item
-            if case .deal(let deal) = released.answer {
-                releaseDeal(item, deal)
+            if case .dispatch(let dispatch) = released.answer {
+                releaseDispatch(item, dispatch)
             } else if let connection = connections.find(item.connection) {
                 connection.heldCount &-= 1
                 releaseAnswer(item, released.answer, connection)
@@ -166,10 +166,12 @@ extension BrokerShard {
 
     /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is
     /// due.
-    private func releaseDeal(_ item: HeldPacket, _ deal: HeldDeal) {
+    private func releaseDispatch(_ item: HeldPacket, _ dispatch: HeldDispatch) {
         beginPacket()
-        dealHeld(deal)
-        guard let connection = connections.find(item.connection), let pubrec = durability?.dealt(item, deal) else { return }
+        dispatchHeld(dispatch)
+        guard let connection = connections.find(item.connection), let pubrec = durability?.dispatched(item, dispatch) else {
+            return
+        }
         connection.heldCount &-= 1
         releaseAnswer(pubrec, nil, connection)
     }
@@ -193,7 +195,7 @@ extension BrokerShard {
         case .pubcomp: sendAcknowledgement(.pubcomp, item.packetIdentifier, item.reason, to: connection)
         case .publish: sendHeld(item.packetIdentifier, connection)
         case .answer: if let answer { give(answer, connection) }
-        case .connack, .deal: return
+        case .connack, .dispatch: return
         }
     }
 
@@ -207,7 +209,7 @@ extension BrokerShard {
         case .unsuback(let packet): acknowledge(packet, connection)
         case .refusal(let packet): send(refusal: packet, to: connection)
         case .endMark(let mark): send(mark, to: connection)
-        case .deal, .departure: return
+        case .dispatch, .departure: return
         }
     }
 

@@ -98,10 +98,10 @@ extension BrokerShard {
     }
 
     /// What share groups have chosen for a message is durable: their members' shards get it.
-    func dealHeld(_ deal: HeldDeal) {
-        var publication = Publication(deal.message)
+    func dispatchHeld(_ dispatch: HeldDispatch) {
+        var publication = Publication(dispatch.message)
         publication.mustArrive = true
-        sendToChosen(&publication, deal.choices, receipt: receipts.choices(for: deal.receipt) == nil ? 0 : deal.receipt)
+        sendToChosen(&publication, dispatch.choices, receipt: receipts.choices(for: dispatch.receipt) == nil ? 0 : dispatch.receipt)
         finish(&publication)
     }
 

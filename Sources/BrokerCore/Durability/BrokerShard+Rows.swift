@@ -126,7 +126,7 @@ extension BrokerShard {
     ) -> OutboxEntry {
         let isLate = group != 0 && hasGivenQueue(session)
         let mark = session.connection == nil && !isLate ? nil : publication.mark
-        if group != 0, mark == nil, !isLate, qos > .atMostOnce { recordDealt(publication.name, publication.mark, to: session) }
+        if group != 0, mark == nil, !isLate, qos > .atMostOnce { recordDispatched(publication.name, publication.mark, to: session) }
         let name = qos == .exactlyOnce || group != 0 ? publication.name : .none
         let detail =
             identifiers == nil && group == 0 && name == .none

@@ -106,25 +106,25 @@ struct Durability {
 
     /// Holds a QoS 2 message for members of share groups on other shards, and behind it its PUBREC.
     mutating func hold(
-        _ deal: HeldDeal, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: ConnectionID
+        _ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: ConnectionID
     ) {
         held.append(
-            .deal(deal),
-            HeldPacket(.deal, after: journal.sequence, connection, packetIdentifier, reason, at: journal.clockMicroseconds))
+            .dispatch(dispatch),
+            HeldPacket(.dispatch, after: journal.sequence, connection, packetIdentifier, reason, at: journal.clockMicroseconds))
     }
 
     /// Takes the next that may happen, in its connection's order; nil if there is none.
     @inline(__always)
     mutating func release() -> HeldQueue.Released? { held.pop(persisted: journal.persisted, shardMessages) }
 
-    /// What `item` stands for was dealt, since `beginPacket`. Its PUBREC waits on, if it has to, until what came of that is
-    /// durable, and of the message's other receivers.
+    /// What `item` stands for was dispatched, since `beginPacket`. Its PUBREC waits on, if it has to, until what came
+    /// of that is durable, and of the message's other receivers.
     ///
     /// - Returns: the PUBREC if it need not wait.
-    mutating func dealt(_ item: HeldPacket, _ deal: HeldDeal) -> HeldPacket? {
+    mutating func dispatched(_ item: HeldPacket, _ dispatch: HeldDispatch) -> HeldPacket? {
         let sequence = journal.sequence == sequenceBefore ? item.sequence : journal.sequence
         let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason, at: item.heldAt)
-        let reliance = deal.reliance.union(reliance)
+        let reliance = dispatch.reliance.union(reliance)
         return held.waitsAgain(pubrec, relyingOn: reliance, shardMessages, persisted: journal.persisted) ? nil : pubrec
     }
 
@@ -436,7 +436,7 @@ struct HeldQueue {
         while head < waiting.count, waiting[head].sequence <= persisted {
             let entry = takeHead(shardMessages)
             // A choice of share groups goes its way as soon as it is durable; its PUBREC takes its place among those that wait.
-            if entry.item.kind != .deal, keepsWaiting(entry, shardMessages, persisted) { continue }
+            if entry.item.kind != .dispatch, keepsWaiting(entry, shardMessages, persisted) { continue }
             return Released(item: entry.item, answer: takeAnswer(entry))
         }
         return nil

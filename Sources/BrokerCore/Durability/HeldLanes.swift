@@ -196,12 +196,12 @@ struct HeldPacket {
         case connack
         /// What share groups have chosen for a QoS 2 message of the client is durable: the members' shards may have it, and then, when it is
         /// durable there, the client its PUBREC.
-        case deal
+        case dispatch
         /// The rest is a `HeldAnswer`.
         case answer
 
         /// Whether a `HeldAnswer` stands beside it.
-        var hasAnswer: Bool { self == .answer || self == .deal }
+        var hasAnswer: Bool { self == .answer || self == .dispatch }
     }
 
     /// The change of the journal that must be durable, it and all before.
@@ -235,13 +235,13 @@ enum HeldAnswer {
     case refusal(AcknowledgementPacket)
     case endMark(EndMark)
     /// What share groups have chosen for a QoS 2 message is durable: now the members' shards may have it.
-    case deal(HeldDeal)
+    case dispatch(HeldDispatch)
     /// All other shards know that the session with this key is in no share group any more.
     case departure(UInt64)
 }
 
 /// A QoS 2 message that share groups have given to members on other shards.
-struct HeldDeal {
+struct HeldDispatch {
     let message: Message
     /// Names it.
     let receipt: UInt64

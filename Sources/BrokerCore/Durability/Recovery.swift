@@ -31,8 +31,8 @@ public struct Recovery: ~Copyable {
     private var sources: [StoredOrigin: RetainedSource] = [:]
     /// How far each shard of that run had read a cluster's log.
     private var logPlaces: [Int: StoredLogPlaces] = [:]
-    /// What each shard knew to be done of what share groups deal out of it.
-    private var dealings: [Int: StoredDealing] = [:]
+    /// What each shard knew to be done of what share groups dispatch out of it.
+    private var groupDispatches: [Int: StoredDispatches] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
     private var run: StoredRun?
     /// Whether rows belong to other shards now than when they were written.
@@ -84,7 +84,7 @@ public struct Recovery: ~Copyable {
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
         keepRun()
         restoreLogPlaces()
-        restoreDealing()
+        restoreDispatch()
         passOnOrphans()
         arrangeQueues()
         // The rows of shared messages that no entry names go.
@@ -96,7 +96,7 @@ public struct Recovery: ~Copyable {
         for orphan in orphans {
             shards[0].journal?.delete(.entry, key: orphan.number)
             shards[orphan.member.shard].restoreShared(orphan.message, for: orphan.member)
-            summary.dealtToGone += 1
+            summary.dispatchedToGone += 1
         }
     }
 
@@ -137,9 +137,9 @@ public struct Recovery: ~Copyable {
             logPlaces[shard] = row
             return true
         }
-        if let shard = StoredDealing.shard(ofKey: key) {
-            guard let row = StoredDealing(decoding: body) else { return false }
-            dealings[shard] = row
+        if let shard = StoredDispatches.shard(ofKey: key) {
+            guard let row = StoredDispatches(decoding: body) else { return false }
+            groupDispatches[shard] = row
             return true
         }
         if key == StoredMembership.key {
@@ -329,15 +329,15 @@ public struct Recovery: ~Copyable {
         }
     }
 
-    /// What was dealt by one shard may wait on any.
-    private func restoreDealing() {
-        guard let all = dealings.values.reduce(nil as StoredDealing?, { $0?.union($1) ?? $1 }) else { return }
+    /// What was dispatched by one shard may wait on any.
+    private func restoreDispatch() {
+        guard let all = groupDispatches.values.reduce(nil as StoredDispatches?, { $0?.union($1) ?? $1 }) else { return }
         for shard in shards {
-            shard.clusterRows.dealing = all
-            shard.clusterRows.hasDealing = dealings[shard.index] != nil
+            shard.clusterRows.dispatch = all
+            shard.clusterRows.hasDispatch = groupDispatches[shard.index] != nil
         }
-        for shard in dealings.keys.sorted() where shard >= shards.count {
-            shards[0].journal?.delete(.run, key: StoredDealing.key(shard: shard))
+        for shard in groupDispatches.keys.sorted() where shard >= shards.count {
+            shards[0].journal?.delete(.run, key: StoredDispatches.key(shard: shard))
         }
     }
 
@@ -415,8 +415,8 @@ public struct RecoverySummary: Sendable, Equatable {
     /// Messages on their way to sessions.
     public internal(set) var messages = 0
     public internal(set) var retained = 0
-    /// Messages that share groups had dealt to members whose sessions have ended, which go to others.
-    public internal(set) var dealtToGone = 0
+    /// Messages that share groups had dispatched to members whose sessions have ended, which go to others.
+    public internal(set) var dispatchedToGone = 0
 
     public init() {}
 }

@@ -98,28 +98,30 @@ struct ShardMessageDetail: BitwiseCopyable {
     var terms: UInt32 = 0
     var group: UInt32 = 0
     /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most. For `.shared`: in the highest byte
-    /// `Publication.hops`, and of a message that was dealt out of the cluster's log the shard that has dealt it, and one.
+    /// `Publication.hops`, and of a message that was dispatched out of the cluster's log the shard that has dispatched
+    /// to it, and one.
     var request: UInt32 = 0
     /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter. For `.retain` and `.settled`: the
     /// change's number among its node's, 0 for one that the cluster does not hear of.
     var stamp: UInt64 = 0
     /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from. For `.shared`: where a message
-    /// that was dealt stands in the log, the partition in the highest byte.
+    /// that was dispatched stands in the log, the partition in the highest byte.
     var shards: UInt64 = 0
     /// For `.publish`, `.shared` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
     var receipt: UInt64 = 0
-    /// For `.shared`: what the cluster's log calls a message that was dealt out of it.
+    /// For `.shared`: what the cluster's log calls a message that was dispatched out of it.
     var name = MessageName.none
 
-    /// For `.shared`: which shard has dealt it out of the cluster's log, and where it stands there; nil for what does not come from there.
-    var dealt: (by: Int, DealtPlaces.Place)? {
+    /// For `.shared`: which shard has dispatched to it out of the cluster's log, and where it stands there; nil for
+    /// what does not come from there.
+    var dispatched: (by: Int, OpenDispatches.Place)? {
         get {
-            guard request & Self.dealer != 0 else { return nil }
-            let place = DealtPlaces.Place(partition: Int(shards >> 56), sequence: shards & (1 << 56 - 1))
-            return (Int(request & Self.dealer) - 1, place)
+            guard request & Self.dispatcher != 0 else { return nil }
+            let place = OpenDispatches.Place(partition: Int(shards >> 56), sequence: shards & (1 << 56 - 1))
+            return (Int(request & Self.dispatcher) - 1, place)
         }
         set {
-            request = request & ~Self.dealer | (newValue.map { UInt32($0.by) + 1 } ?? 0)
+            request = request & ~Self.dispatcher | (newValue.map { UInt32($0.by) + 1 } ?? 0)
             shards = newValue.map { UInt64($0.1.partition) << 56 | $0.1.sequence } ?? 0
         }
     }
@@ -127,10 +129,10 @@ struct ShardMessageDetail: BitwiseCopyable {
     /// For `.shared`: how often nodes have passed the message on.
     var hops: UInt8 {
         get { UInt8(truncatingIfNeeded: request >> 24) }
-        set { request = request & Self.dealer | UInt32(newValue) << 24 }
+        set { request = request & Self.dispatcher | UInt32(newValue) << 24 }
     }
 
-    private static let dealer: UInt32 = 1 << 24 - 1
+    private static let dispatcher: UInt32 = 1 << 24 - 1
 }
 
 /// What shards tell each other besides messages.
@@ -149,12 +151,12 @@ enum ShardMessage: Sendable {
     case queueHasRoom(sessionKey: UInt64)
     /// A share group's member on the sending shard has changed.
     case group(GroupName, GroupChange)
-    /// For the cluster: which nodes deal the message that follows to their members of share groups.
-    case dealing(GroupDealing)
+    /// For the cluster: which nodes dispatch the message that follows to their members of share groups.
+    case dispatch(GroupDispatch)
     /// For the cluster's log: a packet identifier was released, or the message that follows was received with it.
     case step(SessionStep)
-    /// What the receiver has dealt to members on the sending shard, out of the cluster's log, is done.
-    case dealt([DealtPlaces.Place])
+    /// What the receiver has dispatched to members on the sending shard, out of the cluster's log, is done.
+    case dispatched([OpenDispatches.Place])
     /// For the cluster's log: steps stand behind this one from now on.
     case stepIsKnown(number: UInt64)
     /// Answer with `barrierPassed` when everything before was worked off.

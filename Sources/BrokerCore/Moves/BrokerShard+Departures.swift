@@ -129,8 +129,9 @@ extension BrokerShard {
         return session.firstSubscription == SubscriptionRecord.none
     }
 
-    /// Notes what its share groups are called in its pieces. It stays a member until it is gone: else what they deal meanwhile would find nobody if it
-    /// is the only one. With other shards it waits until it has what these have dealt it up to now.
+    /// Notes what its share groups are called in its pieces. It stays a member until it is gone: else what they
+    /// dispatch meanwhile would find nobody if it is the only one. With other shards it waits until it has what these
+    /// have dispatched to it up to now.
     private func takeGroups(of session: Session, _ departure: Departure) {
         for membership in session.groups {
             guard let filter = membership.name.topicFilter, let group = groups[membership.group],
@@ -173,15 +174,16 @@ extension BrokerShard {
         session.isMoving && cluster?.moves?.departures[session.key]?.outbox != nil
     }
 
-    /// What share groups have dealt a session that is another node's, and that does not have: behind the queue that it gives away, while it was taken
-    /// up, or in this incarnation, which its client may have seen begin. Nothing of it is in flight.
+    /// What share groups have dispatched to a session that is another node's, and that does not have: behind the queue
+    /// that it gives away, while it was taken up, or in this incarnation, which its client may have seen begin. Nothing
+    /// of it is in flight.
     func takeLate(of session: Session) -> [SharedEntry] {
         if session.isTakenUp || hasGivenQueue(session) { return session.outbox.takeShared() }
         guard session.isLeft || session.connection != nil, let log = clusterLog else { return [] }
         return session.outbox.takeShared { log.isOfThisIncarnation($0) }
     }
 
-    /// Gives the session its queue again, and behind it what its share groups have dealt it meanwhile.
+    /// Gives the session its queue again, and behind it what its share groups have dispatched to it meanwhile.
     func takeBack(_ departure: Departure) {
         guard let outbox = departure.outbox else { return }
         departure.outbox = nil
@@ -221,7 +223,7 @@ extension BrokerShard {
         let session = departure.session
         let isLate = departure.deadline.map { now >= $0 } ?? true
         if isLate { departure.deadline = nil }
-        guard !session.isReading, departure.isBarrierPassed, !isPastOpen(of: session) else { return false }
+        guard !session.isReading, departure.isBarrierPassed, !hasOpenEarlierDispatches(of: session) else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
         // Else a crash leaves here what it has passed on, where nobody takes it from; or what it has got, where that came from, and it is there twice.
         let hasPassedOn = departure.passedOn.flatMap { moment in durability.map { !$0.isDurable(moment) } } ?? false

@@ -185,7 +185,8 @@ extension BrokerShard {
 ///     settling ─► session ─► subscriptions ─► resident ─► paged ─► receipts ─► ended
 ///
 /// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store. What its
-/// share groups deal it from then on has a queue of its own: other members get it when the session is gone, or the session if that stays.
+/// share groups dispatch to it from then on has a queue of its own: other members get it when the session is gone, or
+/// the session if that stays.
 final class Departure {
     enum Stage {
         case settling, session, subscriptions, resident, paged, receipts, ended
@@ -213,7 +214,8 @@ final class Departure {
     var subscriptions: [HeldSubscription] = []
     /// Where the next keeper begins to learn what the log says of it, if this node has not read all of that; nil if it has.
     var stepFloor: FlowStep.Place?
-    /// Until when it has passed on to others what its share groups had dealt it, or has got such from them; nil if it never has.
+    /// Until when it has passed on to others what its share groups had dispatched to it, or has got such from them; nil
+    /// if it never has.
     var passedOn: Durability.Moment?
     var groups: [HeldSubscription] = []
     /// By serial number, the place of each share group among them, from 1 on.
@@ -221,7 +223,7 @@ final class Departure {
     var stage = Stage.settling
     /// Until when it waits for what is on its way, in milliseconds; nil when it does not.
     var deadline: UInt64?
-    /// Whether everything is here that other shards' share groups had dealt it before.
+    /// Whether everything is here that other shards' share groups had dispatched to it before.
     var isBarrierPassed = true
     /// Its queue; nil while it settles.
     var outbox: Outbox?

@@ -22,13 +22,13 @@ extension BrokerShard {
         var takers: [Session] = []
         for identifier in identifiers {
             guard let replay = replay(identifier) else { continue }
-            if lacks(replay, sequence, in: partition, moves), takes(&publication, message.dealing, replay) {
+            if lacks(replay, sequence, in: partition, moves), takes(&publication, message.dispatch, replay) {
                 takers.append(replay.session)
             }
         }
         deliverReplayed(&publication, to: takers)
         for identifier in identifiers {
-            if let replay = replay(identifier) { giveDealt(&publication, message.dealing, replay) }
+            if let replay = replay(identifier) { giveDispatched(&publication, message.dispatch, replay) }
         }
         finish(&publication)
         return true
@@ -58,7 +58,7 @@ extension BrokerShard {
         beginPacket()
         session.logFloor = session.logFloor?.later(replay.through)
         replay.given = replay.given.map { _ in nil }
-        replay.takeUp?.flows.forgetDealt()
+        replay.takeUp?.flows.forgetDispatched()
         replay.isAsked = false
         if replay.isOverflowing, let places = clusterLog?.places {
             replay.isOverflowing = false

@@ -28,8 +28,8 @@ extension BrokerShard {
         if let cluster {
             forgetGoneMembers(cluster)
             if let log = cluster.log {
-                log.dealt.note(read: log.places)
-                writeDealing(cluster, log)
+                log.dispatched.note(read: log.places)
+                writeDispatch(cluster, log)
             }
         }
         guard let moves = cluster?.moves, cluster?.isAway == false else { return }
@@ -137,7 +137,7 @@ extension BrokerShard {
     func holdsUntilSaved(_ answer: HeldAnswer, _ connection: Connection) -> Bool {
         switch answer {
         case .suback, .unsuback: break
-        case .refusal, .endMark, .deal, .departure: return false
+        case .refusal, .endMark, .dispatch, .departure: return false
         }
         guard connection.holdsPromises, let session = connection.session, let save = cluster?.moves?.saves[session.key],
             save.isChanged || save.underWay != nil

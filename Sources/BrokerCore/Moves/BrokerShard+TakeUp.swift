@@ -29,15 +29,15 @@ extension BrokerShard {
     }
 
     /// Whether a session is given a message of the log now.
-    func takes(_ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay) -> Bool {
+    func takes(_ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay) -> Bool {
         guard let takeUp = replay.takeUp else { return true }
         switch takeUp.phase {
         case .awaitingMark: return false
         case .steps:
-            if let before = dealing?.before, before != .none { cluster?.moves?.holders.recordPassedOn(before) }
+            if let before = dispatch?.before, before != .none { cluster?.moves?.holders.recordPassedOn(before) }
             return false
         case .sent:
-            find(&publication, dealing, replay) { !$0.isDealt }
+            find(&publication, dispatch, replay) { !$0.isDispatched }
             return false
         case .rest: return !takeUp.flows.known.contains(publication.name)
         }
@@ -45,42 +45,43 @@ extension BrokerShard {
 
     /// Notes a message that the session's client was sent.
     private func find(
-        _ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay, where isWanted: (MessageName) -> Bool
+        _ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay, where isWanted: (MessageName) -> Bool
     ) {
         guard let unfinished = replay.takeUp?.flows.unfinished else { return }
         let name = publication.name
         for flow in unfinished where flow.name.asPublished == name && isWanted(flow.name) {
             publication.name = flow.name
-            replay.takeUp?.found[flow.name] = found(&publication, dealing, for: replay.session)
+            replay.takeUp?.found[flow.name] = found(&publication, dispatch, for: replay.session)
         }
         publication.name = name
     }
 
-    /// Gives a session what share groups have dealt it, which may stand before what it lacks; or notes that, if its client was sent it.
-    func giveDealt(_ publication: inout Publication, _ dealing: GroupDealing?, _ replay: LogReplay) {
-        if replay.takeUp?.phase == .sent { return find(&publication, dealing, replay) { $0.isDealt } }
-        guard replay.takeUp?.phase == .rest, let dealt = replay.takeUp?.flows.takeDealt(publication.name) else { return }
+    /// Gives a session what share groups have dispatched to it, which may stand before what it lacks; or notes that, if
+    /// its client was sent it.
+    func giveDispatched(_ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay) {
+        if replay.takeUp?.phase == .sent { return find(&publication, dispatch, replay) { $0.isDispatched } }
+        guard replay.takeUp?.phase == .rest, let dispatched = replay.takeUp?.flows.takeDispatched(publication.name) else { return }
         let (lane, name, mustArrive) = (publication.lane, publication.name, publication.mustArrive)
-        for dealt in dealt {
-            guard let member = member(of: replay.session, named: dealt, dealing) else { continue }
-            (publication.lane, publication.name, publication.mustArrive) = (.passing, dealt, true)
+        for dispatched in dispatched {
+            guard let member = member(of: replay.session, named: dispatched, dispatch) else { continue }
+            (publication.lane, publication.name, publication.mustArrive) = (.passing, dispatched, true)
             sendToMember(&publication, member)
         }
         (publication.lane, publication.name, publication.mustArrive) = (lane, name, mustArrive)
     }
 
-    /// The session as a member of the group that has dealt it a message; nil if it has left that.
-    private func member(of session: Session, named name: MessageName, _ dealing: GroupDealing?) -> GroupMember? {
-        guard let share = name.share, let logged = dealing?.logged, logged.indices.contains(share),
+    /// The session as a member of the group that has dispatched a message to it; nil if it has left that.
+    private func member(of session: Session, named name: MessageName, _ dispatch: GroupDispatch?) -> GroupMember? {
+        guard let share = name.share, let logged = dispatch?.logged, logged.indices.contains(share),
             let group = groups.find(clusterHash: logged[share].group)
         else { return nil }
         return groups[group]?.member(session.key)
     }
 
-    private func found(_ publication: inout Publication, _ dealing: GroupDealing?, for session: Session) -> TakeUp.Found {
+    private func found(_ publication: inout Publication, _ dispatch: GroupDispatch?, for session: Session) -> TakeUp.Found {
         let message = publication.makeMessage(ledger)
-        guard !publication.name.isDealt else {
-            let member = member(of: session, named: publication.name, dealing)
+        guard !publication.name.isDispatched else {
+            let member = member(of: session, named: publication.name, dispatch)
             let identifier = member?.terms.identifier ?? 0
             return TakeUp.Found(
                 message: message, retain: publication.retain && member?.terms.retainAsPublished == true,
@@ -119,7 +120,7 @@ extension BrokerShard {
         guard let moves = cluster?.moves else { return }
         replay.takeUp?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
         replay.takeUp?.phase = .sent
-        if !moves.replays.values.contains(where: { $0.takeUp?.lacksSteps ?? false }) { moves.holders = DealtHolders() }
+        if !moves.replays.values.contains(where: { $0.takeUp?.lacksSteps ?? false }) { moves.holders = DispatchHolders() }
     }
 
     /// Puts what the client was sent in front of its queue.
@@ -127,7 +128,7 @@ extension BrokerShard {
         guard var takeUp = replay.takeUp else { return }
         let session = replay.session
         beginPacket()
-        // What its share groups have dealt it meanwhile stands behind that.
+        // What its share groups have dispatched to it meanwhile stands behind that.
         let late = session.outbox.takeShared()
         for flow in takeUp.flows.unfinished where takeUp.found[flow.name] == nil { takeUp.flows.forget(flow) }
         for packetIdentifier in takeUp.flows.released { restoreReleased(packetIdentifier, of: session) }
@@ -174,8 +175,9 @@ extension BrokerShard {
 ///
 ///     awaitingMark ──► steps ──► sent ──► rest
 ///
-/// What share groups have dealt it comes among the rest, as the log has it, which may be before what the session lacks of its own subscriptions.
-/// Until the end its row says that it is not whole: after a crash it is taken up anew.
+/// What share groups have dispatched to it comes among the rest, as the log has it, which may be before what the
+/// session lacks of its own subscriptions. Until the end its row says that it is not whole: after a crash it is taken
+/// up anew.
 struct TakeUp {
     enum Phase {
         /// The lost node may have written more than this one has read.
@@ -193,7 +195,7 @@ struct TakeUp {
         let message: Message
         let retain: Bool
         let identifiers: SubscriptionIdentifiers?
-        /// The serial number of the share group that has dealt it; 0 for none.
+        /// The serial number of the share group that has dispatched to it; 0 for none.
         let group: UInt32
     }
 
@@ -213,23 +215,23 @@ struct TakeUp {
         }
     }
 
-    /// The span that is lacking of a partition, from the first message on that was dealt; nil for nothing.
+    /// The span that is lacking of a partition, from the first message on that was dispatched; nil for nothing.
     private func rest(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
         guard let last = through.places[partition]?.sequence else { return nil }
         let lacking = floor.spans(through: through).first { $0.partition == partition }
-        let dealt = flows.dealt.keys.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
-        let after = min(lacking?.after ?? last, dealt.min() ?? last)
+        let dispatched = flows.dispatched.keys.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
+        let after = min(lacking?.after ?? last, dispatched.min() ?? last)
         return after < last ? LogSpan(partition: partition, after: after, through: last) : nil
     }
 
-    /// The part of a partition in which messages stand that were sent; nil for none. What share groups have dealt stands anywhere in it, of all else what
-    /// stands before what is lacking was done.
+    /// The part of a partition in which messages stand that were sent; nil for none. What share groups have dispatched
+    /// stands anywhere in it, of all else what stands before what is lacking was done.
     private func sent(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
         guard let end = through.places[partition]?.sequence else { return nil }
         let names = flows.unfinished.map(\.name).filter { $0.partition == partition }
-        var numbers = names.filter(\.isDealt).map { max(1, $0.sequence(near: end)) }
+        var numbers = names.filter(\.isDispatched).map { max(1, $0.sequence(near: end)) }
         if let lacking = floor.spans(through: through).first(where: { $0.partition == partition }) {
-            numbers += names.filter { !$0.isDealt }.map { $0.sequence(from: lacking.after + 1) }
+            numbers += names.filter { !$0.isDispatched }.map { $0.sequence(from: lacking.after + 1) }
         }
         guard let first = numbers.min(), let last = numbers.max(), first <= end else { return nil }
         return LogSpan(partition: partition, after: first - 1, through: min(last, end))

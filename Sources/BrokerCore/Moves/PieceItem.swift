@@ -170,7 +170,8 @@ public struct SavedSession: Equatable, Sendable {
     /// - Parameters:
     ///   - state: see above.
     ///   - places: see above.
-    ///   - isOver: whether its time is over: it ends when it is here, and what share groups have dealt it goes to their other members.
+    ///   - isOver: whether its time is over: it ends when it is here, and what share groups have dispatched to it goes
+    ///     to their other members.
     public static func piece(state: [UInt8], places: [UInt8], isOver: Bool = false) -> SessionPiece? {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)

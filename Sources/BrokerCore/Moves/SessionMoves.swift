@@ -51,12 +51,13 @@ final class SessionMoves {
     var departures: [UInt64: Departure] = [:]
     /// The departures that have something to do, or look each turn whether they have.
     var busyDepartures: [UInt64] = []
-    /// Until when sessions have passed on to others what share groups had dealt them, or have got that from others, by the session's key.
+    /// Until when sessions have passed on to others what share groups had dispatched to them, or have got that from
+    /// others, by the session's key.
     var passedOn: [UInt64: Durability.Moment] = [:]
     /// By the session's key.
     var replays: [UInt64: LogReplay] = [:]
-    /// The holders of what share groups have dealt, as far as the log was read for sessions that are taken up.
-    var holders = DealtHolders()
+    /// The holders of what share groups have dispatched, as far as the log was read for sessions that are taken up.
+    var holders = DispatchHolders()
     /// The replays that were given something in this turn.
     var touchedReplays: [UInt64] = []
     /// Sessions that are claimed and whose clients wait until the log was read as far as it went, by which claim.

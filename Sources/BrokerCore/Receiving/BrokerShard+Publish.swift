@@ -157,9 +157,9 @@ extension BrokerShard {
         connection.receivedInFlight &+= 1
         keepReceipt(view.packetIdentifier, of: session, digest: digest, choices)
         receipts.choose(choices, for: publication.receipt)
-        let deal = HeldDeal(
+        let dispatch = HeldDispatch(
             message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices, reliance: reliance)
-        promise(deal, view.packetIdentifier, reason, to: connection)
+        promise(dispatch, view.packetIdentifier, reason, to: connection)
     }
 
     /// Keeps the message if it is to be retained, and routes it.

@@ -8,7 +8,7 @@ extension BrokerShard {
         /// To this shard's own subscribers only: another one has sent it.
         case shard
         /// To this shard's subscribers, to the other shards that want it, and to one of this node's members of each
-        /// share group: to them alone concerns what is not the cluster's, and what other nodes deal likewise.
+        /// share group: to them alone concerns what is not the cluster's, and what other nodes dispatch likewise.
         case node
         /// The same without the share groups: who gets theirs is seen to apart.
         case nodeWithoutGroups
@@ -62,7 +62,8 @@ extension BrokerShard {
     /// Measures how long the message takes to its receivers.
     @inline(never)
     func follow(_ publication: borrowing Publication) {
-        inspection.latencies.follow(publication.qos, readAt: publication.readAt == 0 ? ledger.clockMicroseconds : publication.readAt)
+        inspection.latencies.follow(
+            publication.qos, readAt: publication.readAt == 0 ? ledger.clockMicroseconds : publication.readAt)
     }
 
     /// The shards whose sessions subscribe to the topic, a bit each, this one included if its own do.

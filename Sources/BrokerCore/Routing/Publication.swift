@@ -48,7 +48,7 @@ struct Publication: ~Copyable {
     /// What the cluster's log calls a message that comes out of it.
     var name = MessageName.none
     /// What share groups have to know of it; nil for nearly all messages.
-    private var dealt: DealtMessage?
+    private var dispatched: DispatchedMessage?
 
     /// A message that a cluster logs has two ways to its receivers.
     enum Lane: UInt8 {
@@ -285,46 +285,46 @@ protocol PublishParts: ~Copyable {
 extension Publication: PublishParts {}
 
 /// What share groups have to know of a message that is being routed. One publication has it.
-private final class DealtMessage {
+private final class DispatchedMessage {
     var hops: UInt8 = 0
     var choices: [GroupChoice]?
-    var mark: DealtMark?
-    var dealing: GroupDealing?
+    var mark: DispatchToken?
+    var dispatch: GroupDispatch?
 }
 
 extension Publication {
     /// How often nodes of the cluster have passed it on to another one whose share group has a member for it.
     var hops: UInt8 {
-        get { dealt?.hops ?? 0 }
-        set { if newValue != hops { makeDealt().hops = newValue } }
+        get { dispatched?.hops ?? 0 }
+        set { if newValue != hops { makeDispatched().hops = newValue } }
     }
 
     /// What share groups have chosen for a message with a receipt, where the member lives on another shard; nil for
     /// nothing.
-    var choices: [GroupChoice]? { dealt?.choices }
+    var choices: [GroupChoice]? { dispatched?.choices }
 
-    /// Of what a share group deals out of the cluster's log: counts until its member is done with it.
-    var mark: DealtMark? {
-        get { dealt?.mark }
-        set { if newValue != nil || dealt != nil { makeDealt().mark = newValue } }
+    /// Of what a share group dispatches out of the cluster's log: counts until its member is done with it.
+    var mark: DispatchToken? {
+        get { dispatched?.mark }
+        set { if newValue != nil || dispatched != nil { makeDispatched().mark = newValue } }
     }
 
     /// To which other nodes share groups leave it.
-    var dealing: GroupDealing? {
-        get { dealt?.dealing }
-        set { makeDealt().dealing = newValue }
+    var dispatch: GroupDispatch? {
+        get { dispatched?.dispatch }
+        set { makeDispatched().dispatch = newValue }
     }
 
     mutating func choose(_ choice: GroupChoice) {
-        let dealt = makeDealt()
-        if dealt.choices == nil { dealt.choices = [] }
-        dealt.choices?.append(choice)
+        let dispatched = makeDispatched()
+        if dispatched.choices == nil { dispatched.choices = [] }
+        dispatched.choices?.append(choice)
     }
 
-    private mutating func makeDealt() -> DealtMessage {
-        if let dealt { return dealt }
-        let made = DealtMessage()
-        dealt = made
+    private mutating func makeDispatched() -> DispatchedMessage {
+        if let dispatched { return dispatched }
+        let made = DispatchedMessage()
+        dispatched = made
         return made
     }
 }

@@ -82,9 +82,9 @@ struct OutboxEntry {
     var identifiers: SubscriptionIdentifiers? { detail?.with { $0.identifiers } }
     /// The serial number of the share group that chose this session; 0 for none.
     var group: UInt32 { detail?.with { $0.group } ?? 0 }
-    var mark: DealtMark? { detail?.with { $0.mark } }
+    var mark: DispatchToken? { detail?.with { $0.mark } }
     /// The same, which it has no more.
-    func takeMark() -> DealtMark? {
+    func takeMark() -> DispatchToken? {
         detail?.with { detail in
             defer { detail.mark = nil }
             return detail.mark
@@ -136,13 +136,13 @@ final class EntryDetail {
     let group: UInt32
     /// The row that holds the message while memory does not; nil if the entry's own row does.
     var payload: StoredPayload?
-    /// Of what was dealt out of a cluster's log to a client that is connected.
-    var mark: DealtMark?
-    /// Of a message that came out of a cluster's log for this session, of QoS 2 or dealt by a share group.
+    /// Of what was dispatched out of a cluster's log to a client that is connected.
+    var mark: DispatchToken?
+    /// Of a message that came out of a cluster's log for this session, of QoS 2 or dispatched by a share group.
     let name: MessageName
 
     init(
-        identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil, mark: DealtMark? = nil,
+        identifiers: SubscriptionIdentifiers?, group: UInt32, payload: StoredPayload? = nil, mark: DispatchToken? = nil,
         name: MessageName = .none
     ) {
         (self.mark, self.name) = (mark, name)
@@ -187,9 +187,9 @@ extension Outbox {
     }
 
     /// Takes the marks of what waits, with the messages' names. Call when nothing is in flight, after `rewind`.
-    mutating func takeMarks() -> [(name: MessageName, mark: DealtMark)] {
+    mutating func takeMarks() -> [(name: MessageName, mark: DispatchToken)] {
         precondition(sentEnd == 0)
-        var taken: [(name: MessageName, mark: DealtMark)] = []
+        var taken: [(name: MessageName, mark: DispatchToken)] = []
         let take = { (entry: OutboxEntry) in
             if let mark = entry.takeMark() { taken.append((entry.name, mark)) }
             return false
@@ -199,7 +199,8 @@ extension Outbox {
         return taken
     }
 
-    /// Gives each of its entries to `body`, but for those that the store alone has: no share group has dealt these.
+    /// Gives each of its entries to `body`, but for those that the store alone has: no share group has dispatched to
+    /// these.
     func forEach(_ body: (OutboxEntry) -> Void) {
         for position in 0..<count where self[position].state != .vacant { body(self[position]) }
         guard let paged else { return }
@@ -207,8 +208,8 @@ extension Outbox {
         paged.arriving.entries.forEach(body)
     }
 
-    /// Drops a message that a share group has dealt, unless it was sent with QoS 1.
-    mutating func removeDealt(_ name: MessageName, _ journal: Journal?) {
+    /// Drops a message that a share group has dispatched, unless it was sent with QoS 1.
+    mutating func removeDispatched(_ name: MessageName, _ journal: Journal?) {
         let isIt = { (entry: OutboxEntry) in entry.name == name && (entry.qos == .exactlyOnce || !entry.wasSent) }
         removeWaiting(journal, where: isIt)
         removePinned(journal, where: isIt)

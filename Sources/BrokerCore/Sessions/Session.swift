@@ -221,7 +221,7 @@ extension Session {
 /// they are nothing, and a start that finds some deletes them.
 ///
 /// Other shards and nodes lose their interest later than the session goes: they send messages that nobody wants here. A share group's
-/// message that they deal to it meanwhile goes to another member, as one that was on its way does.
+/// message that they dispatch to it meanwhile goes to another member, as one that was on its way does.
 extension BrokerShard {
     /// The turn's steps are used up: the rest of an ended session is taken out of the tree in the next ones.
     func keepRemains(of session: Session, _ memberships: [GroupMembership]) {

@@ -96,7 +96,7 @@ extension BrokerShard {
         }
         guard !isConnected, session.expiryIntervalSeconds > 0 else { return }
         passOn(session)
-        recordDealt(to: session)
+        recordDispatched(to: session)
     }
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
@@ -113,15 +113,15 @@ extension BrokerShard {
 
     /// Sends the message to one member of each group that has one who may read it.
     func routeToGroups(_ publication: inout Publication, _ matching: [UInt32], _ reach: Reach) {
-        if let cluster { return dealInCluster(&publication, matching, reach, cluster) }
+        if let cluster { return dispatchInCluster(&publication, matching, reach, cluster) }
         for group in matching {
             guard let member = chooseMember(of: group, for: publication) else { continue }
-            deal(&publication, to: member, of: group)
+            dispatch(&publication, to: member, of: group)
         }
     }
 
     /// Delivers to a member of this node that a group chose; what must be taken once on another shard waits for its receipt.
-    func deal(_ publication: inout Publication, to member: GroupMember, of group: UInt32) {
+    func dispatch(_ publication: inout Publication, to member: GroupMember, of group: UInt32) {
         if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
             publication.choose(GroupChoice(group: hash, session: member.sessionKey))
         } else {

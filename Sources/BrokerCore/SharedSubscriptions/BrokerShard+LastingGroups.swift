@@ -6,15 +6,15 @@ import MQTTCodec
 /// is kept as the group's own, in a row of `StoreTable.entry` that names a session of which there is no row. After a crash it goes to a member that
 /// is left; one of QoS 2 that was sent goes nowhere, as when its client had gone. [MQTT-4.8.2-5 v5]
 ///
-///     dealt to a member whose session ends with its connection ─► a row ─► acknowledged, or given to another one: the row goes
+///     dispatched to a member whose session ends with its connection ─► a row ─► acknowledged, or given to another one: the row goes
 ///                                                                   └────► a crash ─► Recovery.passOnOrphans ─► a lasting member
 extension BrokerShard {
     /// Whether a message that a group has given to a session that ends with its connection is to outlive a crash.
     ///
     /// - Parameters:
     ///   - group: its serial number.
-    ///   - mark: of what a cluster's log has: after a crash it is dealt again from there.
-    func isKept(forGroup group: UInt32, _ qos: QoS, _ mark: DealtMark?) -> Bool {
+    ///   - mark: of what a cluster's log has: after a crash it is dispatched again from there.
+    func isKept(forGroup group: UInt32, _ qos: QoS, _ mark: DispatchToken?) -> Bool {
         guard qos > .atMostOnce, mark == nil, let index = groups.find(serial: group) else { return false }
         return groups[index]?.hasLasting ?? false
     }
@@ -39,7 +39,7 @@ extension BrokerShard {
     /// Keeps what members of this shard have not acknowledged of the groups that have got their first lasting member: before the turn's batch is
     /// given to the store, so that no SUBACK leaves earlier. O(members of those groups + entries of those that pass), however many groups a session is
     /// in.
-    func keepDealt() {
+    func keepDispatched() {
         let serials = groups.newlyLasting.take()
         guard let journal else { return }
         var (known, passing): (Set<UInt64>, [Session]) = ([], [])
@@ -55,11 +55,11 @@ extension BrokerShard {
         }
         for session in passing {
             groups.newlyLasting.visitCount += session.outbox.count
-            for position in 0..<session.outbox.count { keepDealt(position, of: session, serials, journal) }
+            for position in 0..<session.outbox.count { keepDispatched(position, of: session, serials, journal) }
         }
     }
 
-    private func keepDealt(_ position: Int, of session: Session, _ groups: Set<UInt32>, _ journal: Journal) {
+    private func keepDispatched(_ position: Int, of session: Session, _ groups: Set<UInt32>, _ journal: Journal) {
         let entry = session.outbox[position]
         guard entry.storeNumber == 0, entry.qos > .atMostOnce, entry.mark == nil, groups.contains(entry.group),
             let held = entry.message
@@ -157,7 +157,7 @@ struct GroupName: Hashable, Sendable {
 
 extension NewlyLastingGroups: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { !shard.groups.newlyLasting.isEmpty }
-    static func step(_ shard: BrokerShard) { shard.keepDealt() }
+    static func step(_ shard: BrokerShard) { shard.keepDispatched() }
     /// It waits for the turn that something else causes.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }

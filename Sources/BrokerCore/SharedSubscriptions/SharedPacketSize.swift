@@ -78,7 +78,7 @@ struct SharedEntry {
     /// The key of its row in the store, 0 for none: to be ended when another member has the message.
     let storeNumber: UInt64
     let hasFlow: Bool
-    let mark: DealtMark?
+    let mark: DispatchToken?
     /// What a cluster's log calls the message.
     let name: MessageName
 

@@ -1,5 +1,6 @@
-/// A step of a QoS 2 flow of a client that lasts, in either direction, or what a share group has dealt it. It stands in the cluster's log, so that
-/// whoever keeps the session next takes no message twice, sends none twice, and lacks none. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-1 v5]
+/// A step of a QoS 2 flow of a client that lasts, in either direction, or what a share group has dispatched to it. It
+/// stands in the cluster's log, so that whoever keeps the session next takes no message twice, sends none twice, and
+/// lacks none. [MQTT-4.3.3-10 v5] [MQTT-4.3.3-1 v5]
 public struct FlowStep: Equatable, Sendable {
     /// The order of a session's steps, whatever partition each stands in.
     public struct Place: Hashable, Comparable, Sendable {
@@ -28,8 +29,9 @@ public struct FlowStep: Equatable, Sendable {
         case sent(MessageName)
         /// PUBREC came for what was sent with it.
         case acknowledged
-        /// A share group has dealt the session a message, of QoS 1 or 2, which waits for its client; with packet identifier 0.
-        case dealt(MessageName)
+        /// A share group has dispatched to the session a message, of QoS 1 or 2, which waits for its client; with
+        /// packet identifier 0.
+        case dispatched(MessageName)
         /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read everything when it reads this,
         /// in each partition.
         case mark
@@ -38,15 +40,15 @@ public struct FlowStep: Equatable, Sendable {
     /// Whether it is of a message to the client.
     public var isOfDelivery: Bool {
         switch kind {
-        case .sent, .acknowledged, .dealt: true
+        case .sent, .acknowledged, .dispatched: true
         case .received, .released, .mark: false
         }
     }
 
-    /// The message that a session is sent, or was dealt; nil of other steps.
+    /// The message that a session is sent, or was dispatched; nil of other steps.
     package var name: MessageName? {
         switch kind {
-        case .sent(let name), .dealt(let name): name
+        case .sent(let name), .dispatched(let name): name
         case .received, .released, .acknowledged, .mark: nil
         }
     }
@@ -67,8 +69,8 @@ public struct FlowStep: Equatable, Sendable {
 ///     record 36 bits │ share 7 │ place 13 │ partition 8        0 for none
 ///
 /// Of the record's number there are the lowest bits: that tells it from all that a log holds at a time. A record of 32 KiB has fewer messages than a
-/// place can say. What a share group deals a session is another message to it than what its own subscriptions or another group bring: share says by
-/// which of the message's share groups, from 1 on; 0 for none of them.
+/// place can say. What a share group dispatches to a session is another message to it than what its own subscriptions
+/// or another group bring: share says by which of the message's share groups, from 1 on; 0 for none of them.
 public struct MessageName: Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt64
 
@@ -85,21 +87,21 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
     /// Of a message that stands in no log.
     public static let none = MessageName(rawValue: 0)
 
-    /// The same message as one of its share groups deals it.
+    /// The same message as one of its share groups dispatches it.
     ///
     /// - Parameter share: which one of those that stand with it in the log, from 0. All from `SharedLimits.namedSharesMax` on have one name.
-    package func dealt(by share: Int) -> MessageName {
+    package func dispatched(by share: Int) -> MessageName {
         MessageName(rawValue: asPublished.rawValue | UInt64(min(share, SharedLimits.namedSharesMax) + 1) << 21)
     }
 
     /// The same message as a session's own subscriptions bring it.
     package var asPublished: MessageName { MessageName(rawValue: rawValue & ~Self.shareMask) }
 
-    /// Which of its share groups has dealt it; nil if none has.
-    package var share: Int? { isDealt ? Int(rawValue >> 21 & 0x7f) - 1 : nil }
+    /// Which of its share groups has dispatched to it; nil if none has.
+    package var share: Int? { isDispatched ? Int(rawValue >> 21 & 0x7f) - 1 : nil }
 
-    /// Whether a share group has dealt it.
-    package var isDealt: Bool { rawValue & Self.shareMask != 0 }
+    /// Whether a share group has dispatched to it.
+    package var isDispatched: Bool { rawValue & Self.shareMask != 0 }
 
     package var partition: Int { Int(rawValue & 0xff) }
 

@@ -20,7 +20,7 @@ public struct TopicPart: Hashable, Sendable {
 
     package func holds(_ topic: UnsafeRawBufferPointer) -> Bool { Self.index(of: topic, among: count) == index }
 
-    /// The part that a topic belongs to. Queues on the disk were dealt by it: it must stay as it is.
+    /// The part that a topic belongs to. Queues on the disk were dispatched by it: it must stay as it is.
     package static func index(of topic: UnsafeRawBufferPointer, among count: Int) -> Int {
         // FNV-1a, whose high bits know least of the last bytes: folded before they choose.
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325

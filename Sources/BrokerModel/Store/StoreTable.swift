@@ -8,7 +8,8 @@ public import MQTTCodec
 /// place instead: no byte and no instruction more.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// What is the whole broker's: a `StoredRun`, how it ran last, with the key 1; `StoredLogPlaces` with the keys from 2 on; a
-    /// `StoredMembership` with the key 128; `StoredDealing` with those from 129 on; and each `StoredBan` by a number of its own.
+    /// `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each `StoredBan` by a number
+    /// of its own.
     case run = 0
     /// A `StoredSession` by its session key.
     case session
@@ -44,7 +45,7 @@ extension StoreTable {
         case .run where key == StoredRun.key: StoredRun(decoding: body) != nil
         case .run where key == StoredMembership.key: StoredMembership(decoding: body) != nil
         case .run where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
-        case .run where StoredDealing.shard(ofKey: key) != nil: StoredDealing(decoding: body) != nil
+        case .run where StoredDispatches.shard(ofKey: key) != nil: StoredDispatches(decoding: body) != nil
         case .run: StoredBan(decoding: body) != nil
         case .relayed: RelayedReceipt(decoding: body) != nil
         case .session: StoredSession(decoding: body) != nil

@@ -86,7 +86,7 @@ extension BusLane {
         }
         counters.received += 1
         if let shares = decoded.message.shares {
-            decoded.message.dealt = shares.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
+            decoded.message.dispatched = shares.filter { $0.node == node }.compactMap { groups.name(of: $0.number) }
         }
         if decoded.hasTopic { return sink.deliver(decoded.message, from: decoded.node) }
         topic.withUnsafeBytes { bytes in
@@ -124,7 +124,7 @@ extension BusLane {
             send(held.subject, envelope, sink)
             guard !here.isEmpty else { return }
             // For these groups alone, as if another node had passed it on.
-            (message.dealt, message.hops) = (here, max(1, message.hops))
+            (message.dispatched, message.hops) = (here, max(1, message.hops))
             if decoded.hasTopic { return sink.deliver(message, from: node) }
             guard held.subject.withUnsafeBytes({ space.read(subject: $0, topic: &topic) }) else { return }
             topic.withUnsafeBytes { bytes in

@@ -97,7 +97,7 @@ public struct BusLane {
     ///   - node: this one.
     ///   - space: the cluster's subjects.
     ///   - worksDetached: whether interest counts as in force while there is no connection; otherwise it waits for one.
-    ///   - readsLog: whether the node reads the log, so that share groups may be dealt what stands there.
+    ///   - readsLog: whether the node reads the log, so that share groups may be given what stands there.
     ///   - filtersMax: beyond so many filters they are cut to prefixes; nil for the default.
     ///   - groupNewsBytesMax: bytes that a message tells of share groups at once; nil for the default.
     public init(

@@ -6,7 +6,7 @@ public import MQTTCodec
 ///       │ [change │ origin's length │ origin] │ payload
 ///     version 2: behind the sequence │ hops │ count │ (node 8 │ number)*
 ///
-/// Version 2 says who deals the message to members of share groups; without it each node deals to its own.
+/// Version 2 says who dispatches the message to members of share groups; without it each node dispatches to its own.
 /// Numbers without a size are variable integers of seven bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it
 /// expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
 public struct BusMessage {
@@ -28,7 +28,7 @@ public struct BusMessage {
     /// Of a message to be retained: whose it is, in the words of the brokers.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The nodes whose turn it is in the share groups that the publisher's node knows; nil if that knows of none, and
-    /// each node deals to its own.
+    /// each node dispatches to its own.
     public var shares: [GroupShare]?
     /// In the log: whose turn it is in share groups.
     public var logShares: [LogShare] = []
@@ -36,8 +36,8 @@ public struct BusMessage {
     public var nameBefore: UInt64 = 0
     /// How often nodes have passed it on to others, because they had no member any more; then it is for the shares alone.
     public var hops: UInt8 = 0
-    /// On its arrival: the share groups of this node whose turn it is; nil if it is to deal to its own.
-    public internal(set) var dealt: [ShareGroupName]?
+    /// On its arrival: the share groups of this node whose turn it is; nil if it is to dispatch to its own.
+    public internal(set) var dispatched: [ShareGroupName]?
 
     public init(
         topic: UnsafeRawBufferPointer, properties: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, qos: QoS,

@@ -87,7 +87,7 @@ public struct GroupNews: Equatable, Sendable {
     public var number: UInt32
     public var name: ShareGroupName
     public var size: GroupSize
-    /// Whether the node reads the log, so that it can be dealt what stands there.
+    /// Whether the node reads the log, so that it can be given what stands there.
     public var readsLog = false
 
     public init(number: UInt32, name: ShareGroupName, size: GroupSize) {

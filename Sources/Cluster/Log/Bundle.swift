@@ -25,28 +25,30 @@ public struct Bundle {
         case message(BusMessage)
         /// The will of a session's connection; see `WillOrder`.
         case will(session: UnsafeRawBufferPointer, WillName, BusMessage)
-        /// Up to this record of the partition all that share groups of the bundle's node were dealt is done.
-        case dealt(through: UInt64)
-        /// A node is gone, and the bundle's node would deal what it was not done with: of those who say so the first one in the log's first partition
-        /// does. In each partition nothing counts that the node that is gone has behind it.
-        case heir(of: NodeID)
+        /// Up to this record of the partition all that share groups of the bundle's node were dispatched is done.
+        case dispatched(through: UInt64)
+        /// A node is gone, and the bundle's node would dispatch what it was not done with: of those who say so the
+        /// first one in the log's first partition does. In each partition nothing counts that the node that is gone has
+        /// behind it.
+        case successor(of: NodeID)
         /// A node is gone, and the bundle's node does not know what that was not done with.
         case gone(NodeID)
         /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
         /// or a node takes the session up.
         case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
-        /// A session's client is about to be sent a message of QoS 2, or has acknowledged one; or a share group has dealt it one.
+        /// A session's client is about to be sent a message of QoS 2, or has acknowledged one; or a share group has
+        /// dispatched to it one.
         case delivery(session: UnsafeRawBufferPointer, LoggedDelivery)
     }
 
     private static let version: UInt8 = 1
     private static let messageKind: UInt8 = 1
     // 2 was a will without its number.
-    private static let dealtKind: UInt8 = 3
+    private static let dispatchedKind: UInt8 = 3
     private static let willKind: UInt8 = 4
     private static let receiptKind: UInt8 = 5
     private static let deliveryKind: UInt8 = 6
-    private static let heirKind: UInt8 = 7
+    private static let successorKind: UInt8 = 7
     private static let goneKind: UInt8 = 8
 
     // MARK: Writing
@@ -72,11 +74,11 @@ public struct Bundle {
             bytes = [willKind]
             appendWill(of: session, name, to: &body)
             message.encodeEntry(into: &body)
-        case .dealt(let sequence):
-            bytes = [dealtKind]
+        case .dispatched(let sequence):
+            bytes = [dispatchedKind]
             VariableInteger.append(sequence, to: &body)
-        case .heir(let gone):
-            bytes = [heirKind]
+        case .successor(let gone):
+            bytes = [successorKind]
             append(gone.rawValue, to: &body)
         case .gone(let node):
             bytes = [goneKind]
@@ -183,10 +185,10 @@ public struct Bundle {
             var reader = EnvelopeReader(bytes)
             guard let session = reader.counted(), let epoch = reader.integer(), let number = reader.integer() else { return nil }
             return BusMessage.decodeEntry(reader.rest).map { .will(session: session, WillName(epoch: epoch, number: number), $0) }
-        case dealtKind:
+        case dispatchedKind:
             var reader = EnvelopeReader(bytes)
-            return reader.integer().map { .dealt(through: $0) }
-        case heirKind: return node(bytes).map { .heir(of: $0) }
+            return reader.integer().map { .dispatched(through: $0) }
+        case successorKind: return node(bytes).map { .successor(of: $0) }
         case goneKind: return node(bytes).map { .gone($0) }
         case receiptKind:
             var reader = EnvelopeReader(bytes)
@@ -226,21 +228,21 @@ public struct Bundle {
         return delivery
     }
 
-    /// What the bundle's node says of share groups and of other nodes: up to where all is done that it was dealt, if it says so, the nodes whose part it
-    /// would deal, and all that are gone. Reads nothing else.
-    public var dealing: (through: UInt64?, heirOf: [NodeID], gone: [NodeID]) {
+    /// What the bundle's node says of share groups and of other nodes: up to where all is done that it was dispatched,
+    /// if it says so, the nodes whose part it would dispatch, and all that are gone. Reads nothing else.
+    public var dispatch: (through: UInt64?, successorOf: [NodeID], gone: [NodeID]) {
         var reader = EnvelopeReader(entries)
-        var (through, heirOf, gone): (UInt64?, [NodeID], [NodeID]) = (nil, [], [])
+        var (through, successorOf, gone): (UInt64?, [NodeID], [NodeID]) = (nil, [], [])
         while let kind = reader.byte(), let bytes = reader.counted() {
-            if kind == Self.dealtKind {
+            if kind == Self.dispatchedKind {
                 var reader = EnvelopeReader(bytes)
                 through = reader.integer() ?? through
-            } else if kind == Self.heirKind || kind == Self.goneKind, let node = Self.node(bytes) {
+            } else if kind == Self.successorKind || kind == Self.goneKind, let node = Self.node(bytes) {
                 gone.append(node)
-                if kind == Self.heirKind { heirOf.append(node) }
+                if kind == Self.successorKind { successorOf.append(node) }
             }
         }
-        return (through, heirOf, gone)
+        return (through, successorOf, gone)
     }
 
     /// A node's number, and nothing else.
@@ -349,13 +351,13 @@ public struct LoggedReceipt: Hashable, Sendable {
     }
 }
 
-/// What has become of a packet identifier with which a session's client is sent messages of QoS 2, or what a share group has dealt it, as the log
-/// has it.
+/// What has become of a packet identifier with which a session's client is sent messages of QoS 2, or what a share
+/// group has dispatched to it, as the log has it.
 public struct LoggedDelivery: Hashable, Sendable {
     /// By which claim its node kept the session, and the number of the step: the order of a session's steps.
     public var epoch: UInt64
     public var number: UInt64
-    /// 0 for a message that was dealt, and waits for the client.
+    /// 0 for a message that was dispatched, and waits for the client.
     public var packetIdentifier: UInt16
     /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the client has acknowledged what it
     /// was sent.

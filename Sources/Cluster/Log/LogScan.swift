@@ -107,7 +107,7 @@ public struct LogOrder: Sendable {
 
     /// Whether a record counts; to be asked once for each, in the log's order.
     public mutating func counts(_ bundle: Bundle, at sequence: UInt64) -> Bool {
-        counts(bundle, at: sequence, gone: bundle.dealing.gone)
+        counts(bundle, at: sequence, gone: bundle.dispatch.gone)
     }
 
     /// Whether a record counts for a reader that has read which nodes it says to be gone.

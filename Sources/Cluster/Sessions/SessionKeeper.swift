@@ -330,8 +330,8 @@ public struct SessionKeeper {
     /// Asks whoever has the stores of these, or may have them.
     private func ask(_ keepers: [SessionRecord.Keeper], for session: [UInt8], epoch: UInt64, _ sink: some SessionKeeperSink) {
         for keeper in keepers {
-            let heirs = live.filter { $0.store == keeper.node.store }
-            for node in heirs.union([keeper.node]).sorted() where heirs.isEmpty || heirs.contains(node) {
+            let successors = live.filter { $0.store == keeper.node.store }
+            for node in successors.union([keeper.node]).sorted() where successors.isEmpty || successors.contains(node) {
                 sink.askToHandOver(session, from: node, epoch: epoch)
             }
         }

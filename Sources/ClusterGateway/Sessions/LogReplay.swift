@@ -5,8 +5,8 @@ import EpollLoop
 import NATSClient
 import ServerLoops
 
-/// Reads parts of the log once more, for sessions that came from elsewhere, and for what share groups had dealt to nodes that are gone: one scan of
-/// a partition at a time, for all that it can serve.
+/// Reads parts of the log once more, for sessions that came from elsewhere, and for what share groups had dispatched to
+/// nodes that are gone: one scan of a partition at a time, for all that it can serve.
 ///
 ///     spans of a session ──► waiting ──► a scan ──► FromGateway.recordAgain ──► … ──► FromCluster.replayed
 ///
@@ -15,21 +15,21 @@ final class LogReplay {
     private enum Reader: Hashable {
         /// A session of a shard.
         case session([UInt8], shard: Int)
-        /// All shards, for what became of messages that were dealt to a node that is gone.
+        /// All shards, for what became of messages that were dispatched to a node that is gone.
         case learners(NodeID)
         /// All shards, for a node that is gone.
-        case dealers(NodeID)
+        case dispatchers(NodeID)
         /// All shards, for what earlier incarnations of this node have said of sessions; then for what others have;
-        /// then for what those incarnations were dealt.
-        case past
-        case pastSince
-        case pastShares
+        /// then for what was dispatched to those incarnations.
+        case earlierDispatches
+        case earlierDispatchesSince
+        case earlierDispatchesShares
 
         /// Whether it lacks all that it does not get: the others begin a little before what they need.
         var needsAll: Bool {
             switch self {
-            case .session, .dealers, .pastShares: true
-            case .learners, .past, .pastSince: false
+            case .session, .dispatchers, .earlierDispatchesShares: true
+            case .learners, .earlierDispatches, .earlierDispatchesSince: false
             }
         }
     }
@@ -54,11 +54,11 @@ final class LogReplay {
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
-    /// The spans that are dealt again when all is known that became of them.
+    /// The spans that are dispatched again when all is known that became of them.
     private var inherited: [NodeID: [LogSpan]] = [:]
-    /// What earlier incarnations of this node were dealt, those whose part this one deals again, and who waits for
-    /// that.
-    private var past: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
+    /// What was dispatched to earlier incarnations of this node, those whose part this one dispatches again, and who
+    /// waits for that.
+    private var earlierDispatches: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
     /// How many spans are not given yet.
     private var left: [Reader: Int] = [:]
     private var lastScan: UInt64 = 0
@@ -110,7 +110,8 @@ final class LogReplay {
         add(.session(session, shard: shard), missing)
     }
 
-    /// A node is gone: all shards are to deal again what these records have for it, but for what they say to be its sessions'.
+    /// A node is gone: all shards are to dispatch again what these records have for it, but for what they say to be its
+    /// sessions'.
     func add(_ node: NodeID, _ spans: [LogSpan]) {
         inherited[node] = spans
         add(.learners(node), behind(spans))
@@ -123,18 +124,18 @@ final class LogReplay {
         }
     }
 
-    /// What earlier incarnations of this node were dealt stands in these records: all shards are to settle it.
+    /// What was dispatched to earlier incarnations of this node stands in these records: all shards are to settle it.
     ///
-    /// - Parameter won: the incarnations whose part this node deals again.
-    func settlePast(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
-        past = (spans, Set(won.map(\.rawValue)), then)
-        add(.past, behind(spans))
+    /// - Parameter won: the incarnations whose part this node dispatches again.
+    func settleEarlierDispatches(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
+        earlierDispatches = (spans, Set(won.map(\.rawValue)), then)
+        add(.earlierDispatches, behind(spans))
     }
 
     /// There is more of it: the shards begin anew.
-    func forgetPast() {
-        past = nil
-        for reader in [Reader.past, .pastSince, .pastShares] { forget(reader) }
+    func forgetEarlierDispatches() {
+        earlierDispatches = nil
+        for reader in [Reader.earlierDispatches, .earlierDispatchesSince, .earlierDispatchesShares] { forget(reader) }
     }
 
     private func add(_ reader: Reader, _ spans: [LogSpan]) {
@@ -193,20 +194,20 @@ final class LogReplay {
         let bundle = Bundle(record.payload)
         let counts = bundle.map { scan.order.counts($0, at: sequence) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
-        var (learned, dealt, past): ([ReplayPurpose], [ReplayPurpose], [ReplayPurpose]) = ([], [], [])
+        var (learned, dispatched, earlierDispatches): ([ReplayPurpose], [ReplayPurpose], [ReplayPurpose]) = ([], [], [])
         let isNew = scan.log.passes(sequence) { reader in
             switch reader {
             case .session(let session, let shard): receivers[shard, default: []].append(session)
-            case .learners(let node): learned.append(.learnDealt(by: node))
-            case .dealers(let node): dealt.append(.dealAgain(for: node))
-            case .past: past.append(.learnPast)
-            case .pastSince: past.append(.followPast)
-            case .pastShares: past.append(.dealPast)
+            case .learners(let node): learned.append(.learnDispatched(by: node))
+            case .dispatchers(let node): dispatched.append(.dispatchAgain(for: node))
+            case .earlierDispatches: earlierDispatches.append(.learnEarlierDispatches)
+            case .earlierDispatchesSince: earlierDispatches.append(.followEarlierDispatches)
+            case .earlierDispatchesShares: earlierDispatches.append(.dispatchEarlier)
             }
         }
         guard isNew else { return }
-        // What became of messages is learned before any is dealt again.
-        let purposesOfAll = learned + dealt + past
+        // What became of messages is learned before any is dispatched again.
+        let purposesOfAll = learned + dispatched + earlierDispatches
         if counts, !receivers.isEmpty || !purposesOfAll.isEmpty {
             records += 1
             let given = LogRecord(
@@ -262,17 +263,17 @@ final class LogReplay {
         left[reader] = nil
         switch reader {
         case .session(let session, let shard): loop.loops[shard].post(.replayed(session), from: loop)
-        case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dealers(node), spans) }
-        case .dealers(let node): loop.postToAll(.forgetDealt(by: node.rawValue))
-        case .past: if let past { add(.pastSince, behind(past.spans)) }
-        case .pastSince:
-            guard let past else { return }
-            loop.postToAll(.pastIsKnown(won: past.won))
-            add(.pastShares, past.spans)
-        case .pastShares:
-            loop.postToAll(.settlePast)
-            past?.then()
-            past = nil
+        case .learners(let node): if let spans = inherited.removeValue(forKey: node) { add(.dispatchers(node), spans) }
+        case .dispatchers(let node): loop.postToAll(.forgetDispatched(by: node.rawValue))
+        case .earlierDispatches: if let earlierDispatches { add(.earlierDispatchesSince, behind(earlierDispatches.spans)) }
+        case .earlierDispatchesSince:
+            guard let earlierDispatches else { return }
+            loop.postToAll(.earlierDispatchesAreKnown(won: earlierDispatches.won))
+            add(.earlierDispatchesShares, earlierDispatches.spans)
+        case .earlierDispatchesShares:
+            loop.postToAll(.settleEarlierDispatches)
+            earlierDispatches?.then()
+            earlierDispatches = nil
         }
     }
 }

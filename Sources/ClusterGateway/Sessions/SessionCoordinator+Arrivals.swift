@@ -48,7 +48,7 @@ extension SessionCoordinator {
     }
 
     /// What the cluster has stored of a session, if that is newer than what any node that is there has. Of one that ends, if share groups may have
-    /// dealt it something: that goes to others when it ends here.
+    /// dispatched something to it: that goes to others when it ends here.
     private func saved(_ visit: SessionVisit) -> SessionRecord.Saved? {
         guard let saved = visit.record?.saved ?? visit.ended, !visit.claim.cleanStart || SavedSession.isMember(state: saved.state)
         else { return nil }

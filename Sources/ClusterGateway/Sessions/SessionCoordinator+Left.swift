@@ -161,7 +161,7 @@ extension SessionCoordinator: LeftSessionsSink {
         guard let record = keeper?.record(of: session), let saved = record.saved, SavedSession.isMember(state: saved.state),
             let shard = shard(of: session), let last = record.keepers.last(where: { $0.node.store != node.store })?.node
         else { return releaseAndEnd(session) }
-        // It ends here when all that share groups have dealt it is here too.
+        // It ends here when all that share groups have dispatched to it is here too.
         let claim = SessionClaim(
             identifier: session, expiryInterval: record.expiryInterval, cleanStart: false, hasSession: false)
         var visit = SessionVisit(shard: shard, claim: claim, stage: .claiming, now: now)

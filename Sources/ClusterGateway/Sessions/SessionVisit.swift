@@ -61,7 +61,8 @@ struct SessionVisit {
     var awaits: NodeID?
     /// Whether the session's time was over before its client came.
     var hasExpired = false
-    /// Whether no client has come: the session is taken up because it ends, for what share groups have dealt it.
+    /// Whether no client has come: the session is taken up because it ends, for what share groups have dispatched to
+    /// it.
     var isForNobody = false
     /// What had been stored of a session that ends with this CONNECT, and does not stand in the record any more.
     var ended: SessionRecord.Saved?
@@ -126,7 +127,8 @@ extension SessionCoordinator {
         }
     }
 
-    /// Whether a client begins anew, and nothing of what it had is owed to anybody: no will, and nothing that share groups may have dealt it.
+    /// Whether a client begins anew, and nothing of what it had is owed to anybody: no will, and nothing that share
+    /// groups may have dispatched to it.
     private func needsNobody(_ visit: SessionVisit) -> Bool {
         guard visit.claim.cleanStart, !visit.isForNobody, let found = visit.found, found.wills.isEmpty else { return false }
         return found.saved.map { !SavedSession.isMember(state: $0.state) } ?? true

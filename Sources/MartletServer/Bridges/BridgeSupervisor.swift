@@ -33,8 +33,8 @@ final class BridgeSupervisor {
     /// Why that file must not be written: it holds what could not be read.
     private var unreadable: String?
     private var orders: [(BridgeMessage, BridgePlan)] = []
-    /// How many connections each bridge runs with, by its client identifier here: as long as the broker runs, for another number deals topics
-    /// to other queues.
+    /// How many connections each bridge runs with, by its client identifier here: as long as the broker runs, for
+    /// another number dispatches topics to other queues.
     private var connectionCounts: [EncodedString: Int] = [:]
     private let log: Log
 
@@ -400,8 +400,8 @@ final class BridgeSupervisor {
 
 /// What another number of connections makes of the queues that the store has kept.
 extension BridgeSupervisor {
-    /// Settles, at the broker's start, how many connections each bridge has: as many as it is to, unless messages wait that were dealt among
-    /// another number of them. Sessions that are no connection's any more end.
+    /// Settles, at the broker's start, how many connections each bridge has: as many as it is to, unless messages wait
+    /// that were dispatched among another number of them. Sessions that are no connection's any more end.
     ///
     /// - Parameter backlog: what waits in the session of a client identifier; nil if the store had none.
     /// - Returns: whether a bridge has another number than was configured.

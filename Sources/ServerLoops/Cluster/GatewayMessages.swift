@@ -18,12 +18,12 @@ package enum FromGateway: Sendable {
     case recordAgain(LogRecord, ReplayPurpose)
     /// A session lacks some of the log: `ToGateway.spans` is to say which records.
     case sessionLacksLog([UInt8])
-    /// `ToGateway.dealt` is to say how far what was dealt is done.
-    case dealtIsWanted
+    /// `ToGateway.dispatched` is to say how far what was dispatched is done.
+    case dispatchedIsWanted
     /// This node goes on as another one, in two steps: no loop has anything on its way to another when the second
     /// begins.
     case incarnationEnds(next: NodeID)
-    case incarnationBegins(after: StoredDealing?)
+    case incarnationBegins(after: StoredDispatches?)
 }
 
 /// What the gateway is told: by the shards' loops, by the control thread, and by the connection to the servers.
@@ -40,10 +40,10 @@ package enum ToGateway: Sendable {
     case recordsReplayed(byteCount: Int)
     /// A shard's session lacks these records.
     case spans(from: Int, [UInt8], [LogSpan])
-    /// How far what was dealt to a shard is done, by partition.
-    case dealt(from: Int, [(through: UInt64, last: UInt64)])
-    case incarnationEnded(StoredDealing?)
-    case incarnationBegun(from: Int, past: StoredDealing?)
+    /// How far what was dispatched to a shard is done, by partition.
+    case dispatched(from: Int, [(through: UInt64, last: UInt64)])
+    case incarnationEnded(StoredDispatches?)
+    case incarnationBegun(from: Int, earlierDispatches: StoredDispatches?)
 
     // MARK: From the control thread
 

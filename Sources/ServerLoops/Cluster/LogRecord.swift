@@ -7,15 +7,15 @@ import MQTTCodec
 package enum ReplayPurpose: Sendable {
     /// These sessions of the shard lack it.
     case sessions([[UInt8]])
-    /// It may say what became of messages that were dealt to a node that is gone.
-    case learnDealt(by: NodeID)
-    /// It may have some that a node that is gone was dealt, for which this one deals.
-    case dealAgain(for: NodeID)
-    /// Earlier incarnations of this node may have said in it what became of what they were dealt; when all that is read,
-    /// others may have since; and when all that is read, it may have some of what they were dealt.
-    case learnPast
-    case followPast
-    case dealPast
+    /// It may say what became of messages that were dispatched to a node that is gone.
+    case learnDispatched(by: NodeID)
+    /// It may have some that a node that is gone was dispatched, for which this one dispatches.
+    case dispatchAgain(for: NodeID)
+    /// Earlier incarnations of this node may have said in it what became of what was dispatched to they; when all that
+    /// is read, others may have since; and when all that is read, it may have some of what was dispatched to they.
+    case learnEarlierDispatches
+    case followEarlierDispatches
+    case dispatchEarlier
 }
 
 /// A record of the cluster's log on its way to the shards.
@@ -54,19 +54,19 @@ package struct LogRecord: Sendable {
                 guard !isOwn || step.isOfDelivery else { return }
                 shard.replay(step, of: session, partition: partition, sequence: sequence, for: sessions)
             }
-        case .learnDealt(let node):
-            forEachStep { step, _ in shard.learnDealt(step, by: node.rawValue) }
+        case .learnDispatched(let node):
+            forEachStep { step, _ in shard.learnDispatched(step, by: node.rawValue) }
             forEachPassedOn { shard.learnPassedOn($0, by: node.rawValue) }
-        case .dealAgain(let node):
-            _ = forEach(of: shard) { shard.dealAgain($0, partition: partition, sequence: sequence, for: node.rawValue) }
-        case .learnPast:
+        case .dispatchAgain(let node):
+            _ = forEach(of: shard) { shard.dispatchAgain($0, partition: partition, sequence: sequence, for: node.rawValue) }
+        case .learnEarlierDispatches:
             guard let writer else { return }
-            forEachStep { shard.learnPast($0, of: $1, by: writer) }
-            forEachPassedOn { shard.learnPast(passedOn: $0) }
-        case .followPast:
+            forEachStep { shard.learnEarlierDispatches($0, of: $1, by: writer) }
+            forEachPassedOn { shard.learnEarlierDispatches(passedOn: $0) }
+        case .followEarlierDispatches:
             guard let writer else { return }
-            forEachStep { shard.followPast($0, of: $1, by: writer) }
-        case .dealPast: _ = forEach(of: shard) { shard.dealPast($0, partition: partition, sequence: sequence) }
+            forEachStep { shard.followEarlierDispatches($0, of: $1, by: writer) }
+        case .dispatchEarlier: _ = forEach(of: shard) { shard.dispatchEarlier($0, partition: partition, sequence: sequence) }
         }
     }
 
@@ -79,7 +79,7 @@ package struct LogRecord: Sendable {
                 switch entry {
                 case .receipt(let session, let receipt): take(FlowStep(receipt), session)
                 case .delivery(let session, let delivery): take(FlowStep(delivery), session)
-                case .message, .will, .dealt, .heir, .gone: return
+                case .message, .will, .dispatched, .successor, .gone: return
                 }
             }
         }
@@ -108,7 +108,7 @@ package struct LogRecord: Sendable {
                 switch entry {
                 case .message(let some): (message, isWill) = (some, false)
                 case .will(_, _, let some): (message, isWill) = (some, true)
-                case .dealt, .heir, .gone, .receipt, .delivery: return
+                case .dispatched, .successor, .gone, .receipt, .delivery: return
                 }
                 count += 1
                 if let left = message.millisecondsLeft, left <= age { return }
@@ -119,9 +119,9 @@ package struct LogRecord: Sendable {
                 (given.isWill, given.index) = (isWill, count - 1)
                 if !message.logShares.isEmpty {
                     let shares = message.logShares.map { LoggedShare(node: $0.node.rawValue, group: $0.group, member: $0.member) }
-                    var dealing = GroupDealing(shares: [], hops: message.hops, logged: shares)
-                    dealing.before = MessageName(rawValue: message.nameBefore)
-                    given.dealing = dealing
+                    var dispatch = GroupDispatch(shares: [], hops: message.hops, logged: shares)
+                    dispatch.before = MessageName(rawValue: message.nameBefore)
+                    given.dispatch = dispatch
                 }
                 if !take(given) { illegible += 1 }
             }
@@ -153,7 +153,7 @@ extension FlowStep {
     init(_ delivery: LoggedDelivery) {
         let name = delivery.name.map { MessageName(rawValue: $0) }
         self.init(
-            name.map { delivery.packetIdentifier == 0 ? .dealt($0) : .sent($0) } ?? .acknowledged, delivery.packetIdentifier,
+            name.map { delivery.packetIdentifier == 0 ? .dispatched($0) : .sent($0) } ?? .acknowledged, delivery.packetIdentifier,
             at: Place(epoch: delivery.epoch, number: delivery.number))
         finished = delivery.finished
     }
@@ -166,7 +166,7 @@ extension SessionStep {
             switch step.kind {
             case .received(let digest): body(.receipt(session: session, receipt(digest)))
             case .released, .mark: body(.receipt(session: session, receipt(nil)))
-            case .sent(let name), .dealt(let name): body(.delivery(session: session, delivery(name.rawValue)))
+            case .sent(let name), .dispatched(let name): body(.delivery(session: session, delivery(name.rawValue)))
             case .acknowledged: body(.delivery(session: session, delivery(nil)))
             }
         }

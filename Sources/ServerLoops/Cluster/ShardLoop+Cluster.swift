@@ -44,12 +44,12 @@ extension ShardLoop {
             record.giveAgain(to: shard, for: purpose)
             recordsReplayed += record.cost
         case .sessionLacksLog(let session): postToGateway(.spans(from: index, session, shard.replayNeeded(session)))
-        case .dealtIsWanted: postToGateway(.dealt(from: index, shard.logPlaces.indices.map { shard.dealt($0) }))
+        case .dispatchedIsWanted: postToGateway(.dispatched(from: index, shard.logPlaces.indices.map { shard.dispatched($0) }))
         case .incarnationEnds(let node):
             incarnationNews = .incarnationEnded(shard.endClusterIncarnation(next: node.rawValue))
         case .incarnationBegins(let stored):
             if let stored { shard.beginClusterIncarnation(after: stored) }
-            incarnationNews = .incarnationBegun(from: index, past: shard.unsettledPast)
+            incarnationNews = .incarnationBegun(from: index, earlierDispatches: shard.unsettledEarlierDispatches)
         }
     }
 
@@ -85,7 +85,8 @@ extension ToGateway {
     var batch: ShardMessageBatch? {
         switch self {
         case .shard(_, let message): message.batch
-        case .groupsTaken, .recordsTaken, .recordsReplayed, .spans, .dealt, .incarnationEnded, .incarnationBegun, .report, .access,
+        case .groupsTaken, .recordsTaken, .recordsReplayed, .spans, .dispatched, .incarnationEnded, .incarnationBegun, .report,
+            .access,
             .summary, .unsynced, .credentials, .ask, .answer, .nats:
             nil
         }

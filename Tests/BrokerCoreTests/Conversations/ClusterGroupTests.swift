@@ -28,7 +28,8 @@ import Testing
     }
 
     private func deliver(
-        _ payload: String, to broker: SimulatedBroker, dealt: DealtGroups?, undealt: (by: UInt64, here: UInt64)? = nil,
+        _ payload: String, to broker: SimulatedBroker, dispatched: DispatchedGroups?,
+        undispatched: (by: UInt64, here: UInt64)? = nil,
         qos: QoS = .atLeastOnce
     ) {
         let (topic, payload) = (Array("a".utf8), Array(payload.utf8))
@@ -38,26 +39,26 @@ import Testing
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: qos,
                     retain: false,
                     expiresAt: nil)
-                message.dealt = dealt
-                message.undealt = undealt
+                message.dispatched = dispatched
+                message.undispatched = undispatched
                 #expect(broker.cores[0].received(message))
             }
         }
         broker.settle()
     }
 
-    private func named(_ name: String = "g", hops: UInt8 = 0) -> DealtGroups {
-        DealtGroups(names: [(Array(name.utf8), Array("a".utf8))], hops: hops)
+    private func named(_ name: String = "g", hops: UInt8 = 0) -> DispatchedGroups {
+        DispatchedGroups(names: [(Array(name.utf8), Array("a".utf8))], hops: hops)
     }
 
-    /// What was sent: payload, to whom it is dealt, and hops.
+    /// What was sent: payload, to whom it is dispatched, and hops.
     private func sent(_ broker: SimulatedBroker) -> [String] {
         var texts: [String] = []
         for (_, note) in broker.clusterNotes {
             guard case .messages(let batch) = note else { continue }
             batch.forEachMessage { message in
-                let dealing = message.dealing.map { "\($0.shares.map { "\($0.node).\($0.number)" }) \($0.hops)" } ?? "none"
-                texts.append("\(String(decoding: message.payload, as: UTF8.self)) \(dealing)")
+                let dispatch = message.dispatch.map { "\($0.shares.map { "\($0.node).\($0.number)" }) \($0.hops)" } ?? "none"
+                texts.append("\(String(decoding: message.payload, as: UTF8.self)) \(dispatch)")
             }
         }
         return texts
@@ -128,7 +129,9 @@ import Testing
         #expect(member.messages.count == 1 && sent(broker) == ["1 none"])
     }
 
-    @Test(arguments: [1, 4]) func `a message of another node is dealt to the groups that it names, and to no others`(shards: Int) {
+    @Test(arguments: [1, 4]) func `a message of another node is dispatched to the groups that it names, and to no others`(
+        shards: Int
+    ) {
         let broker = node(shards: shards)
         let members = ["g", "h"].map { name in
             let member = broker.connected("member \(name)")
@@ -138,35 +141,35 @@ import Testing
         let other = broker.connected("other")
         other.subscribe("a")
         tell(broker, connected: 9)
-        deliver("1", to: broker, dealt: named())
-        deliver("2", to: broker, dealt: DealtGroups(names: [], hops: 0))
+        deliver("1", to: broker, dispatched: named())
+        deliver("2", to: broker, dispatched: DispatchedGroups(names: [], hops: 0))
         // Of a node that knows of no group.
-        deliver("3", to: broker, dealt: nil)
+        deliver("3", to: broker, dispatched: nil)
         // Passed on by another node: for the group alone.
-        deliver("4", to: broker, dealt: named(hops: 1))
+        deliver("4", to: broker, dispatched: named(hops: 1))
         func texts(_ client: TestClient) -> [String] { client.messages.map { String(decoding: $0.payload, as: UTF8.self) } }
         #expect(texts(members[0]) == ["1", "3", "4"] && texts(members[1]) == ["3"] && texts(other) == ["1", "2", "3"])
         #expect(sent(broker).isEmpty)
     }
 
-    @Test func `a message of a node that knows of no members is dealt by the first node that has some`() {
+    @Test func `a message of a node that knows of no members is dispatched by the first node that has some`() {
         let broker = node()
         let member = broker.connected("member")
         member.subscribe("$share/g/a")
         tell(broker, node: 3, connected: 1)
         tell(broker, node: 5, connected: 1)
-        deliver("1", to: broker, dealt: nil, undealt: (by: 3, here: 4))
-        deliver("2", to: broker, dealt: nil, undealt: (by: 3, here: 6))
-        deliver("3", to: broker, dealt: nil, undealt: (by: 5, here: 4))
+        deliver("1", to: broker, dispatched: nil, undispatched: (by: 3, here: 4))
+        deliver("2", to: broker, dispatched: nil, undispatched: (by: 3, here: 6))
+        deliver("3", to: broker, dispatched: nil, undispatched: (by: 5, here: 4))
         #expect(member.messages.map { String(decoding: $0.payload, as: UTF8.self) } == ["1"])
     }
 
     @Test func `what nobody takes here goes on to another node, a bounded number of times`() {
         let broker = node()
         tell(broker, connected: 1)
-        deliver("1", to: broker, dealt: named())
-        deliver("2", to: broker, dealt: named(hops: 7))
-        deliver("3", to: broker, dealt: named(hops: 8))
+        deliver("1", to: broker, dispatched: named())
+        deliver("2", to: broker, dispatched: named(hops: 7))
+        deliver("3", to: broker, dispatched: named(hops: 8))
         // A turn of the broker.
         _ = broker.connected("anybody")
         #expect(sent(broker) == ["1 [\"7.3\"] 1", "2 [\"7.3\"] 8"])
@@ -184,7 +187,7 @@ import Testing
                 member.subscribe("$share/g/a")
                 tell(broker, connected: 1)
                 member.connection?.close()
-                deliver("1", to: broker, dealt: named(hops: hops), qos: .atMostOnce)
+                deliver("1", to: broker, dispatched: named(hops: hops), qos: .atMostOnce)
                 texts.insert(sent(broker))
             }
             // In some orders the member gets it before it goes.
@@ -204,7 +207,8 @@ import Testing
     }
 
     @Test(arguments: [1, 3])
-    func `out of the log a node deals what names its incarnation, and what names another as long as that is gone`(shards: Int) {
+    func `out of the log a node dispatches what names its incarnation, and what names another as long as that is gone`(shards: Int)
+    {
         let broker = SimulatedBroker(shards: shards, store: SimulatedStore(seed: 1))
         defer { broker.powerOff() }
         for core in broker.cores {
@@ -218,7 +222,7 @@ import Testing
         member.subscribe("$share/g/a", qos: .atLeastOnce)
         broker.connected("publisher").publish("a", "0", qos: .atLeastOnce)
         var own: LoggedShare?
-        for case (_, .messages(let batch)) in broker.clusterNotes { batch.forEachMessage { own = $0.dealing?.logged.first } }
+        for case (_, .messages(let batch)) in broker.clusterNotes { batch.forEachMessage { own = $0.dispatch?.logged.first } }
         guard let own else {
             Issue.record("nobody is chosen")
             return
@@ -231,7 +235,7 @@ import Testing
                     var message = ClusterMessage(
                         topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
                         retain: false, expiresAt: nil, publisher: 3, isLogged: true)
-                    message.dealing = GroupDealing(shares: [], hops: 0, logged: [LoggedShare(node: node, group: own.group)])
+                    message.dispatch = GroupDispatch(shares: [], hops: 0, logged: [LoggedShare(node: node, group: own.group)])
                     for core in broker.cores {
                         #expect(core.received(message, partition: 0, sequence: sequence, isOwn: false))
                         core.read(partition: 0, sequence: sequence)
@@ -243,16 +247,17 @@ import Testing
         read(1, node: 5 << 32 | 2)
         read(2, node: 5 << 32 | 2)
         read(3, node: 6 << 32 | 1)
-        for core in broker.cores { core.received(.dealsFor(6 << 32 | 1, after: [3])) }
+        for core in broker.cores { core.received(.dispatchesFor(6 << 32 | 1, after: [3])) }
         read(4, node: 6 << 32 | 1)
-        for core in broker.cores { core.received(.dealsNoMoreFor(6 << 32 | 1)) }
+        for core in broker.cores { core.received(.dispatchesNoMoreFor(6 << 32 | 1)) }
         read(5, node: 6 << 32 | 1)
-        // An earlier incarnation of its own: see `DealingPast`.
+        // An earlier incarnation of its own: see `EarlierDispatches`.
         read(6, node: 5 << 32 | 1)
         #expect(member.messages.map(\.text) == ["1", "2"])
-        // What named another goes into the log again and names this node there: so it is dealt again if this one is lost.
+        // What named another goes into the log again and names this node there: so it is dispatched again if this one
+        // is lost.
         #expect(logged(by: broker) == ["0 by 5", "4 by 5"])
-        func through() -> UInt64 { broker.cores.map { $0.dealt(0).through }.min() ?? 0 }
+        func through() -> UInt64 { broker.cores.map { $0.dispatched(0).through }.min() ?? 0 }
         #expect(through() == 0)
         if let identifier = member.messages[0].packetIdentifier { member.acknowledge(.puback, identifier) }
         broker.settle()
@@ -263,12 +268,12 @@ import Testing
         #expect(through() == 6)
     }
 
-    /// What a broker has given to the log, and the nodes that are to deal it.
+    /// What a broker has given to the log, and the nodes that are to dispatch it.
     private func logged(by broker: SimulatedBroker) -> [String] {
         var logged: [String] = []
         for case (_, .messages(let batch)) in broker.clusterNotes {
             batch.forEachMessage { message in
-                for share in message.dealing?.logged ?? [] {
+                for share in message.dispatch?.logged ?? [] {
                     logged.append("\(String(decoding: message.payload, as: UTF8.self)) by \(share.node >> 32)")
                 }
             }
@@ -298,7 +303,7 @@ import Testing
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
                     retain: false, expiresAt: nil, publisher: 3, isLogged: true)
                 let share = LoggedShare(node: 5 << 32 | 2, group: BrokerShard.clusterHash(of: name))
-                message.dealing = GroupDealing(shares: [], hops: hops, logged: [share])
+                message.dispatch = GroupDispatch(shares: [], hops: hops, logged: [share])
                 #expect(broker.cores[0].received(message, partition: 0, sequence: 1, isOwn: false))
                 broker.cores[0].read(partition: 0, sequence: 1)
             }

@@ -103,12 +103,12 @@ import Testing
         // More than may be in flight.
         publish(0..<90, to: broker)
         if ends {
-            let heir = broker.client("heir")
-            heir.connect(clean: false, expiry: 1000, userName: "reader")
-            heir.subscribe("$share/g/t/#", qos: .exactlyOnce)
+            let successor = broker.client("heir")
+            successor.connect(clean: false, expiry: 1000, userName: "reader")
+            successor.subscribe("$share/g/t/#", qos: .exactlyOnce)
             members[0].disconnect(expiry: 0)
             // The QoS 2 messages in flight stay with the session that is gone, and QoS 0 came at once.
-            #expect(Set(members[0].texts + heir.texts).count == 90)
+            #expect(Set(members[0].texts + successor.texts).count == 90)
         } else {
             members[0].lose()
             members[0].acknowledgement = .automatic

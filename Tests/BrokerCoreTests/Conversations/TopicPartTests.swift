@@ -42,12 +42,12 @@ import Testing
         Array(topic.utf8).withUnsafeBytes { TopicPart.index(of: $0, among: count) }
     }
 
-    @Test func `topics are dealt as they were by any earlier version`() {
+    @Test func `topics are dispatched as they were by any earlier version`() {
         #expect(["a", "a/b", "plant/1/temperature", "ä"].map { index($0, 4) } == [2, 1, 3, 3])
         #expect(index("", 64) < 64 && (0..<100).allSatisfy { index("t/\($0)", 1) == 0 })
     }
 
-    @Test(arguments: [2, 3, 8, 64]) func `topics that differ in a number are dealt evenly`(count: Int) {
+    @Test(arguments: [2, 3, 8, 64]) func `topics that differ in a number are dispatched evenly`(count: Int) {
         var counts = Array(repeating: 0, count: count)
         for number in 0..<count * 100 { counts[index("plant/line/\(number)/value", count)] += 1 }
         #expect(counts.allSatisfy { (50...160).contains($0) }, "\(counts)")
@@ -81,7 +81,7 @@ import Testing
         broker.powerOff()
     }
 
-    @Test(arguments: [1, 4]) func `retained messages are dealt alike`(shards: Int) {
+    @Test(arguments: [1, 4]) func `retained messages are dispatched alike`(shards: Int) {
         let broker = broker(shards)
         let publisher = broker.connected("publisher")
         for topic in Self.topics { publisher.publish(topic, "x", qos: .atLeastOnce, retain: true) }

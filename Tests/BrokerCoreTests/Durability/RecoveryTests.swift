@@ -126,8 +126,8 @@ import Testing
         let broker = SimulatedBroker(shards: 2, store: store)
         let names = (0..<20).map { EncodedString("member \($0)") }
         let leaving = try #require(names.first { broker.shard(of: $0) == 0 })
-        let heir = try #require(names.first { broker.shard(of: $0) == 1 })
-        let members = [leaving, heir].map { broker.client($0) }
+        let successor = try #require(names.first { broker.shard(of: $0) == 1 })
+        let members = [leaving, successor].map { broker.client($0) }
         for member in members {
             member.connect(expiry: 1000)
             member.subscribe("$share/g/t", qos: .exactlyOnce)
@@ -144,7 +144,7 @@ import Testing
             let copy = store.copy()
             copy.crash(committing: committing)
             let next = SimulatedBroker(shards: 2, store: copy)
-            let (left, other) = (next.client(leaving), next.client(heir))
+            let (left, other) = (next.client(leaving), next.client(successor))
             left.connect(clean: false, expiry: 1000)
             other.connect(clean: false, expiry: 1000)
             next.settle()

@@ -5,8 +5,8 @@ import Testing
 @testable import BrokerCore
 @testable import BrokerModel
 
-/// What a share group has dealt to a member whose session ends with its connection, when the power goes: a member that lasts gets it, as when the
-/// broker is stopped.
+/// What a share group has dispatched to a member whose session ends with its connection, when the power goes: a member
+/// that lasts gets it, as when the broker is stopped.
 @Suite struct ShareCrashTests {
     /// How many shards there are before and after.
     static let shardCounts = [(1, 1), (3, 3), (3, 1), (1, 3)]
@@ -43,7 +43,9 @@ import Testing
     }
 
     @Test(.statement("MQTT-4.3.2-4", .v5), arguments: shardCounts, [1, 3])
-    func `what was dealt to passing members comes to lasting ones, sent or not`(shards: (before: Int, after: Int), members: Int) {
+    func `what was dispatched to passing members comes to lasting ones, sent or not`(
+        shards: (before: Int, after: Int), members: Int
+    ) {
         let (broker, passing, lasting) = group(shards: shards.before, passing: members, lasting: members)
         let publisher = broker.connected("publisher")
         for number in 0..<300 { publisher.publish("t/\(number)", "\(number)", qos: .atLeastOnce) }
@@ -152,7 +154,7 @@ import Testing
         #expect(passing[0].messages.count == 20 && broker.store?.rows[.entry]?.isEmpty ?? true)
     }
 
-    @Test(arguments: [1, 3]) func `a lasting member that comes later gets what was dealt before it came`(shards: Int) {
+    @Test(arguments: [1, 3]) func `a lasting member that comes later gets what was dispatched before it came`(shards: Int) {
         let (broker, passing, _) = group(shards: shards, passing: 2, lasting: 0)
         let publisher = broker.connected("publisher")
         for number in 0..<100 {
@@ -194,7 +196,7 @@ import Testing
 
     /// The publisher was never told that the broker has the message, and sends it again.
     @Test(.statement("MQTT-4.3.3-10", .v5), arguments: 0..<12, [3, 4])
-    func `a QoS 2 message that is sent again after the crash is dealt once`(committing: Int, shards: Int) {
+    func `a QoS 2 message that is sent again after the crash is dispatched once`(committing: Int, shards: Int) {
         let broker = SimulatedBroker(shards: shards, seed: UInt64(committing), store: SimulatedStore())
         let lasting = broker.client("lasting")
         lasting.connect(expiry: 1000)
@@ -250,7 +252,7 @@ import Testing
         let store = SimulatedStore()
         let broker = SimulatedBroker(shards: 2, settings: settings(isAllowed: true), store: store)
         let leaving = broker.client(try #require(names(broker, on: 0, 1).first))
-        let heir = broker.client(try #require(names(broker, on: 1, 1).first))
+        let successor = broker.client(try #require(names(broker, on: 1, 1).first))
         leaving.acknowledgement = .manual
         leaving.connect(expiry: 1000, userName: "anna", properties: .having { $0.receiveMaximum = 1 })
         leaving.subscribe("$share/g/t", qos: .exactlyOnce)
@@ -259,9 +261,9 @@ import Testing
         for number in 0..<30 { publisher.publish("t", "\(number)", qos: .exactlyOnce) }
         #expect(publisher.unfinished.isEmpty && leaving.texts == ["first"])
         let first = try #require(leaving.messages.first?.packetIdentifier)
-        heir.connect(expiry: 1000)
-        heir.subscribe("$share/g/t", qos: .exactlyOnce)
-        heir.disconnect()
+        successor.connect(expiry: 1000)
+        successor.subscribe("$share/g/t", qos: .exactlyOnce)
+        successor.disconnect()
 
         store.lateShard = 0
         if ends {
@@ -276,13 +278,13 @@ import Testing
         let next = broker.crashed(shards: after, settings: settings(isAllowed: true))
         store.lateShard = nil
         _ = leaving.takeMessages()
-        for client in [leaving, heir] {
+        for client in [leaving, successor] {
             client.broker = next
             client.acknowledgement = .automatic
             client.connect(clean: false, expiry: 1000, userName: client === leaving ? "anna" : nil)
         }
         next.advance(milliseconds: 100)
-        let came = (leaving.texts + heir.texts).filter { $0 != "first" }
+        let came = (leaving.texts + successor.texts).filter { $0 != "first" }
         #expect(came.sorted() == (0..<30).map { "\($0)" }.sorted())
         for table in [StoreTable.entry, .flow, .relayed] { #expect(store.rows[table]?.isEmpty ?? true) }
     }
@@ -316,7 +318,7 @@ import Testing
 
     /// Each message of a passing member is looked at once, however many groups get their first lasting member at the same time.
     @Test(arguments: [1, 3])
-    func `the work for a SUBSCRIBE of a lasting member grows with its groups and what they have dealt`(shards: Int) {
+    func `the work for a SUBSCRIBE of a lasting member grows with its groups and what they have dispatched`(shards: Int) {
         func visits(_ count: Int) -> Int {
             let broker = SimulatedBroker(shards: shards, store: SimulatedStore())
             let filters = (0..<count).compactMap { TopicFilter(Array("$share/g/\($0)".utf8)) }

@@ -61,14 +61,15 @@ import Testing
 
     // MARK: Holders
 
-    @Test func `what a share group has dealt is whose it was dealt or sent last, in whatever order that is read`() {
-        let (first, second) = (name(1).dealt(by: 0), name(2).dealt(by: 0))
+    @Test func `what a share group has dispatched is whose it was dispatched or sent last, in whatever order that is read`() {
+        let (first, second) = (name(1).dispatched(by: 0), name(2).dispatched(by: 0))
         let steps: [(FlowStep.Kind, EncodedString, UInt64)] = [
-            (.dealt(first), "one", 1), (.dealt(second), "one", 2), (.sent(first), "two", 3), (.dealt(second), "two", 4),
-            (.dealt(second), "one", 5), (.sent(name(3)), "two", 6),
+            (.dispatched(first), "one", 1), (.dispatched(second), "one", 2), (.sent(first), "two", 3),
+            (.dispatched(second), "two", 4),
+            (.dispatched(second), "one", 5), (.sent(name(3)), "two", 6),
         ]
         for order in [steps, steps.reversed()] {
-            var holders = DealtHolders()
+            var holders = DispatchHolders()
             for (kind, session, number) in order {
                 let step = FlowStep(kind, 1, at: FlowStep.Place(epoch: 1, number: number))
                 session.bytes.withUnsafeBytes { holders.note(step, of: $0) }
@@ -77,20 +78,20 @@ import Testing
             #expect(holders.isOthers(than: "one")(first) && !holders.isOthers(than: "one")(second))
             #expect(!holders.isOthers(than: "two")(first) && holders.isOthers(than: "two")(second))
             // Of what nobody knows nobody else has it.
-            #expect(!holders.isOthers(than: "two")(name(4).dealt(by: 0)))
+            #expect(!holders.isOthers(than: "two")(name(4).dispatched(by: 0)))
             holders.recordPassedOn(second)
             #expect(holders.isPassedOn(second) && !holders.isPassedOn(first) && holders.isOthers(than: "one")(second))
         }
     }
 
-    @Test func `what is another session's by now was not dealt this one`() {
+    @Test func `what is another session's by now was not dispatched this one`() {
         var flows = SentFlows()
-        let (first, second) = (name(1).dealt(by: 0), name(1).dealt(by: 1))
-        for (number, kind) in [FlowStep.Kind.dealt(first), .dealt(second)].enumerated() {
+        let (first, second) = (name(1).dispatched(by: 0), name(1).dispatched(by: 1))
+        for (number, kind) in [FlowStep.Kind.dispatched(first), .dispatched(second)].enumerated() {
             flows.note(FlowStep(kind, 0, at: FlowStep.Place(epoch: 1, number: UInt64(number))))
         }
         flows.settle { $0 == first }
-        #expect(flows.takeDealt(name(1)) == [second])
+        #expect(flows.takeDispatched(name(1)) == [second])
     }
 
     @Test func `what a client has sent says nothing of what it is sent`() {
@@ -130,14 +131,17 @@ import Testing
         #expect(settled([(.sent(.none), 5), (.sent(.none), 3)]).released == [3, 5])
     }
 
-    @Test func `what was dealt is asked for unless it was sent, and is another message than what a subscription brings`() {
+    @Test func `what was dispatched is asked for unless it was sent, and is another message than what a subscription brings`() {
         var flows = settled([
-            (.dealt(name(1).dealt(by: 3)), 0), (.dealt(name(1).dealt(by: 0)), 0), (.dealt(name(2).dealt(by: 0)), 0),
-            (.sent(name(2).dealt(by: 0)), 4), (.sent(name(1)), 5),
+            (.dispatched(name(1).dispatched(by: 3)), 0), (.dispatched(name(1).dispatched(by: 0)), 0),
+            (.dispatched(name(2).dispatched(by: 0)), 0),
+            (.sent(name(2).dispatched(by: 0)), 4), (.sent(name(1)), 5),
         ])
-        #expect(flows.dealt == [name(1): [name(1).dealt(by: 0), name(1).dealt(by: 3)]])
-        #expect(flows.unfinished.map(\.name) == [name(2).dealt(by: 0), name(1)])
-        #expect(flows.takeDealt(name(2)).isEmpty && flows.takeDealt(name(1)).count == 2 && flows.takeDealt(name(1)).isEmpty)
+        #expect(flows.dispatched == [name(1): [name(1).dispatched(by: 0), name(1).dispatched(by: 3)]])
+        #expect(flows.unfinished.map(\.name) == [name(2).dispatched(by: 0), name(1)])
+        #expect(
+            flows.takeDispatched(name(2)).isEmpty && flows.takeDispatched(name(1)).count == 2
+                && flows.takeDispatched(name(1)).isEmpty)
     }
 
     @Test func `a message's record is the nearest of those with its number`() {
@@ -145,20 +149,22 @@ import Testing
         let pairs: [(UInt64, UInt64)] = [(5, 9), (9, 5), (round + 3, round - 2), (round - 2, round + 3), (7 * round, 7 * round)]
         for (sequence, place) in pairs {
             let name = MessageName(partition: 3, sequence: sequence, index: 4)
-            let dealt = name.dealt(by: 5)
-            #expect(dealt.sequence(near: place) == sequence && dealt.partition == 3)
+            let dispatched = name.dispatched(by: 5)
+            #expect(dispatched.sequence(near: place) == sequence && dispatched.partition == 3)
         }
     }
 
-    @Test func `a name says by which share group a message was dealt`() {
+    @Test func `a name says by which share group a message was dispatched`() {
         // The last message that a record can have, in the last partition.
         let name = MessageName(partition: 255, sequence: 1 << 36 - 1, index: 0x1fff)
-        #expect(name.share == nil && !name.isDealt && name.asPublished == name)
+        #expect(name.share == nil && !name.isDispatched && name.asPublished == name)
         for share in [0, 1, 125] {
-            let dealt = name.dealt(by: share)
-            #expect(dealt.share == share && dealt.isDealt && dealt.asPublished == name && dealt != name.dealt(by: share + 1))
-            #expect(dealt.dealt(by: 7) == name.dealt(by: 7))
+            let dispatched = name.dispatched(by: share)
+            #expect(
+                dispatched.share == share && dispatched.isDispatched && dispatched.asPublished == name
+                    && dispatched != name.dispatched(by: share + 1))
+            #expect(dispatched.dispatched(by: 7) == name.dispatched(by: 7))
         }
-        #expect(name.dealt(by: 200) == name.dealt(by: 126) && name.dealt(by: 200).asPublished == name)
+        #expect(name.dispatched(by: 200) == name.dispatched(by: 126) && name.dispatched(by: 200).asPublished == name)
     }
 }

@@ -91,12 +91,13 @@ import Testing
             let row = name.encoded(digest: 5).withUnsafeBytes { RelayedReceipt.decode($0) }
             #expect(row?.name == name && row?.digest == 5)
         }
-        var (step, dealt) = (
+        var (step, dispatched) = (
             StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, choices: choices)
         )
-        (step.place, dealt.place) = (FlowStep.Place(epoch: 3, number: .max), FlowStep.Place(epoch: 4, number: 1))
+        (step.place, dispatched.place) = (FlowStep.Place(epoch: 3, number: .max), FlowStep.Place(epoch: 4, number: 1))
         for receipt in [
-            StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, digest: 7), step, dealt,
+            StoredReceipt(session: 1, packetIdentifier: 2), StoredReceipt(session: 1, packetIdentifier: 2, digest: 7), step,
+            dispatched,
             StoredReceipt(session: 1, packetIdentifier: 2, digest: 7, hasParts: true, choices: choices),
         ] {
             #expect(receipt.encodedBody().withUnsafeBytes { StoredReceipt(key: receipt.key, body: $0) } == receipt)

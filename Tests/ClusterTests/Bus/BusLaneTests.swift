@@ -26,7 +26,7 @@ final class RecordedBus: BusSink {
     }
 
     func deliver(_ message: BusMessage, from node: NodeID) {
-        let groups = message.hops == 0 ? "" : " to \(message.dealt?.count ?? 0)"
+        let groups = message.hops == 0 ? "" : " to \(message.dispatched?.count ?? 0)"
         lines.append("MSG \(text(message.topic)) \(text(message.payload))\(groups)")
     }
 
@@ -139,7 +139,7 @@ struct BusLaneTests {
         #expect(lane.state == .open)
     }
 
-    @Test(arguments: [0, 1, 2]) func `what was held for a share group of a node that is gone is dealt anew`(others: Int) {
+    @Test(arguments: [0, 1, 2]) func `what was held for a share group of a node that is gone is dispatched anew`(others: Int) {
         let (gone, there) = (NodeID(2), NodeID(3))
         var lane = makeLane()
         lane.live([gone, there], now: 0, bus)

@@ -61,7 +61,7 @@ struct BusMessageTests {
         bytes.withUnsafeBytes { #expect(BusMessage.decode($0) == nil) }
     }
 
-    @Test func `who deals a message stands in version 2, and no part of it is read`() {
+    @Test func `who dispatches a message stands in version 2, and no part of it is read`() {
         var bytes: [UInt8] = []
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         var message = BusMessage(topic: none, properties: none, payload: none, qos: .atLeastOnce)

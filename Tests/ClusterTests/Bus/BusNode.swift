@@ -115,7 +115,7 @@ final class BusNode: EngineClient, BusSink {
 
     func publish(_ topic: TopicName, _ number: UInt64) {
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
-        let shares = deal(topic, number)
+        let shares = dispatch(topic, number)
         let payload = withUnsafeBytes(of: number.bigEndian) { Array($0) }
         topic.bytes.withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in
@@ -152,12 +152,12 @@ final class BusNode: EngineClient, BusSink {
     }
 
     /// Chooses a member of each group as a broker does; nil if no group matches.
-    private func deal(_ topic: TopicName, _ number: UInt64) -> [GroupShare]? {
+    private func dispatch(_ topic: TopicName, _ number: UInt64) -> [GroupShare]? {
         let names = Set(members.map(\.name)).union(elsewhere.keys).sorted { $0.shareName.lexicographicallyPrecedes($1.shareName) }
             .filter { TopicFilter($0.filter)?.matches(topic) ?? false }
         guard !names.isEmpty else { return nil }
         guard hasOpened else {
-            for name in names { if let member = members.last(where: { $0.name == name }) { world.dealt(member, number) } }
+            for name in names { if let member = members.last(where: { $0.name == name }) { world.dispatched(member, number) } }
             return nil
         }
         return names.compactMap { name in
@@ -166,7 +166,7 @@ final class BusNode: EngineClient, BusSink {
             let isNear = lane.state != .open && !here.isEmpty
             let turn = clock.random.below(here.count + (isNear ? 0 : 1) * others.reduce(0) { $0 + $1.value.size.connected })
             if turn < here.count {
-                world.dealt(here[turn], number)
+                world.dispatched(here[turn], number)
                 return nil
             }
             var left = turn - here.count
@@ -178,18 +178,18 @@ final class BusNode: EngineClient, BusSink {
         }
     }
 
-    private func deal(
-        _ number: UInt64, _ topic: TopicName, _ dealt: [ShareGroupName]?, _ hops: UInt8, from publisher: NodeID
+    private func dispatch(
+        _ number: UInt64, _ topic: TopicName, _ dispatched: [ShareGroupName]?, _ hops: UInt8, from publisher: NodeID
     ) {
         let names =
-            dealt
+            dispatched
             ?? Set(members.map(\.name)).filter { name in
                 let others = (elsewhere[name] ?? [:]).keys
                 return others.allSatisfy { $0 > id || $0 == publisher } && TopicFilter(name.filter)?.matches(topic) ?? false
             }
         for name in names {
             if let member = members.last(where: { $0.name == name }) {
-                world.dealt(member, number)
+                world.dispatched(member, number)
             } else if hops < Self.hopsMax {
                 let others = (elsewhere[name] ?? [:]).sorted { $0.key < $1.key }
                 guard !others.isEmpty else { continue }
@@ -287,8 +287,8 @@ final class BusNode: EngineClient, BusSink {
     func deliver(_ message: BusMessage, from node: NodeID) {
         let number = message.payload.reduce(0) { $0 << 8 | UInt64($1) }
         guard let topic = TopicName(message.topic) else { return world.fail("a topic is none") }
-        let (dealt, hops) = (message.dealt, message.hops)
-        learn { [self] in if isRunning { deal(number, topic, dealt, hops, from: node) } }
+        let (dispatched, hops) = (message.dispatched, message.hops)
+        learn { [self] in if isRunning { dispatch(number, topic, dispatched, hops, from: node) } }
         guard message.hops == 0 else { return }
         for client in clients where client.filter.matches(topic) { world.received(client, number) }
     }

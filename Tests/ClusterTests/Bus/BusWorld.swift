@@ -26,7 +26,7 @@ final class BusWorld: CustomStringConvertible {
     private(set) var messages: [UInt64: SentMessage] = [:]
     /// How many pairs of a subscription and a message from another node were looked at.
     private(set) var checkedCount = 0
-    /// Members of share groups, and what was dealt to the groups.
+    /// Members of share groups, and what was dispatched to the groups.
     var members: [BusMember] = []
     private var lastMember = 0
     private var groups: [ShareGroupName: BusGroup] = [:]
@@ -167,7 +167,9 @@ final class BusWorld: CustomStringConvertible {
     /// A message has met one node after the other that had just lost its last member, and goes no further.
     func gaveUp(_ number: UInt64) { givenUp.insert(number) }
 
-    func dealt(_ member: BusMember, _ number: UInt64) { groups[member.name, default: BusGroup()].dealt[number, default: 0] += 1 }
+    func dispatched(_ member: BusMember, _ number: UInt64) {
+        groups[member.name, default: BusGroup()].dispatched[number, default: 0] += 1
+    }
 
     /// How often the messages came of which each group was to have one copy; those that were under way when a group lost its last member with
     /// a SUBACK, on the way from node to node, are left out.
@@ -179,15 +181,15 @@ final class BusWorld: CustomStringConvertible {
                 guard !givenUp.contains(number), let message = messages[number], let leftAt = message.leftAt,
                     !group.emptiedAt.contains(where: { (message.at...(leftAt + 4 * Self.flightMicroseconds)).contains($0) })
                 else { continue }
-                switch group.dealt[number] ?? 0 {
+                switch group.dispatched[number] ?? 0 {
                 case 0: found.lost += 1
                 case 1: found.whole += 1
                 default: found.extra += 1
                 }
                 // Who does not know of the members of others leaves a message to them, besides to its own.
-                if group.dealt[number] != 1, message.isKnowing || group.dealt[number] ?? 0 != 2 {
+                if group.dispatched[number] != 1, message.isKnowing || group.dispatched[number] ?? 0 != 2 {
                     let text = String(decoding: name.shareName, as: UTF8.self)
-                    fail("group \(text) has message \(number) \(group.dealt[number] ?? 0) times")
+                    fail("group \(text) has message \(number) \(group.dispatched[number] ?? 0) times")
                 }
             }
         }
@@ -372,5 +374,5 @@ struct BusGroup {
     /// The messages that were published while one was there.
     var expected: [UInt64] = []
     /// How often each message has come.
-    var dealt: [UInt64: Int] = [:]
+    var dispatched: [UInt64: Int] = [:]
 }

@@ -92,7 +92,7 @@ struct GroupGrowthTests {
     }
 
     /// In the log whose turn it is stands with the message, and how far a node is done in an entry.
-    @Test func `what is dealt out of the log has at most 28 bytes more, and 26 for each other group`() {
+    @Test func `what is dispatched out of the log has at most 28 bytes more, and 26 for each other group`() {
         let payload = Array("12345678".utf8)
         func count(_ shares: Int, isOwn: Bool) -> Int {
             Array("a/b".utf8).withUnsafeBytes { topic in
@@ -113,7 +113,7 @@ struct GroupGrowthTests {
             #expect((17...26).contains(count(2, isOwn: isOwn) - count(1, isOwn: isOwn)))
         }
         for sequence: UInt64 in [1, 1 << 20, 1 << 30] {
-            #expect((2...7).contains(Bundle.encode(.dealt(through: sequence)).count))
+            #expect((2...7).contains(Bundle.encode(.dispatched(through: sequence)).count))
         }
     }
 }

@@ -62,7 +62,7 @@ struct BundleTests {
             bytes += Bundle.encode(.message(message))
         }
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dealing.through == nil)
+            #expect(Bundle(bytes)?.dispatch.through == nil)
             var found: [LogShare] = []
             _ = Bundle(bytes)?.forEach { entry in
                 guard case .message(let message) = entry else { return }
@@ -72,25 +72,26 @@ struct BundleTests {
             }
             #expect(found == shares)
         }
-        bytes += Bundle.encode(.dealt(through: 7)) + Bundle.encode(.dealt(through: 500))
+        bytes += Bundle.encode(.dispatched(through: 7)) + Bundle.encode(.dispatched(through: 500))
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dealing.through == 500 && Bundle(bytes)?.forEach { _ in } == true)
+            #expect(Bundle(bytes)?.dispatch.through == 500 && Bundle(bytes)?.forEach { _ in } == true)
             for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.forEach { _ in } }
         }
     }
 
-    @Test func `a record says for whom its node would deal`() {
+    @Test func `a record says for whom its node would dispatch`() {
         let gone = [NodeID(1), NodeID(0x8000_0000_0000_00ff)]
         let bytes =
             Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
-            + gone.flatMap { Bundle.encode(.heir(of: $0)) } + Bundle.encode(.gone(NodeID(9))) + Bundle.encode(.dealt(through: 7))
+            + gone.flatMap { Bundle.encode(.successor(of: $0)) } + Bundle.encode(.gone(NodeID(9)))
+            + Bundle.encode(.dispatched(through: 7))
         bytes.withUnsafeBytes { bytes in
-            #expect(Bundle(bytes)?.dealing.through == 7 && Bundle(bytes)?.dealing.heirOf == gone)
-            #expect(Bundle(bytes)?.dealing.gone == gone + [NodeID(9)])
+            #expect(Bundle(bytes)?.dispatch.through == 7 && Bundle(bytes)?.dispatch.successorOf == gone)
+            #expect(Bundle(bytes)?.dispatch.gone == gone + [NodeID(9)])
             var found: [NodeID] = []
-            let isWhole = Bundle(bytes)?.forEach { if case .heir(let node) = $0 { found.append(node) } }
+            let isWhole = Bundle(bytes)?.forEach { if case .successor(let node) = $0 { found.append(node) } }
             #expect(isWhole == true && found == gone)
-            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.dealing }
+            for count in 14..<bytes.count { _ = Bundle(UnsafeRawBufferPointer(rebasing: bytes[..<count]))?.dispatch }
         }
     }
 
@@ -213,8 +214,8 @@ struct BundleTests {
         #expect(counts(1, 0, 1) && counts(2, 0, 1) && counts(3, 0, 1))
         // Each of two says so of the other one: the first does.
         #expect(counts(1, 1, 1, .gone(NodeID(2))))
-        #expect(!counts(2, 0, 2) && !counts(2, 1, 1, .gone(NodeID(1))) && !counts(2, 2, 1, .heir(of: NodeID(3))))
-        #expect(counts(1, 0, 2) && counts(3, 0, 2, .heir(of: NodeID(1))))
+        #expect(!counts(2, 0, 2) && !counts(2, 1, 1, .gone(NodeID(1))) && !counts(2, 2, 1, .successor(of: NodeID(3))))
+        #expect(counts(1, 0, 2) && counts(3, 0, 2, .successor(of: NodeID(1))))
         #expect(!counts(1, 0, 3) && counts(3, 0, 3))
         // Who begins behind the word has it from who has read it; who begins with it reads it.
         let read = order
@@ -263,9 +264,9 @@ struct BundleTests {
                 }
                 #expect(isWhole == true && found == [delivery])
             }
-            // What a share group has dealt has no packet identifier, and what was acknowledged has one.
-            let dealt = LoggedDelivery(epoch: 1, number: 1, packetIdentifier: 0, name: name)
-            #expect(read(record(["a"]) + Bundle.encode(.delivery(session: session, dealt)))?.isWhole == (name != nil))
+            // What a share group has dispatched has no packet identifier, and what was acknowledged has one.
+            let dispatched = LoggedDelivery(epoch: 1, number: 1, packetIdentifier: 0, name: name)
+            #expect(read(record(["a"]) + Bundle.encode(.delivery(session: session, dispatched)))?.isWhole == (name != nil))
             #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
         }
     }

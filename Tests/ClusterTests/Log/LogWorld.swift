@@ -268,7 +268,7 @@ final class LogNode: EngineClient, LogSink {
         guard order.counts(bundle, at: sequence) else { return }
         let isWhole = bundle.forEach { entry in
             switch entry {
-            case .will, .dealt, .heir, .gone, .delivery: fail("an entry that nobody has written")
+            case .will, .dispatched, .successor, .gone, .delivery: fail("an entry that nobody has written")
             case .receipt(_, let receipt): if receipt.epoch > 0 { fail("an entry that nobody has written") }
             case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
             }

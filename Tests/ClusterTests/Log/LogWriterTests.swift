@@ -148,7 +148,7 @@ struct LogWriterTests {
                 switch entry {
                 case .message: kinds.append("message")
                 case .receipt(_, let receipt): kinds.append("\(receipt.number)")
-                case .will, .dealt, .heir, .gone, .delivery: kinds.append("another")
+                case .will, .dispatched, .successor, .gone, .delivery: kinds.append("another")
                 }
             }
             #expect(isWhole == true)

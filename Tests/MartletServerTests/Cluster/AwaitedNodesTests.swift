@@ -39,11 +39,11 @@ import Testing
     @Test func `the next incarnation begins when all loops have ended the last one, with what all say of it`() {
         var change = IncarnationChange(loops: 2)
         let parts = [
-            StoredDealing(parts: [.init(incarnation: 1, done: [5, 9])]),
-            StoredDealing(parts: [.init(incarnation: 1, done: [6, 8])]),
+            StoredDispatches(parts: [.init(incarnation: 1, done: [5, 9])]),
+            StoredDispatches(parts: [.init(incarnation: 1, done: [6, 8])]),
         ]
         #expect(!change.ended(parts[0]) && change.isWaiting(for: 0) && change.isWaiting(for: 1))
-        #expect(change.ended(parts[1]) && change.stored == StoredDealing(parts: [.init(incarnation: 1, done: [5, 8])]))
+        #expect(change.ended(parts[1]) && change.stored == StoredDispatches(parts: [.init(incarnation: 1, done: [5, 8])]))
         #expect(change.begun(1, parts[0]) == nil)
         #expect(change.isWaiting(for: 0) && !change.isWaiting(for: 1))
         #expect(change.begun(0, nil) == [parts[0]])

@@ -61,7 +61,7 @@ final class PlayedGateway: GatewayContext, ReadLog {
 
     func logIsCut(_ partition: Int, at last: UInt64) {}
 
-    func logSays(heirOf gone: NodeID, _ heir: NodeID) {}
+    func logSays(successorOf gone: NodeID, _ successor: NodeID) {}
 
     func order(of partition: Int, from sequence: UInt64) -> LogOrder { LogOrder() }
 

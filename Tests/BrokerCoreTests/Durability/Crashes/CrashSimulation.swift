@@ -31,8 +31,8 @@ struct CrashSimulation {
         var resumedSessions = 0
         /// Messages that were purged from queues.
         var purged = 0
-        /// Rows of messages that crashes found dealt to members whose sessions had ended with their connections.
-        var dealtToPassing = 0
+        /// Rows of messages that crashes found dispatched to members whose sessions had ended with their connections.
+        var dispatchedToPassing = 0
 
         static func += (left: inout Deeds, right: Deeds) {
             left.crashes += right.crashes
@@ -41,7 +41,7 @@ struct CrashSimulation {
             left.recoveredRows += right.recoveredRows
             left.resumedSessions += right.resumedSessions
             left.purged += right.purged
-            left.dealtToPassing += right.dealtToPassing
+            left.dispatchedToPassing += right.dispatchedToPassing
         }
     }
 
@@ -308,7 +308,7 @@ struct CrashSimulation {
             afterMilliseconds: UInt64.random(in: 0...5000, using: &random), shards: shards, seed: random.next())
         deeds.crashes += 1
         deeds.recoveredRows += store.rows.values.reduce(0) { $0 + $1.count }
-        deeds.dealtToPassing += broker.recovered.dealtToGone
+        deeds.dispatchedToPassing += broker.recovered.dispatchedToGone
         for client in clients {
             client.broker = broker
             client.connectionIsGone()

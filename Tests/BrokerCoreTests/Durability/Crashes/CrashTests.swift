@@ -30,6 +30,6 @@ import Testing
         #expect(deeds.recoveredRows >= 20 * seeds.count)
         #expect(deeds.resumedSessions >= 15 * seeds.count)
         #expect(deeds.purged >= seeds.count / 4)
-        #expect(deeds.dealtToPassing >= seeds.count / 10)
+        #expect(deeds.dispatchedToPassing >= seeds.count / 10)
     }
 }

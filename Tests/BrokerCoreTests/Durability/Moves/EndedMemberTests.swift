@@ -5,15 +5,16 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// A member of a share group whose node is lost, and whose session ends elsewhere: what it was dealt goes to the other members.
+/// A member of a share group whose node is lost, and whose session ends elsewhere: what was dispatched to it goes to
+/// the other members.
 @Suite struct EndedMemberTests {
     private let name = Array("client".utf8)
     private let all = (0..<6).map { "\($0)" }
 
-    /// A client of node 0 has been dealt six messages, of which it has acknowledged two and was sent two more; its node is lost. Another member has
-    /// come since.
+    /// A client of node 0 has been dispatched six messages, of which it has acknowledged two and was sent two more; its
+    /// node is lost. Another member has come since.
     private func lost(_ qos: QoS) -> (MovingCluster, client: TestClient, other: TestClient) {
-        let cluster = MovingCluster(nodes: 3, deals: true)
+        let cluster = MovingCluster(nodes: 3, dispatches: true)
         let client = cluster.lasting("client", on: 0, receiveMaximum: 2)
         client.subscribe("$share/g/s", qos: qos)
         cluster.run()

@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1]) func `what was in the log when its node lost its lease is not taken again`(node: Int) {
-        let cluster = MovingCluster(nodes: 3, deals: true) { $0.wallClockOffsetMilliseconds = 1_600_000_000_000 }
+        let cluster = MovingCluster(nodes: 3, dispatches: true) { $0.wallClockOffsetMilliseconds = 1_600_000_000_000 }
         let subscriber = cluster.lasting("subscriber", on: 2, "t")
         let publisher = cluster.lasting("publisher", on: 0)
         publisher.resendsAtOnce = true

@@ -37,7 +37,7 @@ extension MovingCluster {
             let before = records.count
             if logs { log() }
             for node in readers.sorted() { read(node) }
-            if settlesPasts { settlePasts() }
+            if settlesEarlierDispatches { settleAllEarlierDispatches() }
             collect()
             if nodeMessages.isEmpty, records.count == before, !logs || unlogged.isEmpty { return }
         } while true

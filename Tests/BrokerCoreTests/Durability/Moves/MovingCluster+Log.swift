@@ -48,7 +48,7 @@ extension MovingCluster {
             record.append(
                 Logged(
                     topic: Array(message.topic), properties: Array(message.properties), payload: Array(message.payload),
-                    qos: message.qos, publisher: message.publisher, dealing: message.dealing))
+                    qos: message.qos, publisher: message.publisher, dispatch: message.dispatch))
             if let step = message.step { said.append(step) }
         }
         batch.forEachLoneStep { said.append($0) }
@@ -101,7 +101,7 @@ extension MovingCluster {
                     var message = ClusterMessage(
                         topic: topic, properties: properties, payload: payload, qos: logged.qos, retain: false, expiresAt: nil,
                         publisher: logged.publisher, isLogged: true)
-                    (message.isWill, message.index, message.dealing) = (logged.willOf != nil, index, logged.dealing)
+                    (message.isWill, message.index, message.dispatch) = (logged.willOf != nil, index, logged.dispatch)
                     body(message)
                 }
             }

@@ -15,7 +15,7 @@ final class MovingCluster {
         let qos: QoS
         let publisher: UInt64
         /// Whose turn it is in share groups.
-        var dealing: GroupDealing?
+        var dispatch: GroupDispatch?
         /// Of a will, which reaches all sessions from the log.
         var willOf: Int?
     }
@@ -55,15 +55,16 @@ final class MovingCluster {
     /// How often each node was started, and how far the log went then.
     var runs: [Int]
     var ends: [Int]
-    /// Up to where each run of each node has said to be done with what share groups have dealt it, and up to where the present one will say next.
+    /// Up to where each run of each node has said to be done with what share groups have dispatched to it, and up to
+    /// where the present one will say next.
     var told: [[UInt64]]
-    /// The first run of each node for which nobody deals; and, by its number, which run deals for one.
+    /// The first run of each node for which nobody dispatches; and, by its number, which run dispatches for one.
     var firstRun: [Int]
-    var heirs: [UInt64: UInt64] = [:]
-    /// The last run that has begun to deal for each.
+    var successors: [UInt64: UInt64] = [:]
+    /// The last run that has begun to dispatch for each.
     var begun: [UInt64: UInt64] = [:]
     var earlier: [UInt64]
-    let deals: Bool
+    let dispatches: Bool
     var sessions: [[UInt8]: Record] = [:]
     var moves: [[UInt8]: Move] = [:]
     /// Sessions that are taken up because they are over.
@@ -80,8 +81,8 @@ final class MovingCluster {
     /// Whether `run` puts into the log what was published, and which nodes read it.
     var logs = true
     var readers: Set<Int>
-    /// Whether it settles what nodes had been dealt before they were killed.
-    var settlesPasts = true
+    /// Whether it settles what nodes had been dispatched before they were killed.
+    var settlesEarlierDispatches = true
     /// Whether `run` gives sessions what they lack.
     var replays = true
     /// Nodes that are not there.
@@ -112,9 +113,10 @@ final class MovingCluster {
     var ended: [[UInt8]] = []
     let partition = 0
 
-    /// - Parameter deals: whether share groups have members on all nodes, and are dealt what the log has; else each node has its own.
-    init(nodes count: Int = 2, shards: Int = 1, deals: Bool = false, change: (inout BrokerSettings) -> Void = { _ in }) {
-        self.deals = deals
+    /// - Parameter dispatches: whether share groups have members on all nodes, and are given what the log has; else
+    ///   each node has its own.
+    init(nodes count: Int = 2, shards: Int = 1, dispatches: Bool = false, change: (inout BrokerSettings) -> Void = { _ in }) {
+        self.dispatches = dispatches
         nodes = (0..<count).map {
             SimulatedBroker(
                 shards: shards, settings: SimulatedBroker.testSettings(change), seed: UInt64($0 + 1),
@@ -193,7 +195,7 @@ final class MovingCluster {
         }
         unheard.removeAll { $0.node == node }
         unlogged.removeAll { $0.node == node }
-        for other in nodes.indices where deals && other != node && !lost.contains(other) {
+        for other in nodes.indices where dispatches && other != node && !lost.contains(other) {
             tellAllMembers(of: node, to: other)
             tellAllMembers(of: other, to: node)
         }
@@ -204,7 +206,7 @@ final class MovingCluster {
         lost.remove(node)
         readers.insert(node)
         runs[node] += 1
-        // What the others had read when it came may have been dealt to it from then on.
+        // What the others had read when it came may have been dispatched to it from then on.
         told[node].append(UInt64(records.count))
         earlier[node] = 0
         for (identifier, move) in moves where move.to == node { moves[identifier] = nil }
@@ -222,13 +224,15 @@ final class MovingCluster {
         taken[node] = 0
         join(node)
         nodes[node].settle()
-        for other in nodes.indices where deals && other != node && !lost.contains(other) { tellAllMembers(of: other, to: node) }
+        for other in nodes.indices where dispatches && other != node && !lost.contains(other) {
+            tellAllMembers(of: other, to: node)
+        }
     }
 
     /// Of a node's present run.
     func number(of node: Int) -> UInt64 { number(of: node, run: runs[node]) }
 
-    func number(of node: Int, run: Int) -> UInt64 { deals ? UInt64(node + 1) << 32 | UInt64(run + 1) : 0 }
+    func number(of node: Int, run: Int) -> UInt64 { dispatches ? UInt64(node + 1) << 32 | UInt64(run + 1) : 0 }
 
     /// Nodes that are there and may have a client's session.
     func keepers(of client: TestClient) -> [Int] {

@@ -58,7 +58,9 @@ import Testing
     }
 
     @Test(arguments: [1, 3], [false, true])
-    func `what a share group deals its only member while that moves is given on, or to it if it stays`(shards: Int, stays: Bool) {
+    func `what a share group dispatches to its only member while that moves is given on, or to it if it stays`(
+        shards: Int, stays: Bool
+    ) {
         let cluster = MovingCluster(shards: shards)
         let client = cluster.lasting("client", on: 0, "$share/g/a")
         let publisher = cluster.lasting("publisher", on: 0)
@@ -91,8 +93,8 @@ import Testing
         var given: [String] = []
         for case (_, .messages(let batch)) in node.clusterNotes {
             batch.forEachMessage { message in
-                guard let dealing = message.dealing, dealing.hops > 0 else { return }
-                given.append("\(String(decoding: message.payload, as: UTF8.self)) \(dealing.shares.map(\.node))")
+                guard let dispatch = message.dispatch, dispatch.hops > 0 else { return }
+                given.append("\(String(decoding: message.payload, as: UTF8.self)) \(dispatch.shares.map(\.node))")
             }
         }
         #expect(given == ["1 [7]"])

@@ -312,7 +312,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `what a share group deals it meanwhile comes behind what it was sent, or to another member`(
+    func `what a share group dispatches to it meanwhile comes behind what it was sent, or to another member`(
         leaves: Bool
     ) {
         let (cluster, client, publisher) = advanced()

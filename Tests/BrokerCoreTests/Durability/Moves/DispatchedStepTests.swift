@@ -4,15 +4,15 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// What share groups have dealt a session is not lost with its node's disk.
-@Suite struct DealtStepTests {
+/// What share groups have dispatched to a session is not lost with its node's disk.
+@Suite struct DispatchedStepTests {
     private let name = Array("client".utf8)
 
     private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
     /// A client on node 0 that is the one member of a group, and one that publishes on the last node.
     private func pair(_ qos: QoS, nodes: Int = 3) -> (MovingCluster, client: TestClient, publisher: TestClient) {
-        let cluster = MovingCluster(nodes: nodes, deals: true)
+        let cluster = MovingCluster(nodes: nodes, dispatches: true)
         let client = cluster.lasting("client", on: 0)
         client.subscribe("$share/g/s", qos: qos)
         cluster.run()
@@ -26,10 +26,10 @@ import Testing
         }
     }
 
-    private func lose(_ cluster: MovingCluster, _ node: Int, of client: TestClient, heir: Int) {
+    private func lose(_ cluster: MovingCluster, _ node: Int, of client: TestClient, successor: Int) {
         cluster.lose(node)
         client.connectionIsGone()
-        cluster.inherit(node, by: heir)
+        cluster.inherit(node, by: successor)
     }
 
     /// A second is over, twice: the nodes have said how far they are done.
@@ -41,7 +41,7 @@ import Testing
         client.lose()
         publish(cluster, publisher, 2..<5, qos)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         cluster.connect(client, to: 1)
         #expect(client.connack?.sessionPresent == true)
         // Also of QoS 1 nothing but what its record does not know to be done.
@@ -59,7 +59,7 @@ import Testing
         cluster.run()
         publish(cluster, publisher, 0..<3, .atLeastOnce)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         cluster.connect(client, to: 1)
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<3))
     }
@@ -73,7 +73,7 @@ import Testing
         client.lose()
         publish(cluster, publisher, 3..<5, .exactlyOnce)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         #expect(client.publishesOfConnection.map(\.packetIdentifier).prefix(2) == [2, 3])
@@ -92,7 +92,7 @@ import Testing
         client.lose()
         cluster.run()
         #expect(client.texts == texts(0..<1) && other.texts == texts(1..<3))
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         other.connectionIsGone()
         client.acknowledgement = .automatic
         for member in [client, other] { cluster.connect(member, to: 1) }
@@ -121,7 +121,7 @@ import Testing
         client.lose()
         cluster.run()
         if isLost {
-            lose(cluster, 1, of: other, heir: 2)
+            lose(cluster, 1, of: other, successor: 2)
         } else {
             cluster.crash(0, committing: 100)
             cluster.run()
@@ -152,7 +152,7 @@ import Testing
         client.lose()
         cluster.run()
         #expect(client.texts == texts(0..<1) && other.texts == texts(1..<2))
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         other.connectionIsGone()
         other.acknowledgement = .automatic
         cluster.connect(other, to: 1)
@@ -160,8 +160,8 @@ import Testing
         #expect(other.texts == texts(1..<2) && other.unreleased.isEmpty)
     }
 
-    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a client was sent with QoS 2 is not dealt to another when its node is lost`()
-    {
+    @Test(.statement("MQTT-4.8.2-4", .v5))
+    func `what a client was sent with QoS 2 is not dispatched to another when its node is lost`() {
         let (cluster, client, publisher) = pair(.exactlyOnce)
         let other = cluster.lasting("other", on: 1)
         client.acknowledgement = .manual
@@ -169,19 +169,19 @@ import Testing
         tell(cluster)
         other.subscribe("$share/g/s", qos: .exactlyOnce)
         cluster.run()
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         #expect(other.texts.isEmpty)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 2)
         #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true])
     }
 
-    @Test func `what the log does not know to be a client's is dealt again, and waits for who comes`() {
+    @Test func `what the log does not know to be a client's is dispatched again, and waits for who comes`() {
         let (cluster, client, publisher) = pair(.atLeastOnce)
         client.acknowledgement = .manual
         publish(cluster, publisher, 0..<3, .atLeastOnce)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         // The client was the one member.
         #expect(client.texts == texts(0..<3))
         client.acknowledgement = .automatic
@@ -189,14 +189,14 @@ import Testing
         #expect(client.publishesOfConnection.map { String(decoding: $0.payload, as: UTF8.self) } == texts(0..<3))
     }
 
-    @Test func `what waits for a member is dealt by the node itself if that is back, and not kept for ever`() {
+    @Test func `what waits for a member is dispatched by the node itself if that is back, and not kept for ever`() {
         for isBack in [true, false] {
             let (cluster, client, publisher) = pair(.atLeastOnce)
             client.acknowledgement = .manual
             publish(cluster, publisher, 0..<1, .atLeastOnce)
-            lose(cluster, 0, of: client, heir: 1)
+            lose(cluster, 0, of: client, successor: 1)
             if isBack {
-                cluster.nodes[1].cores[0].received(.dealsNoMoreFor(1 << 32 | 1))
+                cluster.nodes[1].cores[0].received(.dispatchesNoMoreFor(1 << 32 | 1))
             } else {
                 cluster.nodes[1].advance(seconds: 601)
             }
@@ -207,7 +207,7 @@ import Testing
         }
     }
 
-    @Test func `who deals much again waits for the log`() {
+    @Test func `who dispatches much again waits for the log`() {
         let (cluster, client, publisher) = pair(.atLeastOnce)
         client.acknowledgement = .manual
         let long = String(repeating: "x", count: 1 << 20)
@@ -236,15 +236,15 @@ import Testing
         cluster.logs = false
         cluster.run()
         let last = UInt64(cluster.records.count)
-        #expect(cluster.nodes[0].cores[0].dealt(0).through == last - 1)
+        #expect(cluster.nodes[0].cores[0].dispatched(0).through == last - 1)
         // The log does not take it; it is told once more.
         cluster.collect()
         cluster.loseUnlogged()
         cluster.core(0, name).received(.logFailed(through: .max >> 1, isRefused: false))
         cluster.nodes[0].settle()
-        #expect(cluster.nodes[0].cores[0].dealt(0).through == last - 1)
+        #expect(cluster.nodes[0].cores[0].dispatched(0).through == last - 1)
         cluster.log()
-        #expect(cluster.nodes[0].cores[0].dealt(0).through == last)
+        #expect(cluster.nodes[0].cores[0].dispatched(0).through == last)
     }
 
     @Test func `what waits when a client goes is told then`() {
@@ -252,19 +252,19 @@ import Testing
         client.acknowledgement = .manual
         publish(cluster, publisher, 0..<2, .atLeastOnce)
         let last = UInt64(cluster.records.count)
-        #expect(cluster.nodes[0].cores[0].dealt(0).through < last)
+        #expect(cluster.nodes[0].cores[0].dispatched(0).through < last)
         client.lose()
         cluster.run()
         tell(cluster)
-        #expect(cluster.nodes[0].cores[0].dealt(0).through >= last)
-        lose(cluster, 0, of: client, heir: 1)
+        #expect(cluster.nodes[0].cores[0].dispatched(0).through >= last)
+        lose(cluster, 0, of: client, successor: 1)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         #expect(client.publishesOfConnection.map { String(decoding: $0.payload, as: UTF8.self) } == texts(0..<2))
     }
 
     @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [false, true])
-    func `what was another's by the time its node came back is not dealt again by that`(isLate: Bool) {
+    func `what was another's by the time its node came back is not dispatched again by that`(isLate: Bool) {
         let (cluster, client, publisher) = pair(.exactlyOnce)
         let other = cluster.lasting("other", on: 1, "$share/g/s")
         publish(cluster, publisher, 0..<4, .exactlyOnce)
@@ -307,8 +307,8 @@ import Testing
         #expect(Set(second.texts + others[1].texts) == ["0"] && others[1].texts.count <= 1)
     }
 
-    @Test func `a client that two groups have dealt a message gets it for both, each with its Subscription Identifier`() {
-        let cluster = MovingCluster(nodes: 3, deals: true)
+    @Test func `a client that two groups have dispatched a message gets it for both, each with its Subscription Identifier`() {
+        let cluster = MovingCluster(nodes: 3, dispatches: true)
         let client = cluster.lasting("client", on: 0)
         client.subscribe("$share/g/s", identifier: 1)
         client.subscribe("$share/h/s", identifier: 2)
@@ -318,7 +318,7 @@ import Testing
         cluster.run()
         publish(cluster, publisher, 0..<2, .exactlyOnce)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         cluster.connect(client, to: 1)
         #expect(client.texts.sorted() == ["0", "0", "1", "1"])
         #expect(client.messages.map(\.properties.subscriptionIdentifiers).sorted { $0[0] < $1[0] } == [[1], [1], [2], [2]])
@@ -336,7 +336,7 @@ import Testing
         client.lose()
         publish(cluster, publisher, 1..<2, .exactlyOnce)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         #expect(client.texts.sorted() == ["0", "0", "1", "1"] && client.unreleased.isEmpty)
@@ -360,14 +360,14 @@ import Testing
         client.lose()
         cluster.run()
         tell(cluster)
-        lose(cluster, 1, of: client, heir: 0)
+        lose(cluster, 1, of: client, successor: 0)
         client.acknowledgement = .automatic
         cluster.connect(client, to: 2)
         #expect(client.connack?.sessionPresent == true)
         #expect(client.texts == texts(0..<3) + (qos == .exactlyOnce ? [] : texts(0..<3)) && client.unreleased.isEmpty)
     }
 
-    @Test func `what was dealt late comes, though the session was done with what the log had behind it`() {
+    @Test func `what was dispatched late comes, though the session was done with what the log had behind it`() {
         let (cluster, client, publisher) = pair(.atLeastOnce, nodes: 4)
         let other = cluster.lasting("other", on: 1)
         client.unsubscribe("$share/g/s")
@@ -381,15 +381,15 @@ import Testing
             cluster.run()
         }
         tell(cluster)
-        // Node 0 deals what node 1 had, far behind.
+        // Node 0 dispatches what node 1 had, far behind.
         client.subscribe("$share/g/s", qos: .atLeastOnce)
         cluster.run()
         client.lose()
         cluster.run()
         cluster.savePlaces()
-        lose(cluster, 1, of: other, heir: 0)
+        lose(cluster, 1, of: other, successor: 0)
         tell(cluster)
-        lose(cluster, 0, of: client, heir: 2)
+        lose(cluster, 0, of: client, successor: 2)
         cluster.connect(client, to: 2)
         #expect(Set(client.texts).isSuperset(of: texts(0..<2)))
     }
@@ -404,7 +404,7 @@ import Testing
         cluster.connect(client, to: 0)
         client.unsubscribe("$share/g/s")
         cluster.run()
-        lose(cluster, 0, of: client, heir: 1)
+        lose(cluster, 0, of: client, successor: 1)
         cluster.connect(client, to: 1)
         #expect(client.publishesOfConnection.isEmpty)
     }

@@ -5,8 +5,8 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// A node was killed and is back with its store: what share groups had dealt it.
-@Suite struct DealingPastTests {
+/// A node was killed and is back with its store: what share groups had dispatched to it.
+@Suite struct EarlierDispatchesTests {
     private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
     private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, _ qos: QoS = .exactlyOnce) {
@@ -19,7 +19,7 @@ import Testing
     /// A client on node 0 that takes one message at a time, has one and waits for another, of which the log does not know whose they are; and who
     /// publishes.
     private func pair(shards: Int = 1) -> (MovingCluster, client: TestClient, publisher: TestClient) {
-        let cluster = MovingCluster(nodes: 3, shards: shards, deals: true)
+        let cluster = MovingCluster(nodes: 3, shards: shards, dispatches: true)
         let client = cluster.nodes[0].client("client")
         client.connect(clean: false, expiry: 1000, properties: .having { $0.receiveMaximum = 1 })
         cluster.run()
@@ -35,13 +35,13 @@ import Testing
     func `a client waits until it is known whether what waits for it is its own`(shards: Int) {
         let (cluster, client, publisher) = pair(shards: shards)
         #expect(client.texts == ["0"])
-        cluster.settlesPasts = false
+        cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
         client.connectionIsGone()
         cluster.connect(client, to: 0)
         #expect(!client.isConnected)
         client.acknowledgement = .automatic
-        cluster.settlesPasts = true
+        cluster.settlesEarlierDispatches = true
         cluster.run()
         #expect(client.isConnected && client.connack?.sessionPresent == true)
         // The one that it had comes again, with its packet identifier, and the other one.
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(.statement("MQTT-4.8.2-4", .v5))
-    func `what another node has dealt meanwhile does not come, and what the client was sent does`() {
+    func `what another node has dispatched meanwhile does not come, and what the client was sent does`() {
         let (cluster, client, _) = pair()
         let other = cluster.lasting("other", on: 1, "$share/g/s")
         cluster.cut(0)
@@ -66,10 +66,10 @@ import Testing
         #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true] && other.texts == ["1"])
     }
 
-    /// It stands in the log, from which it is dealt again; a row of the store beside that would bring it twice.
+    /// It stands in the log, from which it is dispatched again; a row of the store beside that would bring it twice.
     @Test(arguments: [QoS.atLeastOnce, .exactlyOnce], [1, 3])
     func `what a client had whose session has ended with the crash is another's, once`(qos: QoS, shards: Int) {
-        let cluster = MovingCluster(nodes: 3, shards: shards, deals: true)
+        let cluster = MovingCluster(nodes: 3, shards: shards, dispatches: true)
         let other = cluster.lasting("other", on: 0, "$share/g/s")
         other.disconnect()
         cluster.run()
@@ -91,7 +91,7 @@ import Testing
     // MARK: A lease that has ended
 
     @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [1, 3])
-    func `a node that has lost its lease drops what another one has dealt meanwhile, and deals none of it`(shards: Int) {
+    func `a node that has lost its lease drops what another one has dispatched meanwhile, and dispatches none of it`(shards: Int) {
         let (cluster, client, publisher) = pair(shards: shards)
         let other = cluster.lasting("other", on: 1, "$share/g/s")
         cluster.cut(0)
@@ -108,11 +108,11 @@ import Testing
         #expect(client.texts == ["0"] && client.publishesOfConnection.map(\.duplicate) == [true])
         publish(cluster, publisher, 6..<10)
         #expect((client.texts + other.texts).sorted() == texts(0..<10) && client.texts.count > 1)
-        #expect(client.unreleased.isEmpty && cluster.nodes[0].cores.allSatisfy { $0.unsettledPast == nil })
+        #expect(client.unreleased.isEmpty && cluster.nodes[0].cores.allSatisfy { $0.unsettledEarlierDispatches == nil })
     }
 
     @Test(.statement("MQTT-4.8.2-4", .v5))
-    func `a node that has lost its lease, and is the first that would deal for it, deals all of it`() {
+    func `a node that has lost its lease, and is the first that would dispatch for it, dispatches all of it`() {
         let (cluster, client, publisher) = pair()
         cluster.cut(0)
         publish(cluster, publisher, 2..<4)
@@ -163,8 +163,8 @@ import Testing
     }
 
     @Test(.statement("MQTT-4.8.2-4", .v5), .statement("MQTT-4.8.2-5", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [0, 1000])
-    func `what is dealt to a client that has stayed, and whose session is elsewhere, is another's`(qos: QoS, expiry: UInt32) {
-        let cluster = MovingCluster(nodes: 3, deals: true)
+    func `what is dispatched to a client that has stayed, and whose session is elsewhere, is another's`(qos: QoS, expiry: UInt32) {
+        let cluster = MovingCluster(nodes: 3, dispatches: true)
         let client = cluster.nodes[0].client("client")
         cluster.connect(client, to: 0, clean: expiry == 0, expiry: expiry, receiveMaximum: 1)
         client.subscribe("$share/g/s", qos: qos)
@@ -191,17 +191,17 @@ import Testing
         publish(cluster, publisher, 2..<5)
         client.unsubscribe("$share/g/s")
         cluster.collect()
-        cluster.settlesPasts = false
+        cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
         client.connectionIsGone()
         cluster.run()
         cluster.logs = false
-        cluster.settlesPasts = true
+        cluster.settlesEarlierDispatches = true
         cluster.run()
         return (cluster, client, other)
     }
 
-    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a node passes on of its past, and its lease ends, is passed on once`() {
+    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a node passes on of what they left, and its lease ends, is passed on once`() {
         let (cluster, _, other) = back(others: true)
         cluster.cut(0)
         cluster.logs = true
@@ -211,7 +211,7 @@ import Testing
         #expect(texts.count == Set(texts).count && texts.suffix(3) == ["2", "3", "4"], "\(texts)")
     }
 
-    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a node holds of its past, and its lease ends, comes once`() {
+    @Test(.statement("MQTT-4.8.2-4", .v5)) func `what a node holds of what they left, and its lease ends, comes once`() {
         let (cluster, _, _) = back(others: false)
         cluster.cut(0)
         cluster.logs = true
@@ -245,13 +245,13 @@ import Testing
 
     @Test func `a session leaves for another node when it is known what is its own`() {
         let (cluster, client, _) = pair()
-        cluster.settlesPasts = false
+        cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
         client.connectionIsGone()
         client.acknowledgement = .automatic
         cluster.connect(client, to: 1)
         #expect(!client.isConnected)
-        cluster.settlesPasts = true
+        cluster.settlesEarlierDispatches = true
         cluster.run()
         cluster.nodes[0].advance(seconds: 1)
         cluster.run()
@@ -259,7 +259,9 @@ import Testing
     }
 
     @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [false, true])
-    func `what is dealt to a session that has given its queue away is another's after a crash, or a loss`(qos: QoS, isLost: Bool) {
+    func `what is dispatched to a session that has given its queue away is another's after a crash, or a loss`(
+        qos: QoS, isLost: Bool
+    ) {
         let (cluster, _, publisher) = leaving(qos)
         publish(cluster, publisher, 1..<2, qos)
         if isLost {
@@ -277,7 +279,7 @@ import Testing
     }
 
     @Test(.statement("MQTT-4.8.2-4", .v5), arguments: [QoS.atLeastOnce, .exactlyOnce], [false, true])
-    func `what is dealt after a start to a session that is elsewhere by now is another's`(qos: QoS, isStored: Bool) {
+    func `what is dispatched after a start to a session that is elsewhere by now is another's`(qos: QoS, isStored: Bool) {
         let (cluster, _, publisher) = leaving(qos, isStored: isStored)
         cluster.crash(0)
         cluster.run()
@@ -298,7 +300,7 @@ import Testing
     private func leaving(
         _ qos: QoS, isStored: Bool = true
     ) -> (MovingCluster, client: TestClient, publisher: TestClient) {
-        let cluster = MovingCluster(nodes: 3, deals: true)
+        let cluster = MovingCluster(nodes: 3, dispatches: true)
         let client = cluster.lasting("client", on: 0, "$share/g/s")
         let publisher = cluster.lasting("publisher", on: 2)
         client.lose()
@@ -341,30 +343,30 @@ import Testing
         cluster.inherit(0, by: 1)
         publish(cluster, publisher, 6..<8)
         #expect(client.texts.sorted() == texts(0..<8) && client.unreleased.isEmpty)
-        #expect(cluster.nodes[0].cores[0].unsettledPast == nil)
+        #expect(cluster.nodes[0].cores[0].unsettledEarlierDispatches == nil)
     }
 
     @Test func `a store for another number of loops has the past of all`() {
         let rows = [
-            StoredDealing(parts: [.init(incarnation: 1, done: [5, 9], heir: 8), .init(incarnation: 2, done: [7, 7])]),
-            StoredDealing(parts: [.init(incarnation: 2, done: [6, 8]), .init(incarnation: 3, done: [1, 1])]),
+            StoredDispatches(parts: [.init(incarnation: 1, done: [5, 9], successor: 8), .init(incarnation: 2, done: [7, 7])]),
+            StoredDispatches(parts: [.init(incarnation: 2, done: [6, 8]), .init(incarnation: 3, done: [1, 1])]),
         ]
-        for row in rows { #expect(row.encoded().withUnsafeBytes { StoredDealing(decoding: $0) } == row) }
+        for row in rows { #expect(row.encoded().withUnsafeBytes { StoredDispatches(decoding: $0) } == row) }
         let bytes = rows[0].encoded()
         for count in 0..<bytes.count where (count - 1) % 32 != 0 {
-            #expect(bytes[..<count].withUnsafeBytes { StoredDealing(decoding: $0) } == nil, "\(count)")
+            #expect(bytes[..<count].withUnsafeBytes { StoredDispatches(decoding: $0) } == nil, "\(count)")
         }
-        let cluster = MovingCluster(nodes: 2, shards: 3, deals: true)
+        let cluster = MovingCluster(nodes: 2, shards: 3, dispatches: true)
         let client = cluster.lasting("client", on: 0, "$share/g/s")
         client.lose()
         cluster.run()
-        cluster.settlesPasts = false
+        cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
-        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.incarnation) == [1 << 32 | 1] })
+        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledEarlierDispatches?.parts.map(\.incarnation) == [1 << 32 | 1] })
     }
 
-    @Test func `what a run was dealt is known if the node is killed before the next one has begun`() {
-        let cluster = MovingCluster(nodes: 2, deals: true)
+    @Test func `what was dispatched to a run is known if the node is killed before the next one has begun`() {
+        let cluster = MovingCluster(nodes: 2, dispatches: true)
         let client = cluster.lasting("client", on: 0, "$share/g/s")
         client.lose()
         cluster.run()
@@ -373,9 +375,9 @@ import Testing
             core.received(.savePlaces)
         }
         cluster.nodes[0].settle()
-        cluster.settlesPasts = false
+        cluster.settlesEarlierDispatches = false
         cluster.crash(0, committing: 100)
-        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledPast?.parts.map(\.incarnation) == [1 << 32 | 1] })
+        #expect(cluster.nodes[0].cores.allSatisfy { $0.unsettledEarlierDispatches?.parts.map(\.incarnation) == [1 << 32 | 1] })
     }
 
     // MARK: No member left
@@ -428,7 +430,7 @@ import Testing
         cluster.lose(0)
         client.connectionIsGone()
         cluster.inherit(0, by: 1)
-        // It knows of the group by the node that deals.
+        // It knows of the group by the node that dispatches.
         cluster.crash(2, committing: 100)
         publisher.connectionIsGone()
         cluster.connect(publisher, to: 2)

@@ -3,17 +3,17 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// What share groups have dealt to sessions is not lost, whichever nodes are lost with their disks.
+/// What share groups have dispatched to sessions is not lost, whichever nodes are lost with their disks.
 ///
 /// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
-@Suite struct DealtStormTests {
+@Suite struct DispatchedStepStormTests {
     @Test(.statement("MQTT-4.8.2-4", .v5), .timeLimit(.minutes(60)), arguments: Seeds.parts(60, perPart: 20))
     func `each message comes to a member of the group, and of QoS 2 once, whichever nodes are lost with their disks`(
         seeds: ClosedRange<UInt64>
     ) {
-        var deeds = DealtStorm.Deeds()
+        var deeds = DispatchedStepStorm.Deeds()
         for seed in seeds {
-            var storm = DealtStorm(seed: seed)
+            var storm = DispatchedStepStorm(seed: seed)
             storm.run()
             #expect(storm.objections.isEmpty, "\(Seeds.replay(seed))")
             deeds += storm.deeds

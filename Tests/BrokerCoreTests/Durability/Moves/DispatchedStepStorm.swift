@@ -6,7 +6,7 @@ import TestBasics
 
 /// Two members of a share group whose sessions last, and whose nodes are lost one after the other with their disks, crash, or cannot be reached for
 /// longer than their leases last. One seed is one run.
-struct DealtStorm {
+struct DispatchedStepStorm {
     struct Deeds {
         var losses = 0
         var crashes = 0
@@ -56,7 +56,7 @@ struct DealtStorm {
         random = SeededGenerator(seed: seed)
         receiveMaximum = seed % 8 == 1 ? 1 : seed % 8 == 4 ? 2 : nil
         crashesMoves = seed % 5 == 2
-        cluster = MovingCluster(nodes: 4, shards: seed % 3 == 0 ? 2 : 1, deals: true) {
+        cluster = MovingCluster(nodes: 4, shards: seed % 3 == 0 ? 2 : 1, dispatches: true) {
             $0.wallClockOffsetMilliseconds = 1_600_000_000_000
             if seed % 2 == 0 { $0.residentMessagesMax = 2 }
         }
@@ -172,7 +172,8 @@ struct DealtStorm {
         }
     }
 
-    /// A member goes to another node, something is dealt meanwhile, and one of the two nodes crashes before all of its session is there, or behind that.
+    /// A member goes to another node, something is dispatched meanwhile, and one of the two nodes crashes before all of
+    /// its session is there, or behind that.
     private mutating func hop(_ number: Int, to node: Int, _ nodes: [Int]) {
         deeds.hops += 1
         let last = places[number]
@@ -261,19 +262,19 @@ struct DealtStorm {
         }
     }
 
-    /// Another node deals what a node was dealt before it was killed, and has started again.
+    /// Another node dispatches what was dispatched to a node before it was killed, and has started again.
     private mutating func endLeases(of node: Int, _ nodes: [Int]) {
-        guard let heir = nodes.first(where: { $0 != node }) else { return }
+        guard let successor = nodes.first(where: { $0 != node }) else { return }
         cluster.logs = true
         for other in nodes { cluster.nodes[other].store?.mode = .prompt }
         cluster.run()
-        inherit(node, by: heir)
+        inherit(node, by: successor)
     }
 
-    /// One that deals for another may be killed, or lost, before any of that is in the log.
-    private mutating func inherit(_ node: Int, by heir: Int) {
-        cluster.nodes[heir].store?.mode = .prompt
-        cluster.inherit(node, by: heir, runs: random.oneIn(2))
+    /// One that dispatches for another may be killed, or lost, before any of that is in the log.
+    private mutating func inherit(_ node: Int, by successor: Int) {
+        cluster.nodes[successor].store?.mode = .prompt
+        cluster.inherit(node, by: successor, runs: random.oneIn(2))
     }
 
     /// A node is killed, and starts again when its lease has ended, or shortly before.
@@ -282,16 +283,16 @@ struct DealtStorm {
         cluster.cut(node, logsSome: logsSome)
         for number in members.indices where places[number] == node { members[number].connectionIsGone() }
         for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
-        if random.oneIn(2), let heir = nodes.first(where: { $0 != node }) {
+        if random.oneIn(2), let successor = nodes.first(where: { $0 != node }) {
             cluster.logs = true
-            inherit(node, by: heir)
+            inherit(node, by: successor)
             for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
         }
         cluster.start(node, committing: committing)
     }
 
-    /// A node cannot be reached until its lease has ended, and goes on, before another one deals what it was not done with or after that. Its clients
-    /// may speak to it meanwhile.
+    /// A node cannot be reached until its lease has ended, and goes on, before another one dispatches what it was not
+    /// done with or after that. Its clients may speak to it meanwhile.
     private mutating func hang(_ node: Int, _ nodes: [Int]) {
         deeds.hangs += 1
         cluster.nodes[node].store?.mode = .prompt
@@ -302,9 +303,9 @@ struct DealtStorm {
             cluster.nodes[node].settle()
             if random.oneIn(3) { members[number].lose() }
         }
-        if random.oneIn(2), let heir = nodes.first(where: { $0 != node }) {
+        if random.oneIn(2), let successor = nodes.first(where: { $0 != node }) {
             cluster.logs = true
-            inherit(node, by: heir)
+            inherit(node, by: successor)
             for _ in 0..<Int.random(in: 0...3, using: &random) { publish() }
         }
         cluster.goOn(node)

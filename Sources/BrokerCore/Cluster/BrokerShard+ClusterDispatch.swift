@@ -1,100 +1,104 @@
 import BrokerModel
 import MQTTCodec
 
-/// What share groups deal of the cluster's log. Who is chosen stands in the log with the message, so that a node's part is known to all when it is
-/// gone: another one deals it again, from the first message on that was not done with.
+/// What share groups dispatch of the cluster's log. Who is chosen stands in the log with the message, so that a node's
+/// part is known to all when it is gone: another one dispatches it again, from the first message on that was not done
+/// with.
 ///
-///     publisher's shard: choose ──► LoggedShare in the log ──► the node that it names ──► a member, with a DealtMark
+///     publisher's shard: choose ──► LoggedShare in the log ──► the node that it names ──► a member, with a DispatchToken
 ///                                         │                          └── no member any more ──► into the log again, for another node
-///                                         └──► the node that deals for one that is gone ──► into the log again, for itself or another node
+///                                         └──► the node that dispatches for one that is gone ──► into the log again, for itself or another node
 ///                                                    nobody is there ──► UnclaimedParts ──► who comes first
 extension BrokerShard {
-    /// Deals from now on what the log has for a node that is gone. Groups that had their only members there count as this node's: so nodes that have
-    /// started since know of them. The store knows of it, for this node may be killed before all is dealt.
+    /// Dispatches from now on what the log has for a node that is gone. Groups that had their only members there count
+    /// as this node's: so nodes that have started since know of them. The store knows of it, for this node may be
+    /// killed before all is dispatched.
     ///
     /// - Parameters:
     ///   - node: that node's number.
     ///   - done: by partition, up to where it was done.
-    func dealsFor(_ node: UInt64, after done: [UInt64]) {
+    func dispatchesFor(_ node: UInt64, after done: [UInt64]) {
         guard let port = cluster else { return }
-        port.dealtFor.insert(node)
+        port.dispatchedFor.insert(node)
         port.inherited[node] = done
-        if let log = port.log { writeDealing(port, log) }
+        if let log = port.log { writeDispatch(port, log) }
         sendGroups(goneWith: node)
     }
 
-    /// All that was dealt to a node that is gone stands in the log once more.
-    func hasDealt(for node: UInt64) { cluster?.inherited[node] = nil }
+    /// All that was dispatched to a node that is gone stands in the log once more.
+    func hasDispatched(for node: UInt64) { cluster?.inherited[node] = nil }
 
-    /// A node that was gone is there again, or another one deals for it.
-    func dealsNoMoreFor(_ node: UInt64) {
-        cluster?.dealtFor.remove(node)
+    /// A node that was gone is there again, or another one dispatches for it.
+    func dispatchesNoMoreFor(_ node: UInt64) {
+        cluster?.dispatchedFor.remove(node)
         cluster?.inherited[node] = nil
         cluster?.unclaimed.forget(node)
         sendGroups(goneWith: node)
     }
 
-    /// How far what the shard has dealt of a partition is done with: by members who have acknowledged it, or by the store where it waits for one
-    /// that is away.
+    /// How far what the shard has dispatched of a partition is done with: by members who have acknowledged it, or by
+    /// the store where it waits for one that is away.
     ///
-    /// - Returns: the last record up to which all is, and the last one of which anything was dealt.
-    public func dealt(_ partition: Int) -> (through: UInt64, last: UInt64) {
+    /// - Returns: the last record up to which all is, and the last one of which anything was dispatched.
+    public func dispatched(_ partition: Int) -> (through: UInt64, last: UInt64) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return (0, 0) }
         let read = log.places.places[partition]?.sequence ?? 0
-        let through = min(log.dealt.firstOpen(partition).map { $0 - 1 } ?? read, log.dealt.bound(partition) ?? read, read)
-        return (through, log.dealt.last(partition))
+        let through = min(log.dispatched.firstOpen(partition).map { $0 - 1 } ?? read, log.dispatched.bound(partition) ?? read, read)
+        return (through, log.dispatched.last(partition))
     }
 
-    /// A message of a record that was read for a node that is gone, from before `dealsFor`, behind `learnDealt` for all steps since.
+    /// A message of a record that was read for a node that is gone, from before `dispatchesFor`, behind
+    /// `learnDispatched` for all steps since.
     ///
     /// - Returns: false if it is no message.
-    public func dealAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
-        guard let dealing = message.dealing, isDealer(of: message.publisher) else { return true }
+    public func dispatchAgain(_ message: ClusterMessage, partition: Int, sequence: UInt64, for node: UInt64) -> Bool {
+        guard let dispatch = message.dispatch, isDispatcher(of: message.publisher) else { return true }
         let name = MessageName(partition: partition, sequence: sequence, index: message.index)
         let learned = cluster?.learned[node] ?? []
-        let open = dealing.logged.enumerated().filter { $1.node == node && !learned.contains(name.dealt(by: $0)) }
+        let open = dispatch.logged.enumerated().filter { $1.node == node && !learned.contains(name.dispatched(by: $0)) }
         guard !open.isEmpty else { return true }
         guard var publication = publication(message) else { return false }
         beginPacket()
         (publication.lane, publication.mustArrive) = (.passing, true)
         for (number, share) in open {
-            publication.name = name.dealt(by: number)
-            dealAgain(&publication, by: share, hops: dealing.hops)
+            publication.name = name.dispatched(by: number)
+            dispatchAgain(&publication, by: share, hops: dispatch.hops)
         }
         finish(&publication)
         return true
     }
 
-    /// Deals what a record has for this node, or for one that is gone.
-    func dealLogged(_ publication: inout Publication, _ dealing: GroupDealing, at place: DealtPlaces.Place) {
-        guard let port = cluster, isDealer(of: publication.publisher) else { return }
-        for (number, share) in dealing.logged.enumerated() {
-            publication.name = publication.name.dealt(by: number)
-            // What names an earlier incarnation of this node belongs to its past: see `DealingPast`.
+    /// Dispatches what a record has for this node, or for one that is gone.
+    func dispatchLogged(_ publication: inout Publication, _ dispatch: GroupDispatch, at place: OpenDispatches.Place) {
+        guard let port = cluster, isDispatcher(of: publication.publisher) else { return }
+        for (number, share) in dispatch.logged.enumerated() {
+            publication.name = publication.name.dispatched(by: number)
+            // What names an earlier incarnation of this node belongs to what they left: see `EarlierDispatches`.
             if share.node == port.node {
-                dealShare(&publication, share, hops: dealing.hops, at: place)
-            } else if port.dealtFor.contains(share.node) {
-                dealShare(&publication, share, hops: dealing.hops, at: nil)
+                dispatchShare(&publication, share, hops: dispatch.hops, at: place)
+            } else if port.dispatchedFor.contains(share.node) {
+                dispatchShare(&publication, share, hops: dispatch.hops, at: nil)
             }
         }
     }
 
-    /// On each node one shard deals all that a publisher sends.
-    func isDealer(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
+    /// On each node one shard dispatches all that a publisher sends.
+    func isDispatcher(of publisher: UInt64) -> Bool { (publisher >> 1) % UInt64(shardCount) == UInt64(index) }
 
-    /// Deals what another node, or an earlier incarnation of this one, was dealt. This node's members get it out of the
-    /// log as well, where it names this node then: so it is dealt again if this one is lost.
-    func dealAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
-        dealShare(&publication, share, hops: hops, at: nil)
+    /// Dispatches what was dispatched to another node, or an earlier incarnation of this one. This node's members get
+    /// it out of the log as well, where it names this node then: so it is dispatched again if this one is lost.
+    func dispatchAgain(_ publication: inout Publication, by share: LoggedShare, hops: UInt8) {
+        dispatchShare(&publication, share, hops: hops, at: nil)
     }
 
-    private func dealShare(_ publication: inout Publication, _ share: LoggedShare, hops: UInt8, at place: DealtPlaces.Place?) {
-        guard let dealt = clusterLog?.dealt else { return }
+    private func dispatchShare(_ publication: inout Publication, _ share: LoggedShare, hops: UInt8, at place: OpenDispatches.Place?)
+    {
+        guard let dispatched = clusterLog?.dispatched else { return }
         guard let group = groups.find(clusterHash: share.group) else {
             if place == nil { hold(&publication, share, hops: hops) }
             return
         }
-        if let place { publication.mark = DealtMark(place, dealt) }
+        if let place { publication.mark = DispatchToken(place, dispatched) }
         publication.hops = hops
         defer { publication.mark = nil }
         let chosen = share.member == 0 || share.node != cluster?.node ? nil : groups[group]?.member(share.member)
@@ -126,8 +130,8 @@ extension BrokerShard {
         if !port.unclaimed.hold(part, of: share.group) { drop(.noRoom, DroppedMessage(publication)) }
     }
 
-    /// At the end of a turn: deals what waits for groups that have a member by now.
-    func dealUnclaimed(_ port: ClusterPort) {
+    /// At the end of a turn: dispatches what waits for groups that have a member by now.
+    func dispatchUnclaimed(_ port: ClusterPort) {
         guard port.unclaimed.look(now: now) else { return }
         for part in port.unclaimed.takeOld(now: now) { drop(.refused, DroppedMessage(part.message)) }
         for hash in port.unclaimed.groups {
@@ -140,7 +144,7 @@ extension BrokerShard {
                 beginPacket()
                 var publication = Publication(part.message)
                 (publication.lane, publication.mustArrive, publication.name) = (.passing, true, part.name)
-                dealShare(&publication, LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
+                dispatchShare(&publication, LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
                 finish(&publication)
             }
         }
@@ -148,7 +152,8 @@ extension BrokerShard {
 
     // MARK: Into the log again
 
-    /// Leaves a message to a node's members by way of the log. It counts as dealt here until it is there, and behind that as done: by its name.
+    /// Leaves a message to a node's members by way of the log. It counts as dispatched here until it is there, and
+    /// behind that as done: by its name.
     func relog(_ publication: inout Publication, for share: LoggedShare, hops: UInt8) {
         guard let port = cluster, let log = port.log else { return }
         let message = publication.makeMessage(ledger)
@@ -156,18 +161,18 @@ extension BrokerShard {
             RelogQueue.Entry(message: message, name: publication.name, share: share, hops: hops, mark: publication.mark), port, log)
     }
 
-    func relog(_ dealt: RelogQueue.Entry, _ port: ClusterPort, _ log: ShardLog) {
-        var publication = Publication(dealt.message)
+    func relog(_ dispatched: RelogQueue.Entry, _ port: ClusterPort, _ log: ShardLog) {
+        var publication = Publication(dispatched.message)
         publication.lane = .passing
-        var dealing = GroupDealing(shares: [], hops: dealt.hops, logged: [dealt.share])
-        if dealt.name.isDealt { dealing.before = dealt.name }
-        port.pass(publication, dealing, as: .passing)
+        var dispatch = GroupDispatch(shares: [], hops: dispatched.hops, logged: [dispatched.share])
+        if dispatched.name.isDispatched { dispatch.before = dispatched.name }
+        port.pass(publication, dispatch, as: .passing)
         let receiver = logReceiver
         guard let serial = durability?.requireConfirmation(of: receiver) else { return }
         port.stamp(serial)
-        var dealt = dealt
-        dealt.serial = serial
-        log.relogged.append(dealt)
+        var dispatched = dispatched
+        dispatched.serial = serial
+        log.relogged.append(dispatched)
         finish(&publication)
     }
 
@@ -182,21 +187,21 @@ extension BrokerShard {
         guard let port = cluster, let log = port.log, !log.relogged.isEmpty else { return }
         let settled = log.relogged.take(through: serial)
         guard !isLogged else { return }
-        for dealt in settled {
+        for dispatched in settled {
             if isForRoom, log.lackingRoom != 0 {
-                log.relogged.hold(dealt)
+                log.relogged.hold(dispatched)
             } else if isRefused, !isForRoom {
-                drop(.noRoom, DroppedMessage(dealt.message))
+                drop(.noRoom, DroppedMessage(dispatched.message))
             } else {
-                relog(dealt, port, log)
+                relog(dispatched, port, log)
             }
         }
     }
 
-    /// Other shards learn that what they had dealt to members here is done.
+    /// Other shards learn that what they had dispatched to members here is done.
     func returnMarks() {
-        guard let log = clusterLog, !log.dealt.returned.isEmpty else { return }
-        for (shard, places) in log.dealt.takeReturned().sorted(by: { $0.key < $1.key }) { tell(.dealt(places), shard) }
+        guard let log = clusterLog, !log.dispatched.returned.isEmpty else { return }
+        for (shard, places) in log.dispatched.takeReturned().sorted(by: { $0.key < $1.key }) { tell(.dispatched(places), shard) }
     }
 
     /// The groups' name for all nodes.
@@ -205,8 +210,8 @@ extension BrokerShard {
     }
 }
 
-/// What share groups had been dealt on nodes that are gone, and for which they have no member left: it waits a while for one who comes, with a session
-/// that was taken up or a new one.
+/// What share groups had dispatched on nodes that are gone, and for which they have no member left: it waits a while
+/// for one who comes, with a session that was taken up or a new one.
 struct UnclaimedParts {
     struct Part {
         let message: Message
@@ -222,7 +227,7 @@ struct UnclaimedParts {
     private var byteCount = 0
     /// Whether a group that something waits for has come.
     private(set) var isDue = false
-    /// The groups that have another member since what waits for them was dealt last.
+    /// The groups that have another member since what was dispatched to waits for them last.
     private var news: Set<UInt64> = []
     private var lookedAt: UInt64 = 0
 
@@ -265,7 +270,7 @@ struct UnclaimedParts {
         return taken
     }
 
-    /// A node is there again, and deals its part itself.
+    /// A node is there again, and dispatches its part itself.
     mutating func forget(_ node: UInt64) { _ = take { $0.node == node } }
 
     /// Takes what has waited too long. O(groups) if nothing has.
@@ -292,6 +297,6 @@ struct UnclaimedParts {
 
 extension UnclaimedParts: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster != nil }
-    static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.dealUnclaimed(port) } }
+    static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.dispatchUnclaimed(port) } }
     static func deadline(_ shard: BrokerShard) -> UInt64? { shard.cluster?.unclaimed.isDue ?? false ? shard.now : nil }
 }

@@ -5,13 +5,14 @@ import MartletTestKit
 import SeededRandom
 import Testing
 
-/// Nodes whose share groups deal what is in the log, under chance. The test plays the log, and what nodes tell each other of their members.
-final class DealingCluster {
+/// Nodes whose share groups dispatch what is in the log, under chance. The test plays the log, and what nodes tell each
+/// other of their members.
+final class DispatchingCluster {
     struct Logged {
         let payload: String
         let qos: QoS
         let publisher: UInt64
-        let dealing: GroupDealing?
+        let dispatch: GroupDispatch?
     }
 
     final class Node {
@@ -51,9 +52,9 @@ final class DealingCluster {
     /// How often members have acknowledged each.
     private(set) var done: [String: Int] = [:]
     private var answered: [EncodedString: Int] = [:]
-    /// Who has died, until the others hear of it; then who deals for it.
+    /// Who has died, until the others hear of it; then who dispatches for it.
     private var dead: Node?
-    private var heirs: [(gone: Node, heir: Node)] = []
+    private var successors: [(gone: Node, successor: Node)] = []
     private(set) var hasFaults = false
     /// Whether the log does not always take what it is given.
     private let failsAtTimes: Bool
@@ -94,10 +95,11 @@ final class DealingCluster {
     /// A node ends, and with it what it has not sent.
     ///
     /// - Parameters:
-    ///   - heir: whether it is one that deals for another.
-    ///   - isLate: whether all that it deals for that one is in the log by then, and nobody remembers up to where that was done.
-    func kill(heir: Bool = false, isLate: Bool = false) {
-        let able = there.filter { node in !heir || heirs.contains { $0.heir === node } }
+    ///   - successor: whether it is one that dispatches for another.
+    ///   - isLate: whether all that it dispatches for that one is in the log by then, and nobody remembers up to where
+    ///     that was done.
+    func kill(successor: Bool = false, isLate: Bool = false) {
+        let able = there.filter { node in !successor || successors.contains { $0.successor === node } }
         guard dead == nil, there.count > 1, let node = able.randomElement(using: &random),
             memberCount(of: there.filter { $0 !== node }) > 0
         else { return }
@@ -110,7 +112,7 @@ final class DealingCluster {
                 read(node, atMost: .max)
                 collect()
             }
-            heirs = []
+            successors = []
         }
         hasFaults = true
         node.isThere = false
@@ -124,36 +126,36 @@ final class DealingCluster {
         }
     }
 
-    /// Its lease has ended: the first of the others deals for it.
+    /// Its lease has ended: the first of the others dispatches for it.
     func bury() {
         guard let node = dead else { return }
         dead = nil
         for other in there { for core in other.broker.cores { core.received(.nodeIsGone(node.number)) } }
-        guard let heir = there.min(by: { $0.number < $1.number }) else { return }
-        read(heir, atMost: .max)
-        // And for those for which that one dealt.
-        let all = [node] + heirs.filter { $0.heir === node }.map(\.gone)
-        heirs = heirs.filter { $0.heir !== node } + all.map { ($0, heir) }
-        for gone in all { deal(for: gone, heir) }
-        heir.broker.settle()
+        guard let successor = there.min(by: { $0.number < $1.number }) else { return }
+        read(successor, atMost: .max)
+        // And for those for which that one dispatched.
+        let all = [node] + successors.filter { $0.successor === node }.map(\.gone)
+        successors = successors.filter { $0.successor !== node } + all.map { ($0, successor) }
+        for gone in all { dispatch(for: gone, successor) }
+        successor.broker.settle()
         collect()
     }
 
-    private func deal(for gone: Node, _ heir: Node) {
+    private func dispatch(for gone: Node, _ successor: Node) {
         let span = Int(gone.told)..<records.count
-        for core in heir.broker.cores {
-            core.received(.dealsFor(gone.number, after: [gone.told]))
-            for before in records[span].joined().compactMap(\.dealing?.before) where before != .none {
+        for core in successor.broker.cores {
+            core.received(.dispatchesFor(gone.number, after: [gone.told]))
+            for before in records[span].joined().compactMap(\.dispatch?.before) where before != .none {
                 core.learnPassedOn(before, by: gone.number)
             }
             for sequence in span {
                 for (index, message) in records[sequence].enumerated() {
                     give(message, index) {
-                        #expect(core.dealAgain($0, partition: 0, sequence: UInt64(sequence + 1), for: gone.number))
+                        #expect(core.dispatchAgain($0, partition: 0, sequence: UInt64(sequence + 1), for: gone.number))
                     }
                 }
             }
-            core.received(.forgetDealt(by: gone.number))
+            core.received(.forgetDispatched(by: gone.number))
         }
     }
 
@@ -176,9 +178,9 @@ final class DealingCluster {
         }
     }
 
-    /// Whether all nodes know to be done with what they were dealt.
+    /// Whether all nodes know to be done with what was dispatched to they.
     var isDone: Bool {
-        there.allSatisfy { node in node.broker.cores.allSatisfy { $0.dealt(0).through == UInt64(records.count) } }
+        there.allSatisfy { node in node.broker.cores.allSatisfy { $0.dispatched(0).through == UInt64(records.count) } }
     }
 
     // MARK: Clients
@@ -252,7 +254,7 @@ final class DealingCluster {
 
     /// A node says how far it was done when it was asked the last time.
     private func tell(_ node: Node) {
-        let all = node.broker.cores.map { $0.dealt(0) }
+        let all = node.broker.cores.map { $0.dispatched(0) }
         node.told = max(node.told, node.earlier)
         node.earlier = min(all.map(\.through).min() ?? 0, all.map(\.last).max() ?? 0)
     }
@@ -268,11 +270,11 @@ final class DealingCluster {
                 guard message.isLogged else { return }
                 let payload = String(decoding: message.payload, as: UTF8.self)
                 record.append(
-                    Logged(payload: payload, qos: message.qos, publisher: message.publisher, dealing: message.dealing))
+                    Logged(payload: payload, qos: message.qos, publisher: message.publisher, dispatch: message.dispatch))
             }
             // Of what failed nobody knows whether the log has it.
             if !fails || random.oneIn(2) {
-                for message in record where message.dealing?.hops ?? 0 == 0 { logged.insert(message.payload) }
+                for message in record where message.dispatch?.hops ?? 0 == 0 { logged.insert(message.payload) }
                 records.append(record)
             }
             guard node.isThere else { continue }
@@ -306,7 +308,7 @@ final class DealingCluster {
                 var message = ClusterMessage(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: logged.qos,
                     retain: false, expiresAt: nil, publisher: logged.publisher, isLogged: true)
-                (message.index, message.dealing) = (index, logged.dealing)
+                (message.index, message.dispatch) = (index, logged.dispatch)
                 body(message)
             }
         }

@@ -1,20 +1,21 @@
 public import Bytes
 public import MQTTCodec
 
-/// What a shard knows to be done of what share groups deal this node of a cluster's log: a row of the table `run`, with a key for each shard. After a
-/// crash it says what is to be looked at once more; see `DealingPast`.
-public struct StoredDealing: Equatable, Sendable {
-    /// What one incarnation of a node was dealt: of this one, or of one that is gone and for which this one deals.
+/// What a shard knows to be done of what share groups dispatch to this node of a cluster's log: a row of the table
+/// `run`, with a key for each shard. After a crash it says what is to be looked at once more; see `EarlierDispatches`.
+public struct StoredDispatches: Equatable, Sendable {
+    /// What was dispatched to one incarnation of a node: of this one, or of one that is gone and for which this one
+    /// dispatches.
     public struct Part: Equatable, Sendable {
         /// The incarnation's number, as the other nodes know it.
         public var incarnation: UInt64
-        /// By partition: the last record up to which all is done that share groups have dealt it.
+        /// By partition: the last record up to which all is done that share groups have dispatched to it.
         public var done: [UInt64]
-        /// The incarnation that deals for it; 0 if nobody does yet.
-        public var heir: UInt64
+        /// The incarnation that dispatches for it; 0 if nobody does yet.
+        public var successor: UInt64
 
-        public init(incarnation: UInt64, done: [UInt64], heir: UInt64 = 0) {
-            (self.incarnation, self.done, self.heir) = (incarnation, done, heir)
+        public init(incarnation: UInt64, done: [UInt64], successor: UInt64 = 0) {
+            (self.incarnation, self.done, self.successor) = (incarnation, done, successor)
         }
     }
 
@@ -34,12 +35,12 @@ public struct StoredDealing: Equatable, Sendable {
     }
 
     /// What holds for several shards at once: done is what is so for each of them.
-    public func union(_ other: StoredDealing) -> StoredDealing {
+    public func union(_ other: StoredDispatches) -> StoredDispatches {
         var all = self
         for part in other.parts {
             if let place = all.parts.firstIndex(where: { $0.incarnation == part.incarnation }) {
                 all.parts[place].done = zip(all.parts[place].done, part.done).map { min($0, $1) }
-                all.parts[place].heir = max(all.parts[place].heir, part.heir)
+                all.parts[place].successor = max(all.parts[place].successor, part.successor)
             } else {
                 all.parts.append(part)
             }
@@ -53,8 +54,8 @@ public struct StoredDealing: Equatable, Sendable {
         guard let partitions = reader.read(UInt8.self), partitions > 0 else { return nil }
         parts = []
         while !reader.isAtEnd {
-            guard let incarnation = reader.read(UInt64.self), let heir = reader.read(UInt64.self) else { return nil }
-            var part = Part(incarnation: incarnation, done: [], heir: heir)
+            guard let incarnation = reader.read(UInt64.self), let successor = reader.read(UInt64.self) else { return nil }
+            var part = Part(incarnation: incarnation, done: [], successor: successor)
             for _ in 0..<partitions {
                 guard let sequence = reader.read(UInt64.self) else { return nil }
                 part.done.append(sequence)
@@ -67,7 +68,7 @@ public struct StoredDealing: Equatable, Sendable {
     public func encoded() -> [UInt8] {
         var writer = RecordWriter()
         writer.write(UInt8(parts.first?.done.count ?? 1))
-        for part in parts { for number in [part.incarnation, part.heir] + part.done { writer.write(number) } }
+        for part in parts { for number in [part.incarnation, part.successor] + part.done { writer.write(number) } }
         return writer.bytes
     }
 }

@@ -1,25 +1,26 @@
 public import BrokerModel
 public import MQTTCodec
 
-/// Which messages of the cluster's log a shard has dealt to members of share groups that are not done with them, by their places.
+/// Which messages of the cluster's log a shard has dispatched to members of share groups that are not done with them,
+/// by their places.
 ///
-///     read from the log ─► begin ─► DealtMark in a member's queue ─► acknowledged, dropped, dealt to another ─► end
+///     read from the log ─► begin ─► DispatchToken in a member's queue ─► acknowledged, dropped, dispatched to another ─► end
 ///
 /// A mark ends where what it is attached to is let go of; that of a member on another shard comes back as shard
 /// messages.
-final class DealtPlaces {
+final class OpenDispatches {
     /// A record of the log.
     struct Place: Equatable, Sendable {
         var partition: Int
         var sequence: UInt64
     }
 
-    /// A record of which something was dealt.
+    /// A record of which something was dispatched.
     private struct Open {
         let sequence: UInt64
         /// How many marks there are.
         var count: Int
-        /// The number of the newest snapshot when it was dealt; 0 for none.
+        /// The number of the newest snapshot when it was dispatched; 0 for none.
         let snapshot: UInt64
     }
 
@@ -35,7 +36,7 @@ final class DealtPlaces {
         var head = 0
         /// How many of those behind the head are done.
         var doneCount = 0
-        /// The last record of which anything was dealt.
+        /// The last record of which anything was dispatched.
         var last: UInt64 = 0
 
         mutating func begin(_ sequence: UInt64, snapshot: UInt64) {
@@ -45,7 +46,7 @@ final class DealtPlaces {
                 open.append(Open(sequence: sequence, count: 1, snapshot: snapshot))
                 return
             }
-            // What was dealt of it before may be done already.
+            // What was dispatched of it before may be done already.
             if head > index { head = index } else if open[index].count == 0 { doneCount -= 1 }
             open[index].count += 1
         }
@@ -84,8 +85,8 @@ final class DealtPlaces {
         return one.head < one.open.count ? one.open[one.head].sequence : nil
     }
 
-    /// Up to where a partition is done with, as far as that hangs on what is open in others: steps that say what became of messages dealt since stand
-    /// behind that. nil if nothing is open.
+    /// Up to where a partition is done with, as far as that hangs on what is open in others: steps that say what became
+    /// of messages dispatched since stand behind that. nil if nothing is open.
     func bound(_ partition: Int) -> UInt64? {
         guard let oldest = oldestSnapshot, let snapshot = snapshots.last(where: { $0.number <= oldest }) else { return nil }
         return snapshot.read[partition]
@@ -103,7 +104,7 @@ final class DealtPlaces {
         // What is older than all that is open has no use; of what a long wait has gathered half is enough.
         let oldest = oldestSnapshot ?? lastSnapshot
         if let first = snapshots.lastIndex(where: { $0.number <= oldest }) { snapshots.removeFirst(first) }
-        if snapshots.count >= Limits.dealtSnapshotsMax {
+        if snapshots.count >= Limits.dispatchedSnapshotsMax {
             snapshots = snapshots.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
         }
         lastSnapshot += 1
@@ -116,7 +117,7 @@ final class DealtPlaces {
 
     func last(_ partition: Int) -> UInt64 { partitions[partition].last }
 
-    /// Something of a record is dealt; records come in the log's order.
+    /// Something of a record is dispatched; records come in the log's order.
     func begin(_ place: Place) {
         partitions[place.partition].begin(place.sequence, snapshot: lastSnapshot)
     }
@@ -156,21 +157,21 @@ final class DealtPlaces {
     }
 }
 
-/// Says as long as it lives that a message of the log is dealt to somebody who is not done with it.
-final class DealtMark {
-    let place: DealtPlaces.Place
-    /// The shard that has dealt it; nil for the one that the mark is on.
-    let dealer: Int?
-    private let places: DealtPlaces
+/// Says as long as it lives that a message of the log is dispatched to somebody who is not done with it.
+final class DispatchToken {
+    let place: OpenDispatches.Place
+    /// The shard that has dispatched to it; nil for the one that the mark is on.
+    let dispatcher: Int?
+    private let places: OpenDispatches
     private var isHandedOver = false
 
     /// - Parameters:
     ///   - place: of the message.
-    ///   - dealer: another shard, which has dealt it; nil for this one.
+    ///   - dispatcher: another shard, which has dispatched to it; nil for this one.
     ///   - isBegun: whether it counts already, and comes from another shard.
     ///   - places: of this shard.
-    init(_ place: DealtPlaces.Place, dealer: Int? = nil, isBegun: Bool = false, _ places: DealtPlaces) {
-        (self.place, self.dealer, self.places) = (place, dealer, places)
+    init(_ place: OpenDispatches.Place, dispatcher: Int? = nil, isBegun: Bool = false, _ places: OpenDispatches) {
+        (self.place, self.dispatcher, self.places) = (place, dispatcher, places)
         if !isBegun { places.begin(place) }
     }
 
@@ -179,50 +180,52 @@ final class DealtMark {
 
     deinit {
         guard !isHandedOver else { return }
-        if let dealer { places.give(back: place, to: dealer) } else { places.end(place) }
+        if let dispatcher { places.give(back: place, to: dispatcher) } else { places.end(place) }
     }
 }
 
-/// What share groups have dealt to sessions, in the cluster's log, mostly to those whose clients are away: whoever takes a session up without its node's
-/// disk gets it from there.
+/// What share groups have dispatched to sessions, in the cluster's log, mostly to those whose clients are away: whoever
+/// takes a session up without its node's disk gets it from there.
 ///
-///     a member's queue ──► recordDealt ──► the log ──► settleKept: its DealtMark ends
+///     a member's queue ──► recordDispatched ──► the log ──► settleKept: its DispatchToken ends
 ///     (sent with QoS 2 ──► noteSent  ──► the log ──► the same)
 ///
-/// Until then the message counts as dealt and not done with: of a node that is lost before, another one deals it again.
+/// Until then the message counts as dispatched and not done with: of a node that is lost before, another one dispatches
+/// it again.
 extension BrokerShard {
     /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log is to know whose it is.
-    func recordDealt(_ name: MessageName, _ mark: DealtMark?, to session: Session) {
+    func recordDispatched(_ name: MessageName, _ mark: DispatchToken?, to session: Session) {
         // Also of a session that nobody has claimed since the node was started.
-        guard name.isDealt, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0
+        guard name.isDispatched, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0
         else {
             return
         }
         let receiver = logReceiver
         guard let serial = durability?.requireConfirmation(besidesPacketOf: receiver).serial else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
-        port.append(SessionStep(FlowStep(.dealt(name), 0, at: place), of: session))
+        port.append(SessionStep(FlowStep(.dispatched(name), 0, at: place), of: session))
         port.stamp(serial)
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: name, mark: mark))
     }
 
-    /// A step that stands in a record since a node that is gone was done: what is a session's is not dealt again, for whoever takes that up gets it.
-    public func learnDealt(_ step: FlowStep, by node: UInt64) {
+    /// A step that stands in a record since a node that is gone was done: what is a session's is not dispatched again,
+    /// for whoever takes that up gets it.
+    public func learnDispatched(_ step: FlowStep, by node: UInt64) {
         guard let port = cluster, let log = port.log else { return }
         recordStep(step.place.number, log)
-        if let name = step.name, name.isDealt { port.learned[node, default: []].insert(name) }
+        if let name = step.name, name.isDispatched { port.learned[node, default: []].insert(name) }
     }
 
-    /// A message of a share group was passed on: under its name before it is not dealt again.
+    /// A message of a share group was passed on: under its name before it is not dispatched again.
     public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
 
-    /// What was a node's is dealt again.
-    func forgetDealt(by node: UInt64) { cluster?.learned[node] = nil }
+    /// What was a node's is dispatched again.
+    func forgetDispatched(by node: UInt64) { cluster?.learned[node] = nil }
 
     /// A client has gone: what it has not taken of its share groups waits for it.
-    func recordDealt(to session: Session) {
+    func recordDispatched(to session: Session) {
         guard clusterLog != nil else { return }
-        for (name, mark) in session.outbox.takeMarks() { recordDealt(name, mark, to: session) }
+        for (name, mark) in session.outbox.takeMarks() { recordDispatched(name, mark, to: session) }
     }
 
     /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so. [MQTT-4.8.2-4 v5]
@@ -239,7 +242,7 @@ extension BrokerShard {
         guard !isLogged, !isRefused else { return }
         for kept in settled {
             guard let session = sessions.find(index: kept.session.index, generation: kept.session.generation) else { continue }
-            recordDealt(kept.name, kept.mark, to: session)
+            recordDispatched(kept.name, kept.mark, to: session)
         }
     }
 }
@@ -255,7 +258,7 @@ public struct SessionStep: Sendable {
     var isOfMessage: Bool {
         switch step.kind {
         case .received: true
-        case .released, .sent, .acknowledged, .dealt, .mark: false
+        case .released, .sent, .acknowledged, .dispatched, .mark: false
         }
     }
 

@@ -1,25 +1,26 @@
 import BrokerModel
 import MQTTCodec
 
-/// What share groups had dealt to earlier incarnations of this node, of which nobody has said that it is done: they
-/// were killed, or their leases have ended; and to nodes that are gone and that these dealt for. What the log says to
-/// be a session's is that; everything else is dealt again, by this node or by the one that deals for the incarnation.
+/// What share groups had dispatched to earlier incarnations of this node, of which nobody has said that it is done:
+/// they were killed, or their leases have ended; and to nodes that are gone and that these dispatched for. What the log
+/// says to be a session's is that; everything else is dispatched again, by this node or by the one that dispatches for
+/// the incarnation.
 ///
 ///     learn ─► follow ─► isKnown ─► owed: a session's, which its queue lacks for want of a commit
 ///                           └──────► doubtful: in a queue, and not known to be that session's
-final class DealingPast {
+final class EarlierDispatches {
     /// Of those incarnations, with as many partitions as the log has.
-    private(set) var parts: [StoredDealing.Part]
+    private(set) var parts: [StoredDispatches.Part]
     /// By partition: up to where the part of each of them is known to be done.
     let after: [UInt64]
-    /// Whether it is dealt again, and only waits for the leases of the incarnations to end.
+    /// Whether it is dispatched again, and only waits for the leases of the incarnations to end.
     var isSettled = false { didSet { if isSettled { forget() } } }
     /// The sessions, by their keys, whose clients wait: they would be sent what may be another's by now.
     private(set) var waiting: Set<UInt64> = []
-    /// The incarnations whose part nobody else deals.
+    /// The incarnations whose part nobody else dispatches.
     private(set) var won: Set<UInt64> = []
-    /// The sessions that hold what the past incarnations were dealt.
-    private var holders = DealtHolders()
+    /// The sessions that hold what was dispatched to the earlier incarnations.
+    private var holders = DispatchHolders()
     /// What other nodes have sent of that.
     private var sentElsewhere: Set<MessageName> = []
     /// What it says of the shard's own sessions.
@@ -34,7 +35,7 @@ final class DealingPast {
     ///   - partitions: of the log.
     ///   - sessions: of the shard, as they were restored.
     ///   - unheard: what was given to the log for other nodes.
-    init(_ stored: StoredDealing, partitions: Int, sessions: some Sequence<Session>, unheard: [RelogQueue.Entry] = []) {
+    init(_ stored: StoredDispatches, partitions: Int, sessions: some Sequence<Session>, unheard: [RelogQueue.Entry] = []) {
         self.unheard = unheard
         let parts = stored.parts.map { part in
             var part = part
@@ -48,9 +49,9 @@ final class DealingPast {
         }
     }
 
-    /// Whether a share group has dealt it, and it was perhaps not done with.
+    /// Whether a share group has dispatched to it, and it was perhaps not done with.
     private func isOpen(_ entry: OutboxEntry) -> Bool {
-        guard entry.group != 0, entry.name.isDealt, entry.name.partition < after.count else { return false }
+        guard entry.group != 0, entry.name.isDispatched, entry.name.partition < after.count else { return false }
         return entry.name.sequence(near: after[entry.name.partition]) > after[entry.name.partition]
     }
 
@@ -59,14 +60,14 @@ final class DealingPast {
         incarnation >> 32 == node >> 32 || parts.contains { $0.incarnation == incarnation }
     }
 
-    /// The log says which node deals for one of the incarnations.
+    /// The log says which node dispatches for one of the incarnations.
     ///
     /// - Returns: whether it was not known.
-    func learn(heirOf incarnation: UInt64, _ heir: UInt64) -> Bool {
-        guard let place = parts.firstIndex(where: { $0.incarnation == incarnation }), parts[place].heir != heir else {
+    func learn(successorOf incarnation: UInt64, _ successor: UInt64) -> Bool {
+        guard let place = parts.firstIndex(where: { $0.incarnation == incarnation }), parts[place].successor != successor else {
             return false
         }
-        parts[place].heir = heir
+        parts[place].successor = successor
         return true
     }
 
@@ -104,7 +105,7 @@ final class DealingPast {
     /// All steps are known.
     ///
     /// - Parameters:
-    ///   - won: of which incarnations this node deals what is nobody's.
+    ///   - won: of which incarnations this node dispatches what is nobody's.
     ///   - sessions: of the shard.
     func isKnown(won: Set<UInt64>, sessions: some Sequence<Session>) {
         self.won = won
@@ -115,13 +116,14 @@ final class DealingPast {
             var (queued, released): (Set<MessageName>, Set<UInt16>) = ([], [])
             session.outbox.forEach { entry in
                 if entry.state == .released { released.insert(entry.packetIdentifier) }
-                guard entry.name.isDealt else { return }
+                guard entry.name.isDispatched else { return }
                 queued.insert(entry.name)
-                let isIts = said.known.contains(entry.name) || said.dealt[entry.name.asPublished]?.contains(entry.name) ?? false
+                let isIts =
+                    said.known.contains(entry.name) || said.dispatched[entry.name.asPublished]?.contains(entry.name) ?? false
                 if isOpen(entry), !isIts { doubtful[entry.name] = session }
             }
-            let unsent = said.unfinished.filter { $0.name.isDealt && !released.contains($0.packetIdentifier) }.map(\.name)
-            for name in said.dealt.values.joined() + unsent where !queued.contains(name) && !sentElsewhere.contains(name) {
+            let unsent = said.unfinished.filter { $0.name.isDispatched && !released.contains($0.packetIdentifier) }.map(\.name)
+            for name in said.dispatched.values.joined() + unsent where !queued.contains(name) && !sentElsewhere.contains(name) {
                 owed[name] = session
             }
         }
@@ -138,7 +140,7 @@ final class DealingPast {
     /// The session that has a message of which the log does not say that it is its own; nil if none has.
     func takeDoubtful(_ name: MessageName) -> Session? { doubtful.removeValue(forKey: name) }
 
-    /// A message of the part of one of those incarnations is dealt anew: nothing else becomes of it.
+    /// A message of the part of one of those incarnations is dispatched anew: nothing else becomes of it.
     func forgetUnheard(_ name: MessageName) { unheard.removeAll { $0.name == name } }
 
     func takeUnheard() -> [RelogQueue.Entry] {
@@ -147,16 +149,17 @@ final class DealingPast {
     }
 
     private func forget() {
-        (waiting, holders, sentElsewhere) = ([], DealtHolders(), [])
+        (waiting, holders, sentElsewhere) = ([], DispatchHolders(), [])
         (flows, owed, doubtful) = ([:], [:], [:])
     }
 }
 
-/// Whose a share group's messages are, as the log's steps say: each is the session's that was dealt it last, or sent it with QoS 2. What a session has not
-/// taken leaves it for another one of the node, or, under another name, for another node. [MQTT-4.8.2-4 v5]
+/// Whose a share group's messages are, as the log's steps say: each is the session's that was dispatched to it last, or
+/// sent it with QoS 2. What a session has not taken leaves it for another one of the node, or, under another name, for
+/// another node. [MQTT-4.8.2-4 v5]
 ///
 /// Steps come in any order.
-struct DealtHolders {
+struct DispatchHolders {
     private struct Holder {
         /// Of its step; `UInt64.max` for nobody.
         let number: UInt64
@@ -179,7 +182,7 @@ struct DealtHolders {
 
     /// - Parameter session: its Client Identifier.
     mutating func note(_ step: FlowStep, of session: UnsafeRawBufferPointer) {
-        guard let name = step.name, name.isDealt, step.place.number >= holders[name]?.number ?? 0 else { return }
+        guard let name = step.name, name.isDispatched, step.place.number >= holders[name]?.number ?? 0 else { return }
         holders[name] = Holder(number: step.place.number, session: BrokerShard.clusterHashing.hash(session))
     }
 
@@ -187,7 +190,8 @@ struct DealtHolders {
     mutating func recordPassedOn(_ name: MessageName) { holders[name] = Holder(number: .max, session: 0) }
 }
 
-/// What the log says of the QoS 2 messages that a session's client was sent by nodes that are lost, and of what share groups have dealt it.
+/// What the log says of the QoS 2 messages that a session's client was sent by nodes that are lost, and of what share
+/// groups have dispatched to it.
 ///
 /// Steps come in any order; of all that are known the answers follow.
 struct SentFlows {
@@ -204,14 +208,15 @@ struct SentFlows {
     private(set) var unfinished: [Unfinished] = []
     /// Packet identifiers that the client may hold of messages that it has, or that nobody can send again: they are to be released.
     private(set) var released: [UInt16] = []
-    /// What share groups have dealt it, and nobody has sent it with QoS 2, by the message as it was published.
-    private(set) var dealt: [MessageName: [MessageName]] = [:]
+    /// What share groups have dispatched to it, and nobody has sent it with QoS 2, by the message as it was published.
+    private(set) var dispatched: [MessageName: [MessageName]] = [:]
 
     mutating func note(_ step: FlowStep) { steps.append(step) }
 
     /// All steps are known.
     ///
-    /// - Parameter isOthers: whether a message that a share group has dealt the session is another one's by now.
+    /// - Parameter isOthers: whether a message that a share group has dispatched to the session is another one's by
+    ///   now.
     mutating func settle(_ isOthers: (MessageName) -> Bool) {
         var given: Set<MessageName> = []
         var flows: [UInt16: (name: MessageName, place: FlowStep.Place, isAcknowledged: Bool)] = [:]
@@ -226,13 +231,13 @@ struct SentFlows {
                 flows[step.packetIdentifier] = (name, step.place, name == .none)
             case .acknowledged:
                 flows[step.packetIdentifier] = (flows[step.packetIdentifier]?.name ?? .none, step.place, true)
-            case .dealt(let name): if !isOthers(name) { given.insert(name) }
+            case .dispatched(let name): if !isOthers(name) { given.insert(name) }
             case .received, .released, .mark: continue
             }
         }
         known.remove(.none)
         for name in given.subtracting(known).sorted(by: { $0.rawValue < $1.rawValue }) {
-            dealt[name.asPublished, default: []].append(name)
+            dispatched[name.asPublished, default: []].append(name)
         }
         steps = []
         unfinished = flows.filter { !$0.value.isAcknowledged }.sorted { $0.value.place < $1.value.place }
@@ -240,13 +245,13 @@ struct SentFlows {
         released = flows.filter { $0.value.isAcknowledged }.keys.sorted()
     }
 
-    /// What share groups have dealt it of a message, and was not asked about before.
-    mutating func takeDealt(_ message: MessageName) -> [MessageName] {
-        dealt.isEmpty ? [] : dealt.removeValue(forKey: message) ?? []
+    /// What share groups have dispatched to it of a message, and was not asked about before.
+    mutating func takeDispatched(_ message: MessageName) -> [MessageName] {
+        dispatched.isEmpty ? [] : dispatched.removeValue(forKey: message) ?? []
     }
 
-    /// Forgets what was dealt and is not in the log any more.
-    mutating func forgetDealt() { dealt = [:] }
+    /// Forgets what was dispatched and is not in the log any more.
+    mutating func forgetDispatched() { dispatched = [:] }
 
     /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet identifier is all that is left.
     mutating func forget(_ flow: Unfinished) {

@@ -6,133 +6,138 @@ import NATSClient
 import Platform
 import ServerLoops
 
-/// What share groups deal of the cluster's log, as one node sees it: how far this node is done with its part, and whose part it deals when another is
-/// gone, or when this one is there again: it was killed, or has lost its lease.
+/// What share groups dispatch of the cluster's log, as one node sees it: how far this node is done with its part, and
+/// whose part it dispatches when another is gone, or when this one is there again: it was killed, or has lost its
+/// lease.
 ///
-///     shards ── dealt ──► DealtBook ──► the log ──► all nodes
+///     shards ── dispatched ──► DispatchProgress ──► the log ──► all nodes
 ///     a node is gone ────────┐
-///     earlier incarnations of this ──┴─► the log: heir(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDealt, then dealAgain
-///                                                                                                    └──────► learnPast, followPast, dealPast
+///     earlier incarnations of this ──┴─► the log: successor(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDispatched, then dispatchAgain
+///                                                                                                    └──────► learnEarlierDispatches, followEarlierDispatches, dispatchEarlier
 ///
-/// Who deals is decided by `HeirBook`.
+/// Who dispatches is decided by `NodeSuccessors`.
 ///
 /// Belongs to the loop that speaks to the servers.
-final class DealingCoordinator {
+final class DispatchCoordinator {
     private unowned let loop: ShardLoop
     private let incarnations: NodeIncarnations
     private let log: LogLane
     private let replay: LogReplay
-    private var book = DealtBook()
+    private var book = DispatchProgress()
     /// The others that are there; nil before they are known.
     private var others: Set<NodeID>?
-    private var heirs: HeirBook
-    /// Whether the shards have dealt what earlier incarnations were.
-    private var isPastSettled = false
+    private var successors: NodeSuccessors
+    /// Whether the shards have dispatched what earlier incarnations were.
+    private var areEarlierDispatchesSettled = false
     /// What the shards have answered to the question under way.
-    private var answers: [Int: [DealtBook.Dealt]] = [:]
+    private var answers: [Int: [DispatchProgress.Dispatched]] = [:]
 
     /// Before any loop runs, and behind `BrokerShard.joinCluster`.
     init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
         (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
-        heirs = HeirBook(incarnations.current)
-        begin(loop.loops.compactMap(\.shard.unsettledPast))
+        successors = NodeSuccessors(incarnations.current)
+        begin(loop.loops.compactMap(\.shard.unsettledEarlierDispatches))
     }
 
     /// Another incarnation has begun.
     ///
-    /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledPast`.
-    func beginIncarnation(_ parts: [StoredDealing]) {
+    /// - Parameter parts: what the shards say, as in `BrokerShard.unsettledEarlierDispatches`.
+    func beginIncarnation(_ parts: [StoredDispatches]) {
         answers = [:]
-        replay.forgetPast()
+        replay.forgetEarlierDispatches()
         begin(parts)
     }
 
-    private func begin(_ parts: [StoredDealing]) {
-        let all = parts.reduce(nil as StoredDealing?) { $0?.union($1) ?? $1 }?.parts ?? []
-        isPastSettled = false
+    private func begin(_ parts: [StoredDispatches]) {
+        let all = parts.reduce(nil as StoredDispatches?) { $0?.union($1) ?? $1 }?.parts ?? []
+        areEarlierDispatchesSettled = false
         let incarnations = all.map {
-            (NodeID($0.incarnation), HeirBook.Part(done: $0.done, heir: $0.heir == 0 ? nil : NodeID($0.heir)))
+            (NodeID($0.incarnation), NodeSuccessors.Part(done: $0.done, successor: $0.successor == 0 ? nil : NodeID($0.successor)))
         }
-        for (gone, heir) in heirs.begin(self.incarnations.current, past: Dictionary(incarnations) { one, _ in one }) {
-            loop.postToAll(.heir(of: gone.rawValue, heir.rawValue))
+        for (gone, successor) in successors.begin(
+            self.incarnations.current, earlierDispatches: Dictionary(incarnations) { one, _ in one })
+        {
+            loop.postToAll(.successor(of: gone.rawValue, successor.rawValue))
         }
     }
 
     /// To be called about each second.
     func ask() {
         answers = [:]
-        loop.postToAll(.dealtIsWanted)
+        loop.postToAll(.dispatchedIsWanted)
         guard log.trouble == nil else { return }
-        for gone in heirs.unclaimed { log.tell(heirOf: gone) }
+        for gone in successors.unclaimed { log.tell(successorOf: gone) }
         settle()
-        for gone in heirs.passSecond() { loop.postToAll(.hasDealt(for: gone.rawValue)) }
-        if isPastSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
-            isPastSettled = false
-            heirs.endPast()
-            loop.postToAll(.endPast)
+        for gone in successors.passSecond() { loop.postToAll(.hasDispatched(for: gone.rawValue)) }
+        if areEarlierDispatchesSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
+            areEarlierDispatchesSettled = false
+            successors.endEarlierDispatches()
+            loop.postToAll(.endEarlierDispatches)
         }
     }
 
     /// A partition of the log ends at this record, before some that was read.
     func isCut(_ partition: Int, at last: UInt64) {
         book.isCut(partition, at: last)
-        heirs.isCut(partition, at: last)
+        successors.isCut(partition, at: last)
     }
 
-    func received(_ dealt: [DealtBook.Dealt], from shard: Int) {
-        answers[shard] = dealt
+    func received(_ dispatched: [DispatchProgress.Dispatched], from shard: Int) {
+        answers[shard] = dispatched
         guard answers.count == loop.loops.count, log.trouble == nil else { return }
         for (partition, through) in book.done(Array(answers.values), now: loop.events.nowMilliseconds) {
-            log.tell(dealtThrough: through, partition)
+            log.tell(dispatchedThrough: through, partition)
         }
     }
 
     /// These nodes are there, this one apart.
     func live(_ nodes: Set<NodeID>) {
         others = nodes
-        // Earlier incarnations of this node are its past.
+        // Earlier incarnations of this node are what they left.
         let change = book.live(
             nodes.filter { $0.store != incarnations.current.store }, readThrough: log.readThrough, rereads: Limits.logRereadRecords,
             now: loop.events.nowMilliseconds
         ) {
-            log.dealtThrough(by: $0, $1)
+            log.dispatchedThrough(by: $0, $1)
         }
         for other in change.come {
-            heirs.isThere(other)
-            loop.postToAll(.dealsNoMoreFor(other.rawValue))
+            successors.isThere(other)
+            loop.postToAll(.dispatchesNoMoreFor(other.rawValue))
         }
-        for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { heirs.isGone(other, done: done) }
-        for gone in heirs.unclaimed where change.known[gone] != nil { log.tell(heirOf: gone) }
+        for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { successors.isGone(other, done: done) }
+        for gone in successors.unclaimed where change.known[gone] != nil { log.tell(successorOf: gone) }
         settle()
         for other in change.gone where change.known[other] == nil { log.tell(gone: other) }
-        if !change.gone.isEmpty { log.forgetDealt(except: nodes) }
+        if !change.gone.isEmpty { log.forgetDispatched(except: nodes) }
     }
 
-    /// The log has a node's word that it would deal for one that is gone.
-    func said(heirOf gone: NodeID, by heir: NodeID) {
-        if heirs.said(heirOf: gone, by: heir) { loop.postToAll(.heir(of: gone.rawValue, heir.rawValue)) }
+    /// The log has a node's word that it would dispatch for one that is gone.
+    func said(successorOf gone: NodeID, by successor: NodeID) {
+        if successors.said(successorOf: gone, by: successor) { loop.postToAll(.successor(of: gone.rawValue, successor.rawValue)) }
         settle()
     }
 
     /// Does what has become this node's to do, when all is read that those who are gone can have written.
     private func settle() {
-        let (duties, won) = (heirs.takeDuties(), heirs.takePast())
+        let (duties, won) = (successors.takeDuties(), successors.takeEarlierDispatches())
         guard !duties.isEmpty || won != nil else { return }
         log.whenRead { [weak self, incarnation = incarnations.current] in
             // The lease may have ended meanwhile.
             guard let self, incarnation == incarnations.current else { return }
-            for (gone, done) in duties where heirs.isMine(gone) {
-                // What is read from now on, the shards deal as it comes.
-                loop.postToAll(.dealsFor(gone.rawValue, after: done))
+            for (gone, done) in duties where successors.isMine(gone) {
+                // What is read from now on, the shards dispatch as it comes.
+                loop.postToAll(.dispatchesFor(gone.rawValue, after: done))
                 replay.add(gone, spans(after: done))
             }
-            if let won { settlePast(won) }
+            if let won { settleEarlierDispatches(won) }
         }
     }
 
-    private func settlePast(_ won: [(gone: NodeID, done: [UInt64])]) {
-        for (gone, done) in won { loop.postToAll(.dealsFor(gone.rawValue, after: done)) }
-        replay.settlePast(spans(after: heirs.pastDone), won: Set(won.map(\.gone))) { [weak self] in self?.isPastSettled = true }
+    private func settleEarlierDispatches(_ won: [(gone: NodeID, done: [UInt64])]) {
+        for (gone, done) in won { loop.postToAll(.dispatchesFor(gone.rawValue, after: done)) }
+        replay.settleEarlierDispatches(spans(after: successors.earlierDispatchesDone), won: Set(won.map(\.gone))) { [weak self] in
+            self?.areEarlierDispatchesSettled = true
+        }
     }
 
     /// What was read behind these places.
@@ -198,10 +203,10 @@ final class ClusterSink: BusSink {
             isLogged: message.isLogged)
         if message.change != 0 { delivered.change = RetainedChange(node: node.rawValue, number: message.change) }
         delivered.origin = message.origin
-        delivered.dealt = message.dealt.map { names in
-            DealtGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
+        delivered.dispatched = message.dispatched.map { names in
+            DispatchedGroups(names: names.map { ($0.shareName, $0.filter) }, hops: message.hops)
         }
-        if message.dealt == nil { delivered.undealt = (by: node.rawValue, here: incarnations.current.rawValue) }
+        if message.dispatched == nil { delivered.undispatched = (by: node.rawValue, here: incarnations.current.rawValue) }
         if !shard.received(delivered) { illegible += 1 }
     }
 
@@ -259,14 +264,14 @@ package final class NodeIncarnations {
 ///
 ///     endIncarnation to all ──► ended by all ──► beginIncarnation to all ──► begun by all
 ///
-/// In between loops may bring each other what the last incarnation was dealt, and give what must not be logged any
-/// more.
+/// In between loops may bring each other what was dispatched to the last incarnation, and give what must not be logged
+/// any more.
 struct IncarnationChange {
     private let loops: Int
     private var endedCount = 0
-    /// How far all are done with what earlier incarnations were dealt.
-    private(set) var stored: StoredDealing?
-    private var pasts: [Int: StoredDealing?] = [:]
+    /// How far all are done with what was dispatched to earlier incarnations.
+    private(set) var stored: StoredDispatches?
+    private var earlierDispatchesByLoop: [Int: StoredDispatches?] = [:]
 
     init(loops: Int) { self.loops = loops }
 
@@ -274,7 +279,7 @@ struct IncarnationChange {
     ///
     /// - Parameter part: how far it is done; nil where nothing is logged.
     /// - Returns: whether all have.
-    mutating func ended(_ part: StoredDealing?) -> Bool {
+    mutating func ended(_ part: StoredDispatches?) -> Bool {
         endedCount += 1
         stored = part.map { stored?.union($0) ?? $0 }
         return endedCount == loops
@@ -283,13 +288,13 @@ struct IncarnationChange {
     /// A loop has begun the next one, and says what it has to settle.
     ///
     /// - Returns: what all have, when the last one says so.
-    mutating func begun(_ loop: Int, _ past: StoredDealing?) -> [StoredDealing]? {
-        pasts[loop] = .some(past)
-        return pasts.count == loops ? pasts.sorted { $0.key < $1.key }.compactMap(\.value) : nil
+    mutating func begun(_ loop: Int, _ earlierDispatches: StoredDispatches?) -> [StoredDispatches]? {
+        earlierDispatchesByLoop[loop] = .some(earlierDispatches)
+        return earlierDispatchesByLoop.count == loops ? earlierDispatchesByLoop.sorted { $0.key < $1.key }.compactMap(\.value) : nil
     }
 
     /// Whether what a loop gives is the last incarnation's.
-    func isWaiting(for loop: Int) -> Bool { pasts[loop] == nil }
+    func isWaiting(for loop: Int) -> Bool { earlierDispatchesByLoop[loop] == nil }
 }
 
 /// The answers that leave when all loops know of other nodes' members of share groups.

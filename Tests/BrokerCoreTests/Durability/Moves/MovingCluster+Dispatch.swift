@@ -5,7 +5,7 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// What is saved of sessions, and what share groups are dealt.
+/// What is saved of sessions, and what share groups are dispatched.
 extension MovingCluster {
     /// The cluster stores what a node gives, if that keeps the session.
     func save(_ saved: SavedSession, from node: Int) {
@@ -39,7 +39,7 @@ extension MovingCluster {
         for node in nodes.indices where !lost.contains(node) {
             for core in nodes[node].cores { core.received(.savePlaces) }
             nodes[node].settle()
-            let all = nodes[node].cores.map { $0.dealt(partition) }
+            let all = nodes[node].cores.map { $0.dispatched(partition) }
             told[node][runs[node]] = max(told[node][runs[node]], earlier[node])
             earlier[node] = min(all.map(\.through).min() ?? 0, all.map(\.last).max() ?? 0)
         }
@@ -54,95 +54,99 @@ extension MovingCluster {
         for identifier in sessions.keys { sessions[identifier]?.keepers.remove(node) }
     }
 
-    /// The lease of a node that is lost has ended, or those of its runs before the present one: the others know, and one of them deals what these were
-    /// not done with.
+    /// The lease of a node that is lost has ended, or those of its runs before the present one: the others know, and
+    /// one of them dispatches what these were not done with.
     ///
     /// - Parameter runs: whether that reaches the log at once.
-    func inherit(_ node: Int, by heir: Int, runs goesOn: Bool = true) {
-        read(heir)
+    func inherit(_ node: Int, by successor: Int, runs goesOn: Bool = true) {
+        read(successor)
         let ended = firstRun[node]..<(lost.contains(node) ? runs[node] + 1 : runs[node])
         for run in ended { logGone(node, run: run) }
-        for run in ended where heirs[number(of: node, run: run)] == nil {
-            // What this one dealt for others goes with its own part.
+        for run in ended where successors[number(of: node, run: run)] == nil {
+            // What this one dispatched for others goes with its own part.
             let gone = number(of: node, run: run)
-            let all = [gone] + heirs.keys.filter { dealer(for: $0) == gone }.sorted()
-            heirs[gone] = number(of: heir)
-            for run in all { inherit(run, by: heir) }
+            let all = [gone] + successors.keys.filter { dispatcher(for: $0) == gone }.sorted()
+            successors[gone] = number(of: successor)
+            for run in all { inherit(run, by: successor) }
         }
         firstRun[node] = ended.upperBound
-        if !lost.contains(node) { for core in nodes[node].cores { core.received(.endPast) } }
-        nodes[heir].settle()
+        if !lost.contains(node) { for core in nodes[node].cores { core.received(.endEarlierDispatches) } }
+        nodes[successor].settle()
         if goesOn { run() }
     }
 
     /// Whose the part of a run is.
-    func dealer(for run: UInt64) -> UInt64 {
+    func dispatcher(for run: UInt64) -> UInt64 {
         var last = run
-        while let heir = heirs[last], heir != last { last = heir }
+        while let successor = successors[last], successor != last { last = successor }
         return last
     }
 
-    func inherit(_ gone: UInt64, by heir: Int) {
-        begun[gone] = number(of: heir)
+    func inherit(_ gone: UInt64, by successor: Int) {
+        begun[gone] = number(of: successor)
         let done = told[Int(gone >> 32) - 1][Int(gone & 0xffff_ffff) - 1]
         let span = Int(done)..<records.count
-        for core in nodes[heir].cores {
-            core.received(.dealsFor(gone, after: [done]))
+        for core in nodes[successor].cores {
+            core.received(.dispatchesFor(gone, after: [done]))
             for sequence in span {
-                for said in steps[sequence].steps { core.learnDealt(said.step, by: gone) }
+                for said in steps[sequence].steps { core.learnDispatched(said.step, by: gone) }
                 for before in passedOn(sequence) { core.learnPassedOn(before, by: gone) }
             }
             for sequence in span {
                 for (index, message) in records[sequence].enumerated() {
                     Self.give(message, index) {
-                        #expect(core.dealAgain($0, partition: partition, sequence: UInt64(sequence + 1), for: gone))
+                        #expect(core.dispatchAgain($0, partition: partition, sequence: UInt64(sequence + 1), for: gone))
                     }
                 }
             }
-            core.received(.forgetDealt(by: gone))
+            core.received(.forgetDispatched(by: gone))
         }
     }
 
     /// What the messages of a record were before that were passed on.
     func passedOn(_ index: Int) -> [MessageName] {
-        records[index].compactMap(\.dealing).map(\.before).filter { $0 != .none }
+        records[index].compactMap(\.dispatch).map(\.before).filter { $0 != .none }
     }
 
-    /// Nodes that were killed and have read all of the log settle what they had been dealt before.
-    func settlePasts() {
+    /// Nodes that were killed and have read all of the log settle what they had been dispatched before.
+    func settleAllEarlierDispatches() {
         for node in readers.sorted() {
             let cores = nodes[node].cores
-            let pasts = cores.compactMap(\.unsettledPast)
-            guard !pasts.isEmpty, cores.allSatisfy({ ($0.logPlaces[partition]?.sequence ?? 0) == UInt64(records.count) }) else {
+            let earlierDispatchesByLoop = cores.compactMap(\.unsettledEarlierDispatches)
+            guard !earlierDispatchesByLoop.isEmpty,
+                cores.allSatisfy({ ($0.logPlaces[partition]?.sequence ?? 0) == UInt64(records.count) })
+            else {
                 continue
             }
-            let parts = pasts.dropFirst().reduce(pasts[0]) { $0.union($1) }.parts
-            for part in parts where heirs[part.incarnation] == nil { heirs[part.incarnation] = number(of: node) }
-            let won = parts.filter { dealer(for: $0.incarnation) == number(of: node) && begun[$0.incarnation] != number(of: node) }
+            let parts = earlierDispatchesByLoop.dropFirst().reduce(earlierDispatchesByLoop[0]) { $0.union($1) }.parts
+            for part in parts where successors[part.incarnation] == nil { successors[part.incarnation] = number(of: node) }
+            let won = parts.filter {
+                dispatcher(for: $0.incarnation) == number(of: node) && begun[$0.incarnation] != number(of: node)
+            }
             let span = Int(parts.map { $0.done[partition] }.min() ?? 0)..<records.count
             for core in cores {
-                for part in parts { core.received(.heir(of: part.incarnation, heirs[part.incarnation] ?? 0)) }
-                for part in won { core.received(.dealsFor(part.incarnation, after: part.done)) }
+                for part in parts { core.received(.successor(of: part.incarnation, successors[part.incarnation] ?? 0)) }
+                for part in won { core.received(.dispatchesFor(part.incarnation, after: part.done)) }
                 for sequence in span {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
-                    giveSteps(sequence + 1) { core.learnPast($0, of: $1, by: writer) }
-                    for before in passedOn(sequence) { core.learnPast(passedOn: before) }
+                    giveSteps(sequence + 1) { core.learnEarlierDispatches($0, of: $1, by: writer) }
+                    for before in passedOn(sequence) { core.learnEarlierDispatches(passedOn: before) }
                 }
                 for sequence in span {
                     let writer = number(of: steps[sequence].node, run: steps[sequence].run)
-                    giveSteps(sequence + 1) { core.followPast($0, of: $1, by: writer) }
+                    giveSteps(sequence + 1) { core.followEarlierDispatches($0, of: $1, by: writer) }
                 }
-                core.received(.pastIsKnown(won: Set(won.map(\.incarnation))))
+                core.received(.earlierDispatchesAreKnown(won: Set(won.map(\.incarnation))))
             }
             for core in cores {
                 for sequence in span {
                     for (index, message) in records[sequence].enumerated() {
                         Self.give(message, index) {
-                            #expect(core.dealPast($0, partition: partition, sequence: UInt64(sequence + 1)))
+                            #expect(core.dispatchEarlier($0, partition: partition, sequence: UInt64(sequence + 1)))
                         }
                     }
                 }
-                core.received(.settlePast)
+                core.received(.settleEarlierDispatches)
             }
             nodes[node].settle()
         }
@@ -150,7 +154,7 @@ extension MovingCluster {
 
     /// A run of a node has ended: the others hear of it.
     func logGone(_ node: Int, run: Int) {
-        for other in nodes.indices where deals && other != node && !lost.contains(other) {
+        for other in nodes.indices where dispatches && other != node && !lost.contains(other) {
             for core in nodes[other].cores { core.received(.nodeIsGone(number(of: node, run: run))) }
             nodes[other].settle()
         }
@@ -160,7 +164,7 @@ extension MovingCluster {
     func tellMembers(of node: Int, _ shard: Int, _ group: ClusterGroup) {
         let name = group.shareName + [0] + group.filter
         memberships[node][name, default: [:]][shard] = group
-        for other in nodes.indices where deals && other != node && !lost.contains(other) {
+        for other in nodes.indices where dispatches && other != node && !lost.contains(other) {
             tellMembers(of: node, name, to: other)
         }
     }
