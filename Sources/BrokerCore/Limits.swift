@@ -237,7 +237,7 @@ enum Limits {
     static let keptChunkShare = 4
 
     /// Bytes of each piece of such a part, on average, below which it is copied too: a piece takes 24 bytes to be listed.
-    static let keptPieceBytesMin = 64
+    static let keptSessionChunkBytesMin = 64
 
     /// Bytes of a packet that has come in part while memory is short; beyond them the connection ends.
     static let cutPacketBytesWhenFullMax = 64 * 1024
@@ -377,10 +377,10 @@ enum Limits {
     static let reloggedBytesMax = 4 << 20
 
     /// Bytes of a piece of a session that moves, or those of one message.
-    static let pieceBytesMax = 256 << 10
+    static let sessionChunkBytesMax = 256 << 10
 
     /// Subscriptions or messages of it that are made ready at a time.
-    static let pieceItemsPerStep = 256
+    static let chunkItemsPerStep = 256
 
     /// Milliseconds for which a session that is to move waits for what is on its way to it. QoS 2 messages of its client that the log has not
     /// confirmed by then count as not received; retained messages that were not found are not sent.
@@ -390,7 +390,7 @@ enum Limits {
     /// turn, and more comes twice from the log when its node is gone.
     static let savesLookedAtMax = 2000
 
-    /// How many of them are stored in the cluster then; with more the same. Bytes: `pieceBytesMax` each at most.
+    /// How many of them are stored in the cluster then; with more the same. Bytes: `sessionChunkBytesMax` each at most.
     static let savesPerTurnMax = 50
 
     /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got. Bytes: 2 each.

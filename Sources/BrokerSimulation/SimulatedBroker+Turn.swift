@@ -132,7 +132,7 @@ extension SimulatedBroker {
                     continue
                 }
                 if connection.hasInput {
-                    connection.takePiece().withUnsafeBytes { shard.core.received($0, from: id) }
+                    connection.takeSessionChunk().withUnsafeBytes { shard.core.received($0, from: id) }
                     if connection.hasInput || connection.isLost { hasInput(connection) }
                 } else if connection.isLost {
                     shard.core.closed(id)

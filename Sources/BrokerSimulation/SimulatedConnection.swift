@@ -65,7 +65,7 @@ public final class SimulatedConnection {
     var hasInput: Bool { !unsent.isEmpty }
 
     /// The next piece that the network brings.
-    func takePiece() -> [UInt8] {
+    func takeSessionChunk() -> [UInt8] {
         switch delivery {
         case .joined:
             var piece = unsent[0]

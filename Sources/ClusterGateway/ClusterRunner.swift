@@ -220,7 +220,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
         case .swept(let batch, let next, let round): retained.swept(batch, next: next, round: round)
         case .staleChanges: retained.foundStale()
-        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .adopted,
+        case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .assumed,
             .wakes:
             sessions?.received(message, from: shard)
         }

@@ -50,7 +50,7 @@ enum Limits {
     static let sessionClaimMillisecondsMax: UInt64 = 18_000
 
     /// Milliseconds after which a session that another node has asked for, and does not fetch, is this node's again.
-    static let sessionDepartureMillisecondsMax: UInt64 = 30_000
+    static let sessionExportMillisecondsMax: UInt64 = 30_000
 
     /// How often what waits for others is looked at, in milliseconds.
     static let sessionTickMilliseconds: UInt64 = 250

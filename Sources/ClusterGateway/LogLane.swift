@@ -311,7 +311,7 @@ extension LogLane {
         }
     }
 
-    /// A client has released a packet identifier; or a session is taken up here, which every partition is to have.
+    /// A client has released a packet identifier; or a session is restored here, which every partition is to have.
     func append(_ step: SessionStep, token: UInt64) {
         let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
         for partition in step.step.kind == .mark ? partitions : [partitions[index]] {

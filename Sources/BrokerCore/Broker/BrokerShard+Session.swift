@@ -82,7 +82,7 @@ extension BrokerShard {
     func armTimer(of session: Session) {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
-        guard !session.isTakenUp else { return }
+        guard !session.isRestored else { return }
         let due = min(session.endsAt, session.willDueAt)
         guard due != .max else { return }
         session.timer = wheel.arm(
@@ -95,7 +95,7 @@ extension BrokerShard {
     func sessionTimerFired(_ session: Session, isOurs: Bool = false) {
         session.timer = TimerWheel.none
         guard session.connection == nil else { return }
-        if !isOurs, mustBeAdopted(session) { return wake(session) }
+        if !isOurs, mustBeAssumed(session) { return wake(session) }
         if session.endsAt <= now {
             // One that lasts no longer than its connection has ended with the broker's last run.
             if session.expiryIntervalSeconds > 0 {

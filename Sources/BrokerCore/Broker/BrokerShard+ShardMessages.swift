@@ -95,7 +95,7 @@ extension BrokerShard {
     func barrierPassed(_ token: UInt64) {
         // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
         guard let waiting = shardMessages.passed(token) else { return }
-        if case .departure(let key) = waiting.answer { return departureHasPassedBarrier(key) }
+        if case .export(let key) = waiting.answer { return exportHasPassedBarrier(key) }
         guard let connection = connections.find(waiting.connection), connection.state == .connected else { return }
         if case .endMark(let mark) = waiting.answer {
             queue(mark, connection)

@@ -211,7 +211,7 @@ extension BrokerShard {
 }
 
 /// What share groups had dispatched on nodes that are gone, and for which they have no member left: it waits a while
-/// for one who comes, with a session that was taken up or a new one.
+/// for one who comes, with a session that was restored or a new one.
 struct UnclaimedParts {
     struct Part {
         let message: Message

@@ -9,7 +9,7 @@ import MQTTCodec
 ///                                                                        └─► confirm, of this node's own incarnation
 ///
 ///     noteSent, before PUBLISH ──────────┐
-///     recordAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is taken up
+///     recordAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is restored
 ///
 /// Of an identifier the step with the highest place counts.
 extension BrokerShard {
@@ -106,14 +106,14 @@ extension BrokerShard {
     ) {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
         recordStep(step.place.number, log)
-        if step.name?.isDispatched == true, identifiers.contains(where: { replay($0)?.takeUp?.phase == .steps }) {
+        if step.name?.isDispatched == true, identifiers.contains(where: { replay($0)?.restoration?.phase == .steps }) {
             moves.holders.note(step, of: session)
         }
         guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
             let replay = replay(identifier, lacking: sequence, in: partition, moves)
         else { return }
         guard !step.isOfDelivery else {
-            replay.takeUp?.flows.note(step)
+            replay.restoration?.flows.note(step)
             return
         }
         learn(step, replay.session, log)
@@ -193,7 +193,7 @@ extension BrokerShard {
     }
 
     /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one that is another's: one that was
-    /// here before the broker's start, or was taken up from the log.
+    /// here before the broker's start, or was restored from the log.
     func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
         if moves.doubts[session.key] != nil { return true }
         if moves.marks[session.key] != nil {
@@ -204,7 +204,8 @@ extension BrokerShard {
         return session.createdAt == 0 && clusterLog?.unread.isEmpty == false || hasOpenEarlierDispatches(of: session)
     }
 
-    /// A session is taken up from the log, of which this node may have read less than the lost one had written: its mark comes behind that.
+    /// A session is restored from the log, of which this node may have read less than the lost one had written: its
+    /// mark comes behind that.
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = cluster, let log = port.log else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))

@@ -49,10 +49,10 @@ public enum FromCluster: Sendable {
     case sessionClaimed([UInt8], SessionOrigin, epoch: UInt64)
     /// It does not: the client is refused in these words, and whether the log tells of it by itself.
     case claimFailed([UInt8], String, isTold: Bool = true)
-    case sessionArrives([UInt8], SessionPiece)
-    /// Another node is to have the session; `pieceTaken` asks for one piece after the other.
+    case sessionArrives([UInt8], SessionChunk)
+    /// Another node is to have the session; `chunkTaken` asks for one chunk after the other.
     case sessionLeaves([UInt8], cleanStart: Bool = false)
-    case pieceTaken([UInt8], number: Int)
+    case chunkTaken([UInt8], number: Int)
     /// Another node has all of it.
     case sessionGone([UInt8])
     /// It stays here after all.
@@ -64,7 +64,7 @@ public enum FromCluster: Sendable {
     /// What has changed of how far sessions have got in the log is to be given.
     case savePlaces
     /// This node looks after a session: `ToCluster.adopted` says whether it is here.
-    case sessionAdopted([UInt8], epoch: UInt64, from: UInt64)
+    case sessionAssumed([UInt8], epoch: UInt64, from: UInt64)
     /// It is another node's, or has ended; or the cluster has lost what it knew of it.
     case sessionIsElsewhere([UInt8])
     case sessionIsUnknown([UInt8])
@@ -122,13 +122,13 @@ extension BrokerShard {
         case .claimFailed(let session, let words, let isTold): claimFailed(session, words, isTold: isTold)
         case .sessionArrives(let session, let piece): sessionArrives(session, piece)
         case .sessionLeaves(let session, let cleanStart): sessionLeaves(session, cleanStart: cleanStart)
-        case .pieceTaken(let session, let number): pieceTaken(session, number: number)
+        case .chunkTaken(let session, let number): chunkTaken(session, number: number)
         case .sessionGone(let session): sessionGone(session)
         case .sessionStays(let session): sessionStays(session)
         case .replayed(let session): replayed(session)
         case .sessionSaved(let session, let number): sessionSaved(session, number: number)
         case .savePlaces: savePlaces()
-        case .sessionAdopted(let session, let epoch, let oldest): sessionAdopted(session, epoch: epoch, from: oldest)
+        case .sessionAssumed(let session, let epoch, let oldest): sessionAssumed(session, epoch: epoch, from: oldest)
         case .sessionIsElsewhere(let session): sessionIsElsewhere(session)
         case .sessionIsUnknown(let session): sessionIsUnknown(session)
         case .sessionWillIsElsewhere(let session): sessionWillIsElsewhere(session)

@@ -23,8 +23,8 @@ public enum ToCluster: Sendable {
     case staleChanges
     /// A client has come for its session, and waits: `sessionClaimed` or `claimFailed` is to follow.
     case claim(SessionClaim)
-    /// One piece of a session that was told to leave. The next one follows `pieceTaken`.
-    case leaving(identifier: [UInt8], SessionPiece)
+    /// One piece of a session that was told to leave. The next one follows `chunkTaken`.
+    case leaving(identifier: [UInt8], SessionChunk)
     /// A piece of a session that arrives would survive a power cut here.
     case arrived(identifier: [UInt8], number: Int)
     /// A piece was not what a node sends, or came out of turn: nothing of the session is here now, and whoever waits for it still does.
@@ -41,8 +41,9 @@ public enum ToCluster: Sendable {
     case will(identifier: [UInt8], SavedWill)
     /// The will that `saves` has given by this name is not to be published any more: its client has said DISCONNECT, or is back in time.
     case willEnds(identifier: [UInt8], SavedWill.Name)
-    /// The answer to `sessionAdopted`: whether the session is here, and which will it has, so that this shard sees to it.
-    case adopted(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
+    /// The answer to `sessionAssumed`: whether the session is here, and which will it has, so that this shard sees to
+    /// it.
+    case assumed(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
     /// Something of a session is due that this node had before it was started again, or before its lease ended: it may be another's since.
     /// By which claim it had it, the epoch says. Of one whose client has stayed all the while, it asks as soon as there is a lease again.
     case wakes(identifier: [UInt8], epoch: UInt64, isConnected: Bool)
@@ -52,7 +53,7 @@ public enum ToCluster: Sendable {
         switch self {
         case .messages(let batch), .retained(let batch, _), .swept(let batch, _, _): batch
         case .interest, .group, .fence, .staleChanges, .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded,
-            .saves, .will, .willEnds, .adopted, .wakes:
+            .saves, .will, .willEnds, .assumed, .wakes:
             nil
         }
     }

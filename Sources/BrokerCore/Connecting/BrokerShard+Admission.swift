@@ -48,8 +48,8 @@ extension BrokerShard {
     /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be
     /// too late for what has become due before it. [MQTT-3.1.2-23 v5]
     private func livingSession(_ identifier: EncodedString, isClaimed: Bool) -> Session? {
-        guard let known = sessions.find(identifier), known.connection == nil, !known.isMoving, !known.isTakenUp,
-            min(known.endsAt, known.willDueAt) <= now, isClaimed || !mustBeAdopted(known)
+        guard let known = sessions.find(identifier), known.connection == nil, !known.isMoving, !known.isRestored,
+            min(known.endsAt, known.willDueAt) <= now, isClaimed || !mustBeAssumed(known)
         else {
             return sessions.find(identifier)
         }

@@ -17,24 +17,24 @@ extension BrokerShard {
         let session = sessions.find(name)
         // A claim counts once.
         if let session, session.isClaimed, session.epoch == epoch, epoch != 0 {
-            if moves.arrivals[name] == nil { finishClaim(name, epoch: epoch, moves) }
+            if moves.imports[name] == nil { finishClaim(name, epoch: epoch, moves) }
             return
         }
         switch origin {
         case .here:
-            if let session, moves.departures[session.key] != nil { stay(session, moves) }
-            if let session, moves.arrivals[name]?.isWhole == false { discard(session) }
+            if let session, moves.exports[session.key] != nil { stay(session, moves) }
+            if let session, moves.imports[name]?.isWhole == false { discard(session) }
             finishClaim(name, epoch: epoch, moves)
         case .nowhere:
             // What its client had here, it ends itself, with its will.
             let endsItself = session?.isClaimed == true && moves.claims[name]?.cleanStart == true
             if let session, !endsItself { discard(session) }
-            moves.arrivals[name] = nil
+            moves.imports[name] = nil
             finishClaim(name, epoch: epoch, moves)
         case .arriving:
             if let session { discard(session) }
             moves.lastArrival += 1
-            moves.arrivals[name] = Arrival(number: moves.lastArrival, epoch: epoch)
+            moves.imports[name] = SessionImport(number: moves.lastArrival, epoch: epoch)
         }
     }
 
@@ -48,7 +48,8 @@ extension BrokerShard {
     ///   - isTold: whether the log tells of it.
     func claimFailed(_ identifier: [UInt8], _ explanation: String, isForeign: Bool = false, isTold: Bool = true) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
-        if let arrival = moves.arrivals.removeValue(forKey: name), !arrival.isWhole, let session = arrival.session {
+        if let sessionImport = moves.imports.removeValue(forKey: name), !sessionImport.isWhole, let session = sessionImport.session
+        {
             discard(session)
         }
         // Who comes next asks again for what the session lacks.
@@ -137,7 +138,7 @@ extension BrokerShard {
         }
         if let session, let replay = moves.replays[session.key] {
             // Who asks again may do so because the mark was lost.
-            if replay.takeUp?.phase == .awaitingMark { mark(session, moves) }
+            if replay.restoration?.phase == .awaitingMark { mark(session, moves) }
             replay.isAnswered = true
             return ask(for: replay)
         }
@@ -208,20 +209,20 @@ extension BrokerShard {
         }
         guard session.isMoving else { return }
         session.isMoving = false
-        if let departure = moves.departures.removeValue(forKey: session.key) {
-            takeBack(departure)
-            for held in departure.subscriptions { forgetSubscription(held.storeNumber) }
+        if let export = moves.exports.removeValue(forKey: session.key) {
+            takeBack(export)
+            for held in export.subscriptions { forgetSubscription(held.storeNumber) }
         }
-        if let arrival = moves.arrivals[session.clientIdentifier], arrival.session === session {
-            moves.arrivals[session.clientIdentifier] = nil
-            for serial in arrival.groups { if let group = groups.find(serial: serial) { removeIfEmpty(group) } }
+        if let sessionImport = moves.imports[session.clientIdentifier], sessionImport.session === session {
+            moves.imports[session.clientIdentifier] = nil
+            for serial in sessionImport.groups { if let group = groups.find(serial: serial) { removeIfEmpty(group) } }
         }
     }
 
     /// The rows of its memberships go; the groups need not choose anybody in its place.
     private func forgetGroups(of session: Session) {
         for membership in session.groups { forgetSubscription(membership.storeNumber) }
-        departGroups(of: session)
+        exportGroups(of: session)
     }
 }
 
@@ -258,6 +259,6 @@ public enum SessionOrigin: Equatable, Sendable {
     case here
     /// Nobody has anything, or it begins anew: what this shard may have is out of date, and goes without its will.
     case nowhere
-    /// The node that kept it gives it away: its pieces follow.
+    /// The node that kept it gives it away: its chunks follow.
     case arriving
 }

@@ -209,7 +209,7 @@ extension BrokerShard {
         case .unsuback(let packet): acknowledge(packet, connection)
         case .refusal(let packet): send(refusal: packet, to: connection)
         case .endMark(let mark): send(mark, to: connection)
-        case .dispatch, .departure: return
+        case .dispatch, .export: return
         }
     }
 

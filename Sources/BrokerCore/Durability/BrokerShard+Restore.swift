@@ -34,7 +34,7 @@ extension BrokerShard {
     }
 
     /// The client was connected when the broker ended: its connection has ended with it.
-    func restoreDeparture(of session: Session) {
+    func restoreExport(of session: Session) {
         // Its will is published in the shard's first turn, when all queues are there and a cluster is joined.
         guard session.expiryIntervalSeconds > 0 || session.will != nil else {
             endSession(session, publishesWill: false)

@@ -74,7 +74,7 @@ extension BrokerShard {
     /// Messages of a queue have been read.
     func receivedRows(_ answer: StoreRows) {
         let request = answer.request
-        guard request.departureRound == 0 else { return receivedRows(answer, ofDeparture: request.departureRound) }
+        guard request.departureRound == 0 else { return receivedRows(answer, ofExport: request.departureRound) }
         guard let session = sessions.find(index: request.sessionIndex, key: request.sessionKey) else { return }
         session.isReading = false
         if request.isPurge {

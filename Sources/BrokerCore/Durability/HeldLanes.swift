@@ -237,7 +237,7 @@ enum HeldAnswer {
     /// What share groups have chosen for a QoS 2 message is durable: now the members' shards may have it.
     case dispatch(HeldDispatch)
     /// All other shards know that the session with this key is in no share group any more.
-    case departure(UInt64)
+    case export(UInt64)
 }
 
 /// A QoS 2 message that share groups have given to members on other shards.

@@ -80,7 +80,8 @@ public struct Recovery: ~Copyable {
 
     /// After the last row: puts the queues in order, and lets clients that were connected have gone.
     ///
-    /// - Returns: how much there was, and what has changed by it, which must be durable in one piece before any shard has its first turn.
+    /// - Returns: how much there was, and what has changed by it, which must be durable in one chunk before any shard
+    ///   has its first turn.
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
         keepRun()
         restoreLogPlaces()
@@ -107,7 +108,7 @@ public struct Recovery: ~Copyable {
             let sent = place.session.outbox.arrange(flows, inFlightMax: place.isConnected ? place.shard.windowMax : 0)
             for number in sent { flows[number] = nil }
             if place.isConnected {
-                place.shard.restoreDeparture(of: place.session)
+                place.shard.restoreExport(of: place.session)
             } else {
                 place.shard.armTimer(of: place.session)
             }

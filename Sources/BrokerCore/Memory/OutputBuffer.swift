@@ -296,7 +296,7 @@ extension OutputBuffer {
     private func isWorthKeeping(_ group: Group) -> Bool {
         guard let chunk = group.chunk else { return false }
         return group.byteCount >= chunk.with { $0.capacity } / Limits.keptChunkShare
-            && group.byteCount >= group.count * Limits.keptPieceBytesMin
+            && group.byteCount >= group.count * Limits.keptSessionChunkBytesMin
     }
 
     /// Whether a segment that was not looked at lies in a chunk that is full.

@@ -5,7 +5,7 @@ import MQTTCodec
 extension BrokerShard {
     /// Another node keeps a session from now on: closes its client's connection with Session taken over (0x8E), and gives what it is in
     /// pieces, the first of them empty if there is nothing. Until `sessionGone` or `sessionStays` it stays in the store as it was. Told once
-    /// more, it begins with the first piece again.
+    /// more, it begins with the first chunk again.
     ///
     /// Not between the messages of a record of the log.
     ///
@@ -17,25 +17,25 @@ extension BrokerShard {
         guard let name = EncodedString(identifier), let session = sessions.find(name), !isOwnClients(session) else {
             return giveNothing(identifier)
         }
-        if let departure = moves.departures[session.key], !cleanStart {
-            if departure.stage != .settling { departure.begin() }
-            return moves.makeBusy(departure)
+        if let export = moves.exports[session.key], !cleanStart {
+            if export.stage != .settling { export.begin() }
+            return moves.makeBusy(export)
         }
         // Half of it is here: who gave it still has all.
-        if session.isTakenUp || session.isMoving && moves.arrivals[name] != nil { discard(session) }
+        if session.isRestored || session.isMoving && moves.imports[name] != nil { discard(session) }
         session.isClaimed = false
         close(session, cleanStart: cleanStart)
         guard sessions.find(name) === session else { return giveNothing(identifier) }
         depart(session, moves)
     }
 
-    /// The other node has a piece, durably.
-    func pieceTaken(_ identifier: [UInt8], number: Int) {
-        guard let moves = cluster?.moves, let departure = departure(identifier, moves), departure.isAwaitingReceiver,
-            number == departure.pieceNumber - 1
+    /// The other node has a chunk, durably.
+    func chunkTaken(_ identifier: [UInt8], number: Int) {
+        guard let moves = cluster?.moves, let export = export(identifier, moves), export.isAwaitingReceiver,
+            number == export.sessionChunkNumber - 1
         else { return }
-        departure.isAwaitingReceiver = false
-        moves.makeBusy(departure)
+        export.isAwaitingReceiver = false
+        moves.makeBusy(export)
     }
 
     /// The other node has all of a session, or this node's is out of date: forgets it, without its will.
@@ -46,19 +46,19 @@ extension BrokerShard {
 
     /// The other node has given up: the session is this node's again.
     func sessionStays(_ identifier: [UInt8]) {
-        guard let moves = cluster?.moves, let departure = departure(identifier, moves) else { return }
-        let session = departure.session
+        guard let moves = cluster?.moves, let export = export(identifier, moves) else { return }
+        let session = export.session
         stay(session, moves)
         session.isClaimed = true
         if let replay = moves.replays[session.key] { ask(for: replay) }
     }
 
-    private func departure(_ identifier: [UInt8], _ moves: SessionMoves) -> Departure? {
-        EncodedString(identifier).flatMap { sessions.find($0) }.flatMap { moves.departures[$0.key] }
+    private func export(_ identifier: [UInt8], _ moves: SessionMoves) -> SessionExport? {
+        EncodedString(identifier).flatMap { sessions.find($0) }.flatMap { moves.exports[$0.key] }
     }
 
     private func giveNothing(_ identifier: [UInt8]) {
-        effects.append(.cluster(.leaving(identifier: identifier, SessionPiece(number: 0, isLast: true, bytes: []))))
+        effects.append(.cluster(.leaving(identifier: identifier, SessionChunk(number: 0, isLast: true, bytes: []))))
     }
 
     /// Whether the session is the broker's own, of a bridge or such: those never move.
@@ -91,16 +91,16 @@ extension BrokerShard {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none
         if session.isFull { setFull(session, false) }
-        let departure = Departure(session, places: places)
-        (departure.stepFloor, departure.passedOn) = (stepFloor, passedOn)
-        if !session.groups.isEmpty { takeGroups(of: session, departure) }
+        let export = SessionExport(session, places: places)
+        (export.stepFloor, export.passedOn) = (stepFloor, passedOn)
+        if !session.groups.isEmpty { takeGroups(of: session, export) }
         session.isMoving = true
         // Nothing matches its subscriptions any more, which are taken from it over as many turns as it takes.
         if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
-        moves.departures[session.key] = departure
+        moves.exports[session.key] = export
         keep(session)
-        departure.deadline = now + Limits.departureMilliseconds
-        moves.makeBusy(departure)
+        export.deadline = now + Limits.departureMilliseconds
+        moves.makeBusy(export)
     }
 
     /// Up to where it has been given the log.
@@ -113,13 +113,13 @@ extension BrokerShard {
     /// Takes subscriptions from a session that leaves, as far as the turn's steps go.
     ///
     /// - Returns: whether none is left.
-    private func takeSubscriptions(_ departure: Departure) -> Bool {
-        let session = departure.session
+    private func takeSubscriptions(_ export: SessionExport) -> Bool {
+        let session = export.session
         while session.firstSubscription != SubscriptionRecord.none, sessions.ended.stepsLeft > 0 {
             let record = session.firstSubscription
             if let filter = TopicFilter(tree.filter(of: record)) {
-                departure.subscriptions.append(
-                    Departure.HeldSubscription(
+                export.subscriptions.append(
+                    SessionExport.HeldSubscription(
                         filter: filter, terms: tree.records[record].terms, storeNumber: tree.records[record].storeNumber))
                 // The row stays.
                 tree.setStoreNumber(0, of: record)
@@ -129,40 +129,40 @@ extension BrokerShard {
         return session.firstSubscription == SubscriptionRecord.none
     }
 
-    /// Notes what its share groups are called in its pieces. It stays a member until it is gone: else what they
+    /// Notes what its share groups are called in its chunks. It stays a member until it is gone: else what they
     /// dispatch meanwhile would find nobody if it is the only one. With other shards it waits until it has what these
     /// have dispatched to it up to now.
-    private func takeGroups(of session: Session, _ departure: Departure) {
+    private func takeGroups(of session: Session, _ export: SessionExport) {
         for membership in session.groups {
             guard let filter = membership.name.topicFilter, let group = groups[membership.group],
                 let terms = group.member(session.key)?.terms
             else { continue }
-            departure.groups.append(
-                Departure.HeldSubscription(filter: filter, terms: terms, storeNumber: membership.storeNumber))
-            departure.groupPlaces[group.serial] = UInt16(clamping: departure.groups.count)
+            export.groups.append(
+                SessionExport.HeldSubscription(filter: filter, terms: terms, storeNumber: membership.storeNumber))
+            export.groupPlaces[group.serial] = UInt16(clamping: export.groups.count)
         }
         guard shardCount > 1 else { return }
-        departure.isBarrierPassed = false
-        _ = shardMessages.hold(.departure(session.key), ConnectionID(slot: .max, generation: .max), forCluster: false)
+        export.isBarrierPassed = false
+        _ = shardMessages.hold(.export(session.key), ConnectionID(slot: .max, generation: .max), forCluster: false)
     }
 
-    func departureHasPassedBarrier(_ sessionKey: UInt64) {
-        guard let departure = cluster?.moves?.departures[sessionKey] else { return }
-        departure.isBarrierPassed = true
+    func exportHasPassedBarrier(_ sessionKey: UInt64) {
+        guard let export = cluster?.moves?.exports[sessionKey] else { return }
+        export.isBarrierPassed = true
     }
 
     /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log meanwhile.
     func stay(_ session: Session, _ moves: SessionMoves) {
-        guard let departure = moves.departures.removeValue(forKey: session.key) else { return }
+        guard let export = moves.exports.removeValue(forKey: session.key) else { return }
         session.isMoving = false
-        takeBack(departure)
+        takeBack(export)
         // Some may not have been taken yet.
         if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
-        for held in departure.subscriptions.reversed() {
+        for held in export.subscriptions.reversed() {
             resubscribe(session, held.filter, held.terms, number: held.storeNumber)
         }
-        beginReplay(of: session, from: departure.places, moves)
-        if departure.stepFloor != nil { mark(session, moves) }
+        beginReplay(of: session, from: export.places, moves)
+        if export.stepFloor != nil { mark(session, moves) }
         keep(session)
         recount(session)
         updateFullness(of: session)
@@ -171,23 +171,23 @@ extension BrokerShard {
 
     /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log must not say that it is its own.
     func hasGivenQueue(_ session: Session) -> Bool {
-        session.isMoving && cluster?.moves?.departures[session.key]?.outbox != nil
+        session.isMoving && cluster?.moves?.exports[session.key]?.outbox != nil
     }
 
     /// What share groups have dispatched to a session that is another node's, and that does not have: behind the queue
-    /// that it gives away, while it was taken up, or in this incarnation, which its client may have seen begin. Nothing
+    /// that it gives away, while it was restored, or in this incarnation, which its client may have seen begin. Nothing
     /// of it is in flight.
     func takeLate(of session: Session) -> [SharedEntry] {
-        if session.isTakenUp || hasGivenQueue(session) { return session.outbox.takeShared() }
+        if session.isRestored || hasGivenQueue(session) { return session.outbox.takeShared() }
         guard session.isLeft || session.connection != nil, let log = clusterLog else { return [] }
         return session.outbox.takeShared { log.isOfThisIncarnation($0) }
     }
 
     /// Gives the session its queue again, and behind it what its share groups have dispatched to it meanwhile.
-    func takeBack(_ departure: Departure) {
-        guard let outbox = departure.outbox else { return }
-        departure.outbox = nil
-        let session = departure.session
+    func takeBack(_ export: SessionExport) {
+        guard let outbox = export.outbox else { return }
+        export.outbox = nil
+        let session = export.session
         let late = session.outbox.takeShared()
         session.outbox.removeAll(journal)
         session.outbox = outbox
@@ -201,46 +201,46 @@ extension BrokerShard {
     // MARK: Giving
 
     /// At the end of a turn: gives on what can be given.
-    func stepDepartures(_ moves: SessionMoves) {
-        let busy = moves.busyDepartures
-        moves.busyDepartures = []
+    func stepExports(_ moves: SessionMoves) {
+        let busy = moves.busyExports
+        moves.busyExports = []
         for key in busy {
-            guard let departure = moves.departures[key] else { continue }
-            if departure.stage == .settling {
-                let isTaken = takeSubscriptions(departure)
+            guard let export = moves.exports[key] else { continue }
+            if export.stage == .settling {
+                let isTaken = takeSubscriptions(export)
                 if !isTaken { moves.hasNews = true }
-                guard isTaken, settles(departure) else {
-                    moves.busyDepartures.append(key)
+                guard isTaken, settles(export) else {
+                    moves.busyExports.append(key)
                     continue
                 }
             }
-            give(departure)
+            give(export)
         }
     }
 
     /// Whether everything that was on its way to it is here; then its queue is taken.
-    private func settles(_ departure: Departure) -> Bool {
-        let session = departure.session
-        let isLate = departure.deadline.map { now >= $0 } ?? true
-        if isLate { departure.deadline = nil }
-        guard !session.isReading, departure.isBarrierPassed, !hasOpenEarlierDispatches(of: session) else { return false }
+    private func settles(_ export: SessionExport) -> Bool {
+        let session = export.session
+        let isLate = export.deadline.map { now >= $0 } ?? true
+        if isLate { export.deadline = nil }
+        guard !session.isReading, export.isBarrierPassed, !hasOpenEarlierDispatches(of: session) else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
         // Else a crash leaves here what it has passed on, where nobody takes it from; or what it has got, where that came from, and it is there twice.
-        let hasPassedOn = departure.passedOn.flatMap { moment in durability.map { !$0.isDurable(moment) } } ?? false
+        let hasPassedOn = export.passedOn.flatMap { moment in durability.map { !$0.isDurable(moment) } } ?? false
         guard isLate || unlogged.isEmpty && !hasPassedOn else { return false }
         // They may be in the log.
-        if !unlogged.isEmpty, departure.stepFloor == nil { departure.stepFloor = session.stepFloor }
+        if !unlogged.isEmpty, export.stepFloor == nil { export.stepFloor = session.stepFloor }
         for packetIdentifier in unlogged {
             _ = clusterLog?.takeUnlogged(packetIdentifier, of: session)
             _ = session.receivedIdentifiers.remove(packetIdentifier)
         }
         // The next node looks again for what is owed.
         cancelScans(of: session)
-        departure.deadline = nil
-        departure.outbox = session.outbox
+        export.deadline = nil
+        export.outbox = session.outbox
         session.outbox = Outbox()
         recountQueue(of: session)
-        departure.begin()
+        export.begin()
         return true
     }
 }

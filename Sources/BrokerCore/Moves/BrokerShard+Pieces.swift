@@ -1,92 +1,92 @@
 import BrokerModel
 import MQTTCodec
 
-/// What a session that leaves is, in pieces: see `Departure` for their order.
+/// What a session that leaves is, in chunks: see `Departure` for their order.
 ///
-///     stepDepartures ─► give ─► offerMore ─► PieceItem ─► ToCluster.leaving
-///                                  └─► Effect.read ─► receivedRows(ofDeparture:)
+///     stepExports ─► give ─► offerMore ─► ChunkItem ─► ToCluster.leaving
+///                                  └─► Effect.read ─► receivedRows(ofExport:)
 extension BrokerShard {
     /// Gives pieces as far as the other node takes them and what they need is here.
-    func give(_ departure: Departure) {
-        while !departure.isAwaitingReceiver, departure.awaited.isEmpty, !departure.hasEnded {
-            if departure.ready.isEmpty, departure.stage != .ended { offerMore(departure) }
-            guard departure.awaited.isEmpty, let piece = departure.takePiece() else { continue }
-            let identifier = Array(departure.session.clientIdentifier.bytes)
+    func give(_ export: SessionExport) {
+        while !export.isAwaitingReceiver, export.awaited.isEmpty, !export.hasEnded {
+            if export.ready.isEmpty, export.stage != .ended { offerMore(export) }
+            guard export.awaited.isEmpty, let piece = export.takeSessionChunk() else { continue }
+            let identifier = Array(export.session.clientIdentifier.bytes)
             effects.append(.cluster(.leaving(identifier: identifier, piece)))
         }
     }
 
     /// Makes some more ready, or asks the store for it.
-    private func offerMore(_ departure: Departure) {
-        switch departure.stage {
+    private func offerMore(_ export: SessionExport) {
+        switch export.stage {
         case .settling, .ended: return
         case .session:
-            var row = given(departure.session)
+            var row = given(export.session)
             // Whoever has the session next names its will anew; nodes of an earlier version know no names.
             row.willName = nil
             // The next one's clock may be behind.
-            if let log = clusterLog { row.stepFloor = FlowStep.Place(epoch: departure.session.epoch, number: log.lastStep) }
-            departure.offer(PieceItem.session(row, departure.places))
-            if let stepFloor = departure.stepFloor { departure.offer(PieceItem.steps(after: stepFloor)) }
-            departure.stage = .subscriptions
+            if let log = clusterLog { row.stepFloor = FlowStep.Place(epoch: export.session.epoch, number: log.lastStep) }
+            export.offer(ChunkItem.session(row, export.places))
+            if let stepFloor = export.stepFloor { export.offer(ChunkItem.steps(after: stepFloor)) }
+            export.stage = .subscriptions
         case .subscriptions:
-            let all = departure.subscriptions + departure.groups
-            let end = min(all.count, departure.position + Limits.pieceItemsPerStep)
-            for held in all[departure.position..<end] {
-                departure.offer(PieceItem.subscription(held.filter, held.terms))
-                if let stage = departure.session.owed?.stage(of: Array(held.filter.bytes)) {
-                    departure.offer(PieceItem.owed(held.filter, stage))
+            let all = export.subscriptions + export.groups
+            let end = min(all.count, export.position + Limits.chunkItemsPerStep)
+            for held in all[export.position..<end] {
+                export.offer(ChunkItem.subscription(held.filter, held.terms))
+                if let stage = export.session.owed?.stage(of: Array(held.filter.bytes)) {
+                    export.offer(ChunkItem.owed(held.filter, stage))
                 }
             }
-            departure.position = end
-            if end == all.count { (departure.stage, departure.position) = (.resident, 0) }
-        case .resident: offerResident(departure)
-        case .paged: offerPaged(departure)
+            export.position = end
+            if end == all.count { (export.stage, export.position) = (.resident, 0) }
+        case .resident: offerResident(export)
+        case .paged: offerPaged(export)
         case .receipts:
-            for receipt in departure.receipts {
-                departure.offer(PieceItem.receipt(receipt.packetIdentifier, digest: receipt.digest))
+            for receipt in export.receipts {
+                export.offer(ChunkItem.receipt(receipt.packetIdentifier, digest: receipt.digest))
             }
-            departure.stage = .ended
+            export.stage = .ended
         }
     }
 
-    private func offerResident(_ departure: Departure) {
-        guard let outbox = departure.outbox else { return }
+    private func offerResident(_ export: SessionExport) {
+        guard let outbox = export.outbox else { return }
         var bytes = 0
-        while departure.position < outbox.count, departure.awaited.count < Limits.pieceItemsPerStep,
-            departure.ready.count < Limits.pieceItemsPerStep, bytes < Limits.pieceBytesMax
+        while export.position < outbox.count, export.awaited.count < Limits.chunkItemsPerStep,
+            export.ready.count < Limits.chunkItemsPerStep, bytes < Limits.sessionChunkBytesMax
         {
-            let entry = outbox[departure.position]
+            let entry = outbox[export.position]
             // What memory has is offered, or what the store has is asked for: not both at once, for the order's sake.
-            if entry.isSwappedOut ? !departure.ready.isEmpty : !departure.awaited.isEmpty { break }
-            departure.position += 1
+            if entry.isSwappedOut ? !export.ready.isEmpty : !export.awaited.isEmpty { break }
+            export.position += 1
             bytes += Int(entry.byteCount)
-            offer(entry, departure)
+            offer(entry, export)
         }
-        if departure.position == outbox.count { (departure.stage, departure.position) = (.paged, 0) }
-        readAwaited(departure)
+        if export.position == outbox.count { (export.stage, export.position) = (.paged, 0) }
+        readAwaited(export)
     }
 
-    private func offerPaged(_ departure: Departure) {
+    private func offerPaged(_ export: SessionExport) {
         var bytes = 0
-        while departure.awaited.count < Limits.pieceItemsPerStep, departure.ready.count < Limits.pieceItemsPerStep,
-            bytes < Limits.pieceBytesMax
+        while export.awaited.count < Limits.chunkItemsPerStep, export.ready.count < Limits.chunkItemsPerStep,
+            bytes < Limits.sessionChunkBytesMax
         {
-            if departure.isNextPagedStored ? !departure.ready.isEmpty : !departure.awaited.isEmpty { break }
-            switch departure.nextPaged() {
+            if export.isNextPagedStored ? !export.ready.isEmpty : !export.awaited.isEmpty { break }
+            switch export.nextPaged() {
             case .pinned(let entry):
                 bytes += Int(entry.byteCount)
-                offer(entry, departure)
+                offer(entry, export)
             case .stored(let place):
                 bytes += Int(place.byteCount)
-                departure.awaited.append(Departure.Awaited(place: place, state: .waiting, packetIdentifier: 0, group: 0))
+                export.awaited.append(SessionExport.Awaited(place: place, state: .waiting, packetIdentifier: 0, group: 0))
             case nil:
-                departure.receipts = receipts(of: departure.session)
-                departure.stage = .receipts
-                return readAwaited(departure)
+                export.receipts = receipts(of: export.session)
+                export.stage = .receipts
+                return readAwaited(export)
             }
         }
-        readAwaited(departure)
+        readAwaited(export)
     }
 
     func receipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
@@ -95,19 +95,19 @@ extension BrokerShard {
         return receipts.sorted { $0.packetIdentifier < $1.packetIdentifier }
     }
 
-    private func offer(_ entry: OutboxEntry, _ departure: Departure) {
-        let group = entry.group == 0 ? 0 : departure.groupPlaces[entry.group] ?? 0
+    private func offer(_ entry: OutboxEntry, _ export: SessionExport) {
+        let group = entry.group == 0 ? 0 : export.groupPlaces[entry.group] ?? 0
         switch entry.state {
         case .vacant: return
-        case .released: return departure.offer(PieceItem.released(packetIdentifier: entry.packetIdentifier))
+        case .released: return export.offer(ChunkItem.released(packetIdentifier: entry.packetIdentifier))
         case .sent, .waiting: break
         }
-        let state: PieceItem.EntryState = entry.packetIdentifier == 0 ? .waiting : .sent
+        let state: ChunkItem.EntryState = entry.packetIdentifier == 0 ? .waiting : .sent
         guard let message = entry.message?.object else {
             let payload = entry.payload?.number ?? 0
             let place = StoredPlace(number: entry.storeNumber, payload: payload, byteCount: entry.byteCount)
-            departure.awaited.append(
-                Departure.Awaited(place: place, state: state, packetIdentifier: entry.packetIdentifier, group: group))
+            export.awaited.append(
+                SessionExport.Awaited(place: place, state: state, packetIdentifier: entry.packetIdentifier, group: group))
             return
         }
         var header = EntryHeader(session: 0, qos: entry.qos, retain: entry.retain, byteCount: entry.byteCount, group: 0)
@@ -115,31 +115,31 @@ extension BrokerShard {
         let identifiers = entry.identifiers?.encoded ?? []
         let parts = MessageParts(Publication(message), expiresAt: wallClock(message.expiresAt))
         parts.bytes.withUnsafeBytes {
-            departure.offer(
-                PieceItem.entry(
+            export.offer(
+                ChunkItem.entry(
                     state, header, packetIdentifier: entry.packetIdentifier, group: group, identifiers: identifiers, message: $0))
         }
     }
 
-    private func readAwaited(_ departure: Departure) {
-        guard !departure.awaited.isEmpty else { return }
-        let session = departure.session
+    private func readAwaited(_ export: SessionExport) {
+        guard !export.awaited.isEmpty else { return }
+        let session = export.session
         var rows: [StoreRequest.Row] = []
-        for awaited in departure.awaited {
+        for awaited in export.awaited {
             rows.append(StoreRequest.Row(.entry, key: awaited.place.number))
             if awaited.place.payload != 0 { rows.append(StoreRequest.Row(.message, key: awaited.place.payload)) }
         }
         var request = StoreRequest(sessionIndex: session.index, sessionKey: session.key, entries: [], rows: rows)
-        request.departureRound = departure.round
+        request.departureRound = export.round
         effects.append(.read(request))
     }
 
     /// Rows of a queue that leaves have been read.
-    func receivedRows(_ answer: StoreRows, ofDeparture round: Int) {
-        guard let moves = cluster?.moves, let departure = moves.departures[answer.request.sessionKey], departure.round == round
+    func receivedRows(_ answer: StoreRows, ofExport round: Int) {
+        guard let moves = cluster?.moves, let export = moves.exports[answer.request.sessionKey], export.round == round
         else { return }
         var position = 0
-        for awaited in departure.awaited {
+        for awaited in export.awaited {
             let body = answer.bodies[position]
             position += 1
             var shared: [UInt8]?
@@ -149,19 +149,19 @@ extension BrokerShard {
             }
             guard let body, let item = item(awaited, body, shared) else {
                 log(.error) {
-                    "Error: A message for client \(departure.session.clientIdentifier) (entry \(awaited.place.number)) cannot be read "
+                    "Error: A message for client \(export.session.clientIdentifier) (entry \(awaited.place.number)) cannot be read "
                         + "from the store; it stays behind."
                 }
                 continue
             }
-            departure.offer(item)
+            export.offer(item)
         }
-        departure.awaited = []
-        moves.makeBusy(departure)
+        export.awaited = []
+        moves.makeBusy(export)
     }
 
     /// The item of an entry as its rows say; nil if they are damaged.
-    private func item(_ awaited: Departure.Awaited, _ body: [UInt8], _ shared: [UInt8]?) -> [UInt8]? {
+    private func item(_ awaited: SessionExport.Awaited, _ body: [UInt8], _ shared: [UInt8]?) -> [UInt8]? {
         body.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else {
@@ -170,7 +170,7 @@ extension BrokerShard {
             func item(_ message: UnsafeRawBufferPointer) -> [UInt8]? {
                 var reader = RecordReader(message)
                 guard MessageParts(&reader) != nil, reader.isAtEnd else { return nil }
-                return PieceItem.entry(
+                return ChunkItem.entry(
                     awaited.state, header, packetIdentifier: awaited.packetIdentifier, group: awaited.group,
                     identifiers: Array(identifiers), message: message)
             }
@@ -187,7 +187,7 @@ extension BrokerShard {
 /// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store. What its
 /// share groups dispatch to it from then on has a queue of its own: other members get it when the session is gone, or
 /// the session if that stays.
-final class Departure {
+final class SessionExport {
     enum Stage {
         case settling, session, subscriptions, resident, paged, receipts, ended
     }
@@ -202,7 +202,7 @@ final class Departure {
     /// An entry whose rows are being read.
     struct Awaited {
         let place: StoredPlace
-        let state: PieceItem.EntryState
+        let state: ChunkItem.EntryState
         let packetIdentifier: UInt16
         let group: UInt16
     }
@@ -233,13 +233,13 @@ final class Departure {
     private(set) var pagedNumbers = SiftedNumbers()
     private var pinnedEntries: ArraySlice<OutboxEntry> = []
     var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
-    /// Items that are in no piece yet.
+    /// Items that are in no chunk yet.
     var ready: [[UInt8]] = []
     var piece: [UInt8] = []
-    var pieceNumber = 0
-    /// Whether the last piece was given.
+    var sessionChunkNumber = 0
+    /// Whether the last chunk was given.
     private(set) var hasEnded = false
-    /// Whether the other node has not confirmed the last piece.
+    /// Whether the other node has not confirmed the last chunk.
     var isAwaitingReceiver = false
     /// The rows that the store was asked for; empty when it was not.
     var awaited: [Awaited] = []
@@ -248,11 +248,11 @@ final class Departure {
 
     init(_ session: Session, places: LogPlaces) { (self.session, self.places) = (session, places) }
 
-    /// Begins at the first piece.
+    /// Begins at the first chunk.
     func begin() {
         stage = .session
-        (position, pieceNumber, isAwaitingReceiver, hasEnded) = (0, 0, false, false)
-        (ready, piece, awaited) = ([], [PieceItem.version], [])
+        (position, sessionChunkNumber, isAwaitingReceiver, hasEnded) = (0, 0, false, false)
+        (ready, piece, awaited) = ([], [ChunkItem.version], [])
         round += 1
         pagedNumbers = outbox?.paged?.numbers ?? SiftedNumbers()
         pinnedEntries = outbox?.paged?.pinned.entries ?? []
@@ -280,15 +280,15 @@ final class Departure {
     /// Whether the next one is to be read.
     var isNextPagedStored: Bool { if case .stored = pagedNumbers.first() { true } else { false } }
 
-    /// An item to be given, in the next piece that has room.
+    /// An item to be given, in the next chunk that has room.
     func offer(_ item: [UInt8]) { ready.append(item) }
 
     /// The piece, if it is full or nothing follows.
-    func takePiece() -> SessionPiece? {
+    func takeSessionChunk() -> SessionChunk? {
         var taken = 0
         var isFull = false
         while taken < ready.count, !isFull {
-            if piece.count > 1, piece.count + ready[taken].count > Limits.pieceBytesMax {
+            if piece.count > 1, piece.count + ready[taken].count > Limits.sessionChunkBytesMax {
                 isFull = true
             } else {
                 piece += ready[taken]
@@ -299,10 +299,10 @@ final class Departure {
         let isLast = stage == .ended && ready.isEmpty
         guard isFull || isLast else { return nil }
         defer {
-            piece = [PieceItem.version]
-            pieceNumber += 1
+            piece = [ChunkItem.version]
+            sessionChunkNumber += 1
         }
         (isAwaitingReceiver, hasEnded) = (true, isLast)
-        return SessionPiece(number: pieceNumber, isLast: isLast, bytes: piece, epoch: session.epoch)
+        return SessionChunk(number: sessionChunkNumber, isLast: isLast, bytes: piece, epoch: session.epoch)
     }
 }

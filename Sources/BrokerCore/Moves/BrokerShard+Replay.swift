@@ -53,12 +53,12 @@ extension BrokerShard {
     /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ToCluster.lacksLog` comes again.
     func replayed(_ identifier: [UInt8]) {
         guard let moves = cluster?.moves, let replay = replay(identifier) else { return }
-        guard replay.isGiving else { return readForTakeUp(replay) }
+        guard replay.isGiving else { return readForRestoration(replay) }
         let session = replay.session
         beginPacket()
         session.logFloor = session.logFloor?.later(replay.through)
         replay.given = replay.given.map { _ in nil }
-        replay.takeUp?.flows.forgetDispatched()
+        replay.restoration?.flows.forgetDispatched()
         replay.isAsked = false
         if replay.isOverflowing, let places = clusterLog?.places {
             replay.isOverflowing = false
@@ -68,7 +68,7 @@ extension BrokerShard {
         }
         moves.replays[session.key] = nil
         session.isReplaying = false
-        if replay.takeUp != nil { endTakeUp(of: session, moves) }
+        if replay.restoration != nil { endRestoration(of: session, moves) }
         if clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil { clusterLog?.newestSteps[session.key] = nil }
         for aside in replay.aside {
             var publication = Publication(aside.message)
@@ -113,7 +113,7 @@ extension BrokerShard {
 
     /// Has the cluster read again what a session lacks.
     func ask(for replay: LogReplay) {
-        guard !replay.isAsked, replay.takeUp?.phase != .awaitingMark else { return }
+        guard !replay.isAsked, replay.restoration?.phase != .awaitingMark else { return }
         replay.isAsked = true
         effects.append(.cluster(.lacksLog(identifier: Array(replay.session.clientIdentifier.bytes))))
     }
@@ -182,8 +182,8 @@ final class LogReplay {
     var isAsked = false
     /// Whether this node keeps the session by the claim of whoever waits for it, who is let in when it has all.
     var isAnswered = false
-    /// Of a session that is taken up from what the cluster has stored; nil for others.
-    var takeUp: TakeUp?
+    /// Of a session that is restored from what the cluster has stored; nil for others.
+    var restoration: SessionRestoration?
 
     init(_ session: Session, through: LogPlaces) {
         (self.session, self.through) = (session, through)
@@ -201,9 +201,9 @@ final class LogReplay {
 
     /// The spans of the log behind `floor` that are to be read now.
     func spans(after floor: LogPlaces) -> [LogSpan] {
-        takeUp?.spans(after: floor, through: through) ?? floor.spans(through: through)
+        restoration?.spans(after: floor, through: through) ?? floor.spans(through: through)
     }
 
     /// Whether the session is given what is read, and has it then.
-    var isGiving: Bool { takeUp.map { $0.phase == .rest } ?? true }
+    var isGiving: Bool { restoration.map { $0.phase == .rest } ?? true }
 }

@@ -121,7 +121,7 @@ extension BrokerShard {
         guard let moves = cluster?.moves, session.isClaimed else { return false }
         markClaimed(of: session, moves)
         markPresenceChanged(of: session)
-        // What has lasted and ends with its connection from now on must not be taken up from what was stored of it.
+        // What has lasted and ends with its connection from now on must not be restored from what was stored of it.
         guard session.expiryIntervalSeconds > 0 || session.willName != nil || moves.saves[session.key] != nil else { return false }
         let save = save(of: session, moves)
         let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
@@ -137,7 +137,7 @@ extension BrokerShard {
     func holdsUntilSaved(_ answer: HeldAnswer, _ connection: Connection) -> Bool {
         switch answer {
         case .suback, .unsuback: break
-        case .refusal, .endMark, .dispatch, .departure: return false
+        case .refusal, .endMark, .dispatch, .export: return false
         }
         guard connection.holdsPromises, let session = connection.session, let save = cluster?.moves?.saves[session.key],
             save.isChanged || save.underWay != nil
@@ -172,14 +172,14 @@ extension BrokerShard {
         for key in changed {
             guard let save = moves.saves[key], save.isChanged, save.underWay == nil, mayGive(save) else { continue }
             let lasts = save.session.expiryIntervalSeconds > 0
-            // What ends with its connection has nothing to be taken up.
+            // What ends with its connection has nothing to be restored.
             give(save, state: lasts ? state(of: save.session) : [], lasts ? donePlaces(of: save, moves) : nil, moves)
         }
     }
 
     /// Of a session that is not whole, what the cluster has is newer.
     private func mayGive(_ save: SessionSave) -> Bool {
-        save.session.isClaimed && !save.session.isMoving && !save.session.isTakenUp
+        save.session.isClaimed && !save.session.isMoving && !save.session.isRestored
     }
 
     private func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPlaces?, _ moves: SessionMoves) {
@@ -204,8 +204,8 @@ extension BrokerShard {
     }
 
     private func savedReceipts(of session: Session) -> [[UInt8]] {
-        [PieceItem.steps(after: stepsKnown(of: session))]
-            + loggedReceipts(of: session).map { PieceItem.receipt($0.packetIdentifier, digest: $0.digest) }
+        [ChunkItem.steps(after: stepsKnown(of: session))]
+            + loggedReceipts(of: session).map { ChunkItem.receipt($0.packetIdentifier, digest: $0.digest) }
     }
 
     /// In milliseconds since 1970; 0 while its client is connected.
@@ -224,13 +224,13 @@ extension BrokerShard {
         // These stand in the record by themselves.
         (row.will, row.willDueAt, row.endsAt, row.isConnected) = (nil, nil, nil, true)
         var writer = RecordWriter()
-        writer.write(PieceItem.version)
+        writer.write(ChunkItem.version)
         writer.write(row.encoded())
         var record = session.firstSubscription
         while record != SubscriptionRecord.none {
             if let filter = TopicFilter(tree.filter(of: record)) {
-                writer.append(PieceItem.subscription(filter, tree.records[record].terms))
-                if let stage = session.owed?.stage(of: Array(filter.bytes)) { writer.append(PieceItem.owed(filter, stage)) }
+                writer.append(ChunkItem.subscription(filter, tree.records[record].terms))
+                if let stage = session.owed?.stage(of: Array(filter.bytes)) { writer.append(ChunkItem.owed(filter, stage)) }
             }
             record = tree.records[record].nextOfSession
         }
@@ -238,7 +238,7 @@ extension BrokerShard {
             guard let filter = membership.name.topicFilter, let terms = groups[membership.group]?.member(session.key)?.terms else {
                 continue
             }
-            writer.append(PieceItem.subscription(filter, terms))
+            writer.append(ChunkItem.subscription(filter, terms))
         }
         return writer.bytes
     }

@@ -1,7 +1,7 @@
 public import BrokerModel
 import MQTTCodec
 
-/// One thing of a session as it stands in a piece: its kind in a byte, then what the kind has.
+/// One thing of a session as it stands in a chunk: its kind in a byte, then what the kind has.
 ///
 ///     version 1 │ item │ item │ …
 ///     session       row's length 4 │ a `StoredSession` │ places' length 4 │ `StoredLogPlaces`
@@ -9,14 +9,14 @@ import MQTTCodec
 ///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
 ///     receipt       packet identifier 2 │ digest 4
 ///     steps         epoch 8 │ number 8        what the log says behind that step is news
-///     takenUp       what its client was sent, the log says
+///     restored       what its client was sent, the log says
 ///     owed          `OwedRetained.Stage` 1 │ filter's length 4 │ filter
-enum PieceItem {
+enum ChunkItem {
     static let version: UInt8 = 1
 
     enum Kind: UInt8 {
         case session = 1
-        case subscription, entry, receipt, steps, takenUp, owed
+        case subscription, entry, receipt, steps, restored, owed
     }
 
     /// How far a message has come to its receiver.
@@ -54,7 +54,7 @@ enum PieceItem {
         switch reader.read(UInt8.self).flatMap({ Kind(rawValue: $0) }) {
         case .subscription: if reader.read(UInt32.self) == nil { return nil }
         case .owed: if reader.read(UInt8.self) == nil { return nil }
-        case .session, .entry, .receipt, .steps, .takenUp, nil: return nil
+        case .session, .entry, .receipt, .steps, .restored, nil: return nil
         }
         return reader.readBytes().flatMap { TopicFilter($0) }
     }
@@ -137,8 +137,8 @@ extension MessageParts {
 
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
-///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a piece
-///     places: 0 │ length 4 │ `StoredLogPlaces` │ steps and receipts, as in a piece
+///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a chunk
+///     places: 0 │ length 4 │ `StoredLogPlaces` │ steps and receipts, as in a chunk
 ///     places of an earlier version: `StoredLogPlaces`
 public struct SavedSession: Equatable, Sendable {
     /// The Client Identifier.
@@ -149,7 +149,7 @@ public struct SavedSession: Equatable, Sendable {
     public var number: UInt64
     /// Seconds that the session is to outlive its connection; `UInt32.max` for ever.
     public var expiryInterval: UInt32
-    /// What it is, without its messages; nil if that is as it was, empty if nothing of it is to be taken up any more.
+    /// What it is, without its messages; nil if that is as it was, empty if nothing of it is to be restored any more.
     public var state: [UInt8]?
     /// Places in the log before which the session has nothing left to do, and what of QoS 2 it had received at that time and not released; nil
     /// if they are as they were.
@@ -165,25 +165,25 @@ public struct SavedSession: Equatable, Sendable {
         (self.expiryInterval, self.state, self.places) = (expiryInterval, state, places)
     }
 
-    /// The one piece in which a session arrives that was stored so; nil for what is no state.
+    /// The one chunk in which a session arrives that was stored so; nil for what is no state.
     ///
     /// - Parameters:
     ///   - state: see above.
     ///   - places: see above.
     ///   - isOver: whether its time is over: it ends when it is here, and what share groups have dispatched to it goes
     ///     to their other members.
-    public static func piece(state: [UInt8], places: [UInt8], isOver: Bool = false) -> SessionPiece? {
+    public static func piece(state: [UInt8], places: [UInt8], isOver: Bool = false) -> SessionChunk? {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
-            guard reader.read(UInt8.self) == PieceItem.version, let body = reader.readBytes(),
+            guard reader.read(UInt8.self) == ChunkItem.version, let body = reader.readBytes(),
                 var row = body.withUnsafeBytes({ StoredSession(decoding: $0) })
             else { return nil }
             if isOver { (row.isConnected, row.endsAt) = (false, 1) }
             let (places, receipts) = Self.parts(of: places)
-            let session = PieceItem.session(encoded: row.encoded(), places: places)
+            let session = ChunkItem.session(encoded: row.encoded(), places: places)
             // Which messages its node had sent to its client, the log says.
-            let bytes = [PieceItem.version] + session + Array(reader.rest) + receipts + [PieceItem.Kind.takenUp.rawValue]
-            return SessionPiece(number: 0, isLast: true, bytes: bytes)
+            let bytes = [ChunkItem.version] + session + Array(reader.rest) + receipts + [ChunkItem.Kind.restored.rawValue]
+            return SessionChunk(number: 0, isLast: true, bytes: bytes)
         }
     }
 
@@ -191,8 +191,8 @@ public struct SavedSession: Equatable, Sendable {
     public static func isMember(state: [UInt8]) -> Bool {
         state.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
-            guard reader.read(UInt8.self) == PieceItem.version, reader.readBytes() != nil else { return false }
-            while let filter = PieceItem.filter(&reader) { if filter.shareName != nil { return true } }
+            guard reader.read(UInt8.self) == ChunkItem.version, reader.readBytes() != nil else { return false }
+            while let filter = ChunkItem.filter(&reader) { if filter.shareName != nil { return true } }
             return false
         }
     }
@@ -216,11 +216,11 @@ public struct SavedSession: Equatable, Sendable {
 }
 
 /// A part of a session on its way from the node that kept it to the one that does.
-public struct SessionPiece: Equatable, Sendable {
+public struct SessionChunk: Equatable, Sendable {
     /// From 0 on.
     public var number: Int
     public var isLast: Bool
-    /// At most 256 KiB, or one message. Of the first piece nothing, if there is nothing of the session.
+    /// At most 256 KiB, or one message. Of the first chunk nothing, if there is nothing of the session.
     public var bytes: [UInt8]
 
     /// By which claim the node that gives it has kept it; 0 for none.

@@ -20,12 +20,12 @@ final class SessionMoves {
     struct Notice {
         let sequence: UInt64
         let identifier: EncodedString
-        let arrival: UInt64
+        let sessionImport: UInt64
         let number: Int
         let isLast: Bool
     }
 
-    /// What was put into the log for a session that is taken up from there, and is to be read.
+    /// What was put into the log for a session that is restored from there, and is to be read.
     struct Mark {
         let number: UInt64
         /// The partitions in which it was not read yet.
@@ -45,18 +45,18 @@ final class SessionMoves {
     /// By the session's key; until its mark is read.
     var doubts: [UInt64: Doubt] = [:]
     /// Sessions that arrive, until all of them is durable.
-    var arrivals: [EncodedString: Arrival] = [:]
+    var imports: [EncodedString: SessionImport] = [:]
     var lastArrival: UInt64 = 0
     /// By the session's key.
-    var departures: [UInt64: Departure] = [:]
+    var exports: [UInt64: SessionExport] = [:]
     /// The departures that have something to do, or look each turn whether they have.
-    var busyDepartures: [UInt64] = []
+    var busyExports: [UInt64] = []
     /// Until when sessions have passed on to others what share groups had dispatched to them, or have got that from
     /// others, by the session's key.
     var passedOn: [UInt64: Durability.Moment] = [:]
     /// By the session's key.
     var replays: [UInt64: LogReplay] = [:]
-    /// The holders of what share groups have dispatched, as far as the log was read for sessions that are taken up.
+    /// The holders of what share groups have dispatched, as far as the log was read for sessions that are restored.
     var holders = DispatchHolders()
     /// The replays that were given something in this turn.
     var touchedReplays: [UInt64] = []
@@ -77,11 +77,11 @@ final class SessionMoves {
     private var notices: [Notice] = []
 
     /// Whether the end of a turn has anything to do with it.
-    var hasWork: Bool { hasNews || !notices.isEmpty || !busyDepartures.isEmpty || !touchedReplays.isEmpty || !changedSaves.isEmpty }
+    var hasWork: Bool { hasNews || !notices.isEmpty || !busyExports.isEmpty || !touchedReplays.isEmpty || !changedSaves.isEmpty }
 
     /// When a departure stops waiting, in milliseconds; nil if none waits.
     var nextDeadline: UInt64? {
-        busyDepartures.isEmpty ? nil : busyDepartures.compactMap { departures[$0]?.deadline }.min()
+        busyExports.isEmpty ? nil : busyExports.compactMap { exports[$0]?.deadline }.min()
     }
 
     /// Whether the end of a turn has something to do that nothing else announces.
@@ -97,23 +97,23 @@ final class SessionMoves {
         return Array(notices.prefix(count))
     }
 
-    func makeBusy(_ departure: Departure) {
+    func makeBusy(_ export: SessionExport) {
         hasNews = true
-        if !busyDepartures.contains(departure.session.key) { busyDepartures.append(departure.session.key) }
+        if !busyExports.contains(export.session.key) { busyExports.append(export.session.key) }
     }
 }
 
 /// A session on its way from another node, as far as it has come.
 ///
-/// Its row says that it is not whole: a crash leaves nothing of it. Nobody routes to it before its last piece.
-final class Arrival {
+/// Its row says that it is not whole: a crash leaves nothing of it. Nobody routes to it before its last chunk.
+final class SessionImport {
     /// Tells it from an earlier one of the identifier.
     let number: UInt64
     /// By which claim this node keeps it.
     let epoch: UInt64
-    /// The number of the piece that comes next.
-    var nextPiece = 0
-    /// nil before the first piece.
+    /// The number of the chunk that comes next.
+    var nextSessionChunk = 0
+    /// nil before the first chunk.
     var session: Session?
     var subscriptions: [(filter: TopicFilter, terms: SubscriptionTerms)] = []
     /// The retained messages that its client has not had, by filter.
@@ -127,8 +127,8 @@ final class Arrival {
     /// Whether the log may have more of what its client has sent.
     var lacksSteps = false
     /// Whether it comes from what the cluster has stored of it.
-    var isTakenUp = false
-    /// Whether its last piece is here.
+    var isRestored = false
+    /// Whether its last chunk is here.
     var isWhole = false
 
     init(number: UInt64, epoch: UInt64) { (self.number, self.epoch) = (number, epoch) }
@@ -230,10 +230,10 @@ extension BrokerShard {
     ///   - identifier: the Client Identifier.
     ///   - epoch: of the claim.
     ///   - oldest: what this shard may have of it by an earlier claim is out of date.
-    func sessionAdopted(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
+    func sessionAssumed(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
         guard let session = sessions.find(name), session.epoch >= oldest, session.epoch > 0, !session.isMoving else {
-            effects.append(.cluster(.adopted(identifier: identifier, isHere: false, will: nil)))
+            effects.append(.cluster(.assumed(identifier: identifier, isHere: false, will: nil)))
             return
         }
         session.isClaimed = true
@@ -241,7 +241,7 @@ extension BrokerShard {
         let will = session.will == nil ? nil : session.willName
         // The will of a client that has stayed may have been published meanwhile, and counts once under its name.
         if session.connection != nil { session.willName = nil }
-        effects.append(.cluster(.adopted(identifier: identifier, isHere: true, will: will)))
+        effects.append(.cluster(.assumed(identifier: identifier, isHere: true, will: will)))
         markClaimed(of: session, moves)
         keep(session)
         if session.connection == nil { armTimer(of: session) }
@@ -276,7 +276,7 @@ extension BrokerShard {
     }
 
     /// Whether it has to be found out first whose a session is, before anything of it ends.
-    func mustBeAdopted(_ session: Session) -> Bool {
+    func mustBeAssumed(_ session: Session) -> Bool {
         cluster?.moves != nil && session.epoch > 0 && !session.isClaimed && !session.isMoving
     }
 

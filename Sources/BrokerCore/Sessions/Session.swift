@@ -76,8 +76,9 @@ final class Session {
     var isClaimed = false { didSet { if isClaimed { isLeft = false } } }
     /// Whether an earlier run of this node has left it, and it may be another's by now.
     var isLeft = false
-    /// Whether it is being taken up from what the cluster has stored of it and from the log, which this node has not all of yet.
-    var isTakenUp = false
+    /// Whether it is being restored from what the cluster has stored of it and from the log, which this node has not
+    /// all of yet.
+    var isRestored = false
     /// Whether the shard looks after each commit what of its queue is durable.
     var isListed = false
     /// By which claim it has kept it; 0 for none.

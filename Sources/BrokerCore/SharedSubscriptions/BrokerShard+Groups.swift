@@ -68,7 +68,7 @@ extension BrokerShard {
     }
 
     /// The session leaves its groups, and keeps what they have given it.
-    func departGroups(of session: Session) {
+    func exportGroups(of session: Session) {
         guard !session.groups.isEmpty else { return }
         let memberships = session.groups
         session.groups.removeAll()

@@ -1,6 +1,6 @@
 /// Carries out what `LeftSessions` decides. It does not call it from its methods.
 public protocol LeftSessionsSink: AnyObject {
-    /// Claims a session, as `SessionKeeper.adopt` does; `takenUp` or `notTaken` follows.
+    /// Claims a session, as `SessionKeeper.adopt` does; `restored` or `notTaken` follows.
     func adopt(_ session: [UInt8])
 
     /// Puts a will into the log, where it stands once whoever else does so; `published` follows.
@@ -85,7 +85,7 @@ public struct LeftSessions {
     }
 
     /// The claim is stored, and all who kept it before have stopped.
-    public mutating func takenUp(_ session: [UInt8], _ record: SessionRecord) {
+    public mutating func restored(_ session: [UInt8], _ record: SessionRecord) {
         guard case .adopting = handled[session] else { return }
         goOn(session, record)
     }

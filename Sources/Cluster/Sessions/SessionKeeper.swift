@@ -29,7 +29,7 @@ public struct SessionKeeper {
         var askedAt: UInt64
         /// Nil for a session whose node has died, and which nobody has asked for.
         let terms: Terms?
-        /// Of a session that is adopted: milliseconds since 1970.
+        /// Of a session that is assumed: milliseconds since 1970.
         var wallClock: UInt64 = 0
         /// Of a session whose client has stayed here all the while: by which claim.
         var stayedBy: UInt64?
@@ -120,7 +120,8 @@ public struct SessionKeeper {
         keep(session, record, sink)
     }
 
-    /// A client wants its session; `SessionKeeperSink.takenUp` follows, or `stop` if it is claimed elsewhere meanwhile.
+    /// A client wants its session; `SessionKeeperSink.restored` follows, or `stop` if it is claimed elsewhere
+    /// meanwhile.
     public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionKeeperSink) {
         if let claim = claims[session] {
             // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for nobody.
@@ -161,9 +162,9 @@ public struct SessionKeeper {
         if let record, record.keepers[0] == me, record.epoch == claim.written?.epoch {
             return settle(session, record, at: sequence, now: now, sink)
         }
-        guard claim.terms != nil || mayAdopt(session, record, stayedBy: claim.stayedBy) else {
+        guard claim.terms != nil || mayAssume(session, record, stayedBy: claim.stayedBy) else {
             forget(session)
-            return sink.notAdopted(session, record)
+            return sink.notAssumed(session, record)
         }
         let next = successor(of: record, session, claim, ended: ended)
         claims[session]?.phase = .writing(next)
@@ -353,7 +354,7 @@ public struct SessionKeeper {
         rest(session)
         let state = claims[session]?.state
         claims[session]?.state = nil
-        sink.takenUp(session, record, state: state, isAdopted: claims[session]?.terms == nil)
+        sink.restored(session, record, state: state, isAssumed: claims[session]?.terms == nil)
     }
 
     /// Whether a node is known to hold no lease any more: one that the list does not name may be one that it does not name yet.
@@ -390,12 +391,13 @@ public struct SessionKeeper {
 /// Sessions that nobody keeps any more, and whose clients have not come.
 extension SessionKeeper {
     /// The lease of a session's keeper has ended: what it owes, such as a will, is this node's to do, if no other takes it.
-    /// `SessionKeeperSink.takenUp` follows then, as for a client, or `notAdopted`; nothing if it is kept here, or about to be.
+    /// `SessionKeeperSink.restored` follows then, as for a client, or `notAssumed`; nothing if it is kept here, or
+    /// about to be.
     ///
     /// - Parameters:
     ///   - session: which.
-    ///   - epoch: the claim by which its client has stayed here while this node had no lease; nil if it has none here. Then it is adopted as well
-    ///     if others have looked after it meanwhile, or ended it, and nobody has kept it for a client.
+    ///   - epoch: the claim by which its client has stayed here while this node had no lease; nil if it has none here.
+    ///     Then it is assumed as well if others have looked after it meanwhile, or ended it, and nobody has kept it for a client.
     ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
@@ -411,7 +413,7 @@ extension SessionKeeper {
         return true
     }
 
-    /// Whether nobody acts for a session with this record but whoever adopts it: its keeper is gone, or an earlier
+    /// Whether nobody acts for a session with this record but whoever takes it: its keeper is gone, or an earlier
     /// incarnation of this node, or this one, which has let go of it.
     public func isLeft(_ session: [UInt8], _ record: SessionRecord) -> Bool {
         let keeper = record.keepers[0]
@@ -425,7 +427,7 @@ extension SessionKeeper {
         record.awaySince > 0 && record.saved?.epoch ?? 0 <= epoch && record.keepers.contains { $0.node.store == me.node.store }
     }
 
-    func mayAdopt(_ session: [UInt8], _ record: SessionRecord?, stayedBy epoch: UInt64?) -> Bool {
+    func mayAssume(_ session: [UInt8], _ record: SessionRecord?, stayedBy epoch: UInt64?) -> Bool {
         guard let record else { return epoch != nil }
         return isLeft(session, record) || epoch.map { isLookedAfter(record, since: $0) } == true
     }

@@ -27,15 +27,15 @@ public protocol SessionKeeperSink: AnyObject {
     ///   - session: which.
     ///   - record: as it is in the engine.
     ///   - state: what the last keeper has handed over; nil if that is gone, and what it had is to be read from the log.
-    ///   - isAdopted: whether no client has asked for it.
-    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool)
+    ///   - isAssumed: whether no client has asked for it.
+    func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool)
 
-    /// A session that was to be adopted is another node's, or has ended.
+    /// A session that was to be assumed is another node's, or has ended.
     ///
     /// - Parameters:
     ///   - session: which.
     ///   - record: as it is in the engine; nil if there is none.
-    func notAdopted(_ session: [UInt8], _ record: SessionRecord?)
+    func notAssumed(_ session: [UInt8], _ record: SessionRecord?)
 
     /// What was to be saved stands in the engine.
     func saved(_ session: [UInt8], _ record: SessionRecord)

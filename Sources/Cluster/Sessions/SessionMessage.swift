@@ -7,7 +7,7 @@ public struct SessionMessage: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// Stop acting for the session. Of a clean start the session ends.
         case ask(cleanStart: Bool)
-        /// Give a piece of what was offered under this number; the ones before it are taken.
+        /// Give a chunk of what was offered under this number; the ones before it are taken.
         case fetch(offer: UInt64, number: Int)
         /// All of it is taken, or it is out of date: forget it.
         case drop

@@ -90,9 +90,9 @@ extension SessionCoordinator {
             "the session of client \(Self.name(session)) is restored by claim \(epoch) from what the cluster has stored by claim "
                 + "\(saved.epoch): the node that kept it, \(context.shownName(of: missing)), \(fate).")
         post(.sessionClaimed(session, .arriving, epoch: epoch), to: visit.shard)
-        // What is no piece is told as illegible.
+        // What is no chunk is told as illegible.
         let piece = SavedSession.piece(state: saved.state, places: saved.places, isOver: visit.hasExpired)
-        post(.sessionArrives(session, piece ?? SessionPiece(number: 0, isLast: true, bytes: [0])), to: visit.shard)
+        post(.sessionArrives(session, piece ?? SessionChunk(number: 0, isLast: true, bytes: [0])), to: visit.shard)
     }
 
     /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
@@ -137,7 +137,7 @@ extension SessionCoordinator {
             fetch.isLast = isLast
             visits[session]?.stage = .fetching(fetch)
             visits[session]?.progressAt = now
-            post(.sessionArrives(session, SessionPiece(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
+            post(.sessionArrives(session, SessionChunk(number: number, isLast: isLast, bytes: bytes)), to: visit.shard)
         case .unknown:
             // It was started again, or has waited for too long: from the beginning.
             visits[session]?.offers[other.store] = nil

@@ -115,18 +115,18 @@ extension SessionCoordinator {
         forgetSaves(of: session)
         endedWills.keep([], of: session)
         lastOffer += 1
-        departures[session] = SessionDeparture(
+        departures[session] = OutgoingSession(
             shard: shard, node: other, epoch: epoch, offer: lastOffer, asker: asker, touchedAt: now)
         post(.sessionLeaves(session, cleanStart: cleanStart), to: shard)
     }
 
-    private func offer(_ departure: SessionDeparture, _ asker: Subject) {
+    private func offer(_ departure: OutgoingSession, _ asker: Subject) {
         let offer = SessionAnswer.Offer(number: departure.offer, epoch: departure.keptBy)
         reply(.stopped(offer, hasSettledWills: departure.hasSettledWills), to: asker)
     }
 
-    /// The shard has stopped, and gives a piece.
-    func leaving(_ session: [UInt8], _ piece: SessionPiece) {
+    /// The shard has stopped, and gives a chunk.
+    func leaving(_ session: [UInt8], _ piece: SessionChunk) {
         guard var departure = departures[session] else { return }
         if publishesWill(of: session) {
             heldLeavings[session] = piece
@@ -149,7 +149,7 @@ extension SessionCoordinator {
         departures[session] = departure
     }
 
-    private func give(_ piece: SessionPiece, to fetcher: Subject) {
+    private func give(_ piece: SessionChunk, to fetcher: Subject) {
         reply(.piece(number: piece.number, isLast: piece.isLast, bytes: piece.bytes), to: fetcher)
     }
 
@@ -159,7 +159,7 @@ extension SessionCoordinator {
         else { return reply(.unknown, to: fetcher) }
         departures[session]?.touchedAt = now
         if number == piece.number { return give(piece, to: fetcher) }
-        if departure.fetcher?.number != number { post(.pieceTaken(session, number: piece.number), to: departure.shard) }
+        if departure.fetcher?.number != number { post(.chunkTaken(session, number: piece.number), to: departure.shard) }
         departures[session]?.fetcher = (fetcher, number)
     }
 
@@ -180,8 +180,8 @@ extension SessionCoordinator {
 
     /// Takes back sessions that another node has asked for and does not fetch, for it has gone away: they wait here as
     /// before.
-    func tickDepartures() {
-        for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionDepartureMillisecondsMax {
+    func tickExports() {
+        for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionExportMillisecondsMax {
             departures[session] = nil
             post(.sessionStays(session), to: departure.shard)
         }

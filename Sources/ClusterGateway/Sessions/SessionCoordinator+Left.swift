@@ -7,7 +7,7 @@ import ServerLoops
 /// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again. `LeftSessions` decides what becomes
 /// of them.
 ///
-///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► FromCluster.sessionAdopted ──► this node's shard has it, or
+///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► FromCluster.sessionAssumed ──► this node's shard has it, or
 ///                          └──► wills, and the record's end
 extension SessionCoordinator: LeftSessionsSink {
     /// A record was read.
@@ -59,7 +59,7 @@ extension SessionCoordinator: LeftSessionsSink {
 
     // MARK: What the keeper says
 
-    /// A session's record as it was found by whoever is about to adopt it.
+    /// A session's record as it was found by whoever is about to assume it.
     func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
         guard left.isHandling(session) else { return }
         let stayedBy = stayedBy(session)
@@ -76,7 +76,7 @@ extension SessionCoordinator: LeftSessionsSink {
     /// By which claim a client has stayed that had its session here before the lease ended; nil for none.
     private func stayedBy(_ session: [UInt8]) -> UInt64? { woken[session].flatMap { $0.isConnected ? $0.epoch : nil } }
 
-    func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {
+    func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {
         leftNews.append(.another(session, record))
         ticksAt = now
     }
@@ -121,17 +121,17 @@ extension SessionCoordinator: LeftSessionsSink {
         guard left.isHandling(session), keeper?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
         guard let oldest = adoptions.removeValue(forKey: session), oldest < .max else {
             if hasStayed { post(.sessionGone(session), to: shard) }
-            return left.takenUp(session, record)
+            return left.restored(session, record)
         }
         awaitingShards[session] = record
-        post(.sessionAdopted(session, epoch: record.epoch, from: oldest), to: shard)
+        post(.sessionAssumed(session, epoch: record.epoch, from: oldest), to: shard)
     }
 
     /// A shard says whether it has what this node has claimed.
-    func adopted(_ session: [UInt8], isHere: Bool, _ will: WillName?) {
+    func assumed(_ session: [UInt8], isHere: Bool, _ will: WillName?) {
         guard let record = awaitingShards.removeValue(forKey: session), left.isHandling(session) else { return }
         guard isHere else {
-            left.takenUp(session, record)
+            left.restored(session, record)
             return stepLeft()
         }
         log(
@@ -174,7 +174,7 @@ extension SessionCoordinator: LeftSessionsSink {
     func letGo(_ session: [UInt8]) { keeper?.release(session) }
 }
 
-/// What has become of a session that was to be adopted, to be looked at when the keeper is done.
+/// What has become of a session that was to be assumed, to be looked at when the keeper is done.
 enum LeftNews {
     case taken([UInt8], SessionRecord)
     case saved([UInt8], SessionRecord)

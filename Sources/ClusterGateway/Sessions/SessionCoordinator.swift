@@ -12,7 +12,7 @@ import ServerLoops
 /// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the
 /// messages of other nodes and the log.
 ///
-///     shard ── claim ──► SessionKeeper ──► record ──► ask the last keeper ──► its pieces ──► shard ──► the log again ──► CONNACK
+///     shard ── claim ──► SessionKeeper ──► record ──► ask the last keeper ──► its chunks ──► shard ──► the log again ──► CONNACK
 ///     shard ◄── leaves ◄── SessionKeeper ◄── another node asks
 ///
 /// Belongs to the loop that speaks to the servers.
@@ -25,7 +25,7 @@ final class SessionCoordinator {
         /// Sessions that began anew because nobody had them any more.
         var lost: UInt64 = 0
         var refused: UInt64 = 0
-        /// Sessions that were taken up from their records, without the nodes that had them.
+        /// Sessions that were restored from their records, without the nodes that had them.
         var restored: UInt64 = 0
         /// Wills that were published, and sessions that have ended, whose nodes were gone.
         var leftWills: UInt64 = 0
@@ -46,7 +46,7 @@ final class SessionCoordinator {
     /// nil without a lease.
     var keeper: SessionKeeper?
     var visits: [[UInt8]: SessionVisit] = [:]
-    var departures: [[UInt8]: SessionDeparture] = [:]
+    var departures: [[UInt8]: OutgoingSession] = [:]
     var counters = Counters()
     /// Which stores are alive, and by whom.
     private(set) var live: Set<NodeID> = []
@@ -86,9 +86,9 @@ final class SessionCoordinator {
     var lastWillToken: UInt64 = 0
     /// The wills that stand in records although they are over.
     var endedWills = EndedWills()
-    /// Sessions that are over when their wills are in the log, and pieces of sessions that leave then.
+    /// Sessions that are over when their wills are in the log, and chunks of sessions that leave then.
     var endsAfterWills: Set<[UInt8]> = []
-    var heldLeavings: [[UInt8]: SessionPiece] = [:]
+    var heldLeavings: [[UInt8]: SessionChunk] = [:]
     /// By which claims of others sessions have left of which this node has seen to the wills.
     var settledClaims = SettledClaims()
     /// Sessions that are kept here while other nodes may still act by earlier claims.
@@ -96,7 +96,7 @@ final class SessionCoordinator {
     /// Sessions that nobody keeps any more.
     var left = LeftSessions()
     private(set) lazy var scan = SessionScan(node: node, on: connection, give: { [unowned self] in consider($0) })
-    /// From which claim on what a shard has of a session to be adopted counts; `UInt64.max` for none.
+    /// From which claim on what a shard has of a session to be assumed counts; `UInt64.max` for none.
     var adoptions: [[UInt8]: UInt64] = [:]
     /// Adopted sessions of which a shard is to say whether it has them.
     var awaitingShards: [[UInt8]: SessionRecord] = [:]
@@ -162,7 +162,7 @@ final class SessionCoordinator {
         tickVisits()
         tickUnsettled()
         logAwaited()
-        tickDepartures()
+        tickExports()
         tickWills()
         tickSaves()
         tickLeft()
@@ -253,7 +253,7 @@ final class SessionCoordinator {
         case .saves(let saved): save(saved)
         case .will(let session, let will): due(will, of: session, from: shard)
         case .willEnds(let session, let name): endedWills.insert(WillName(name), of: session)
-        case .adopted(let session, let isHere, let will): adopted(session, isHere: isHere, will.map { WillName($0) })
+        case .assumed(let session, let isHere, let will): assumed(session, isHere: isHere, will.map { WillName($0) })
         case .wakes(let session, let epoch, let isConnected):
             wakes(session, Waking(epoch: epoch, isConnected: isConnected))
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges: return false
@@ -375,8 +375,8 @@ extension SessionCoordinator: SessionKeeperSink {
         send(SessionMessage(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
     }
 
-    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
-        if isAdopted {
+    func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
+        if isAssumed {
             leftNews.append(.taken(session, record))
             ticksAt = now
             return

@@ -19,15 +19,15 @@ struct SessionVisit {
         case replaying
     }
 
-    /// Taking a session piece by piece from the node that kept it.
+    /// Taking a session chunk by chunk from the node that kept it.
     struct Fetch {
         var source: NodeID
         var offer: SessionAnswer.Offer
-        /// Of the piece that is wanted, or that the shard has been given.
+        /// Of the chunk that is wanted, or that the shard has been given.
         var number = 0
-        /// Whether the piece is the last one; nil while it is on its way here.
+        /// Whether the chunk is the last one; nil while it is on its way here.
         var isLast: Bool?
-        /// When the piece is to be asked for; nil while an answer is awaited.
+        /// When the chunk is to be asked for; nil while an answer is awaited.
         var asksAt: UInt64?
         /// Whether it is what stands in the cluster's record, because the node that kept it is gone.
         var isRestored = false
@@ -61,7 +61,7 @@ struct SessionVisit {
     var awaits: NodeID?
     /// Whether the session's time was over before its client came.
     var hasExpired = false
-    /// Whether no client has come: the session is taken up because it ends, for what share groups have dispatched to
+    /// Whether no client has come: the session is restored because it ends, for what share groups have dispatched to
     /// it.
     var isForNobody = false
     /// What had been stored of a session that ends with this CONNECT, and does not stand in the record any more.
@@ -92,7 +92,7 @@ struct SessionVisit {
 }
 
 /// A session on its way from this node to another.
-struct SessionDeparture {
+struct OutgoingSession {
     let shard: Int
     let node: NodeID
     /// Of the claim that it goes by.
@@ -101,10 +101,10 @@ struct SessionDeparture {
     /// By which claim this node has kept it.
     var keptBy: UInt64 = 0
     /// The piece that waits to be fetched, or was.
-    var piece: SessionPiece?
-    /// The subject on which another node waits for the first piece to come.
+    var piece: SessionChunk?
+    /// The subject on which another node waits for the first chunk to come.
     var asker: Subject?
-    /// The subject on which another node waits for a piece, and that piece's number.
+    /// The subject on which another node waits for a chunk, and that chunk's number.
     var fetcher: (reply: Subject, number: Int)?
     /// Whether this node has kept it, and so sees to its wills before it answers.
     var hasSettledWills = false
@@ -169,7 +169,7 @@ extension SessionCoordinator {
         return true
     }
 
-    /// Nobody is to take up what stands in the record of a session that is over.
+    /// Nobody is to restore what stands in the record of a session that is over.
     private func empty(_ session: [UInt8]) {
         let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)

@@ -3,7 +3,7 @@ package import Cluster
 
 /// What the control thread wants of the bucket in which nodes share who may do what.
 package enum AccessOrder: Sendable {
-    /// Put dynamic security in the place of the one with the number `base`, in pieces; a verdict follows.
+    /// Put dynamic security in the place of the one with the number `base`, in chunks; a verdict follows.
     case security(base: UInt64, [[UInt8]])
     /// Store a ban, or that it is lifted; `banAnswer` with `token` follows.
     case ban(BanEntry, token: UInt64)
@@ -25,7 +25,7 @@ package enum AccessNews: Sendable {
     case ban(BanEntry)
     /// What became of an order: why it was not carried out; nil if it was, and all that holds on account of it was told.
     case banAnswer(token: UInt64, String?)
-    /// Dynamic security is this, in pieces.
+    /// Dynamic security is this, in chunks.
     case security(revision: UInt64, [[UInt8]])
     /// What became of the change that was ordered last.
     case verdict(DocumentVerdict)

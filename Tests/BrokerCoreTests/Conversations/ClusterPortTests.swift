@@ -35,7 +35,7 @@ import Testing
                 return texts
             // `ClusterRetainedTests` look at them.
             case .retained, .swept, .staleChanges: return []
-            case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .adopted,
+            case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .saves, .will, .willEnds, .assumed,
                 .wakes:
                 return []
             }

@@ -93,11 +93,11 @@ struct LeftSessionsGrowthTests {
 
         func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {}
 
-        func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
-            answers.append { $0.left.takenUp(session, record) }
+        func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
+            answers.append { $0.left.restored(session, record) }
         }
 
-        func notAdopted(_ session: [UInt8], _ record: SessionRecord?) { answers.append { $0.left.notTaken(session) } }
+        func notAssumed(_ session: [UInt8], _ record: SessionRecord?) { answers.append { $0.left.notTaken(session) } }
 
         func saved(_ session: [UInt8], _ record: SessionRecord) { answers.append { $0.left.saved(session, record) } }
 

@@ -40,14 +40,14 @@ import Testing
 
     private func name(_ number: UInt64) -> WillName { WillName(epoch: 8, number: number) }
 
-    /// One that was adopted with a record.
+    /// One that was assumed with a record.
     private func taken(_ record: SessionRecord, at now: UInt64 = now) -> LeftSessions {
         var left = LeftSessions()
         left.step(wallClock: now - 1000, sink)
         left.note(session, dutyAt: 0)
         left.step(wallClock: now, sink)
         #expect(sink.take() == ["adopt 7"] && left.isHandling(session))
-        left.takenUp(session, record)
+        left.restored(session, record)
         left.step(wallClock: now, sink)
         return left
     }
@@ -79,7 +79,7 @@ import Testing
         #expect(sink.take() == [])
         left.step(wallClock: Self.now + 61_000, sink)
         #expect(sink.take() == ["adopt 7"])
-        left.takenUp(session, record(expiry: 60))
+        left.restored(session, record(expiry: 60))
         left.step(wallClock: Self.now + 61_000, sink)
         #expect(sink.take() == ["end 7"] && left.isEmpty)
     }
@@ -155,16 +155,16 @@ import Testing
         #expect(left.isHandling(session))
     }
 
-    @Test func `what is claimed here does not wait beside that, and is taken up once`() {
+    @Test func `what is claimed here does not wait beside that, and is restored once`() {
         var left = taken(record(expiry: 60, (1, 0)))
         #expect(sink.take() == ["publish 7 1"])
         left.note(session, dutyAt: 0)
-        left.takenUp(session, record(expiry: 60, (1, 0)))
+        left.restored(session, record(expiry: 60, (1, 0)))
         left.saved(session, record(expiry: 60))
         left.step(wallClock: Self.now + 2000, sink)
         #expect(sink.take() == [] && left.count == 1)
         left.notTaken(session)
-        left.takenUp(session, record(expiry: 60, (1, 0)))
+        left.restored(session, record(expiry: 60, (1, 0)))
         left.step(wallClock: Self.now + 4000, sink)
         #expect(sink.take() == [] && left.isEmpty)
     }

@@ -12,7 +12,7 @@ struct SessionGrowthTests {
         private(set) var questions = 0
         private(set) var writes = 0
         private(set) var nodeMessages = 0
-        private(set) var takenUp = 0
+        private(set) var restored = 0
         private(set) var bytes = 0
         /// What is answered when the keeper is done.
         var answers: [(inout SessionKeeper, Engine) -> Void] = []
@@ -42,9 +42,9 @@ struct SessionGrowthTests {
 
         func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {}
 
-        func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) { takenUp += 1 }
+        func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) { restored += 1 }
 
-        func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {}
+        func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {}
 
         func saved(_ session: [UInt8], _ record: SessionRecord) {}
 
@@ -82,7 +82,7 @@ struct SessionGrowthTests {
             return zip(engine.count, before).map { $0 - $1 }
         }
         let all = cost { for number in 0..<count { keeper.connect(name(number), terms, now: 0, engine) } }
-        #expect(all == [count, count, 0] && engine.takenUp == count)
+        #expect(all == [count, count, 0] && engine.restored == count)
         // Here, where it is kept: one write. On another node: a question, a write, and two messages.
         #expect(cost { keeper.connect(name(7), terms, now: 0, engine) } == [0, 1, 0])
         var other = SessionKeeper(Self.there)

@@ -18,10 +18,10 @@ import Testing
         func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
             lines.append("answer" + (state.map { " \($0)" } ?? ""))
         }
-        func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
+        func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
             lines.append("taken up \(record.epoch), \(state.map { "\($0)" } ?? "nothing")")
         }
-        func notAdopted(_ session: [UInt8], _ record: SessionRecord?) { lines.append("not adopted \(record?.epoch ?? 0)") }
+        func notAssumed(_ session: [UInt8], _ record: SessionRecord?) { lines.append("not adopted \(record?.epoch ?? 0)") }
         func saved(_ session: [UInt8], _ record: SessionRecord) { lines.append("saved") }
         func stop(_ session: [UInt8]) -> [UInt8]? {
             lines.append("stop")
@@ -55,7 +55,7 @@ import Testing
         return keeper
     }
 
-    @Test func `a session that was never there is taken up with a high number`() {
+    @Test func `a session that was never there is restored with a high number`() {
         let sink = Sink()
         var keeper = SessionKeeper(keeper(1, 1, lease: 50))
         keeper.connect(session, terms, now: 0, sink)
@@ -234,7 +234,7 @@ import Testing
 
     // MARK: Adopting
 
-    /// A keeper on store 1, incarnation 1, that adopts a session with a record.
+    /// A keeper on store 1, incarnation 1, that assumes a session with a record.
     private func adopt(_ record: SessionRecord?, live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
         var adopting = SessionKeeper(keeper(1, 1, lease: 50))
         adopting.live(live, through: 60, sink)
@@ -247,7 +247,7 @@ import Testing
         SessionRecord(epoch: 7, keepers: keepers, identifier: session, expiryInterval: 60)
     }
 
-    @Test func `a session of a node that is gone is adopted, and keeps the name of who may have it`() {
+    @Test func `a session of a node that is gone is assumed, and keeps the name of who may have it`() {
         let sink = Sink()
         let gone = keeper(2, 1, lease: 10)
         var adopting = adopt(record([gone]), live: [node(1, 1)], sink)
@@ -284,7 +284,7 @@ import Testing
         #expect(sink.take() == ["read", "not adopted 0"])
     }
 
-    @Test func `an earlier incarnation's sessions, and those of an earlier lease, are this node's to adopt`() {
+    @Test func `an earlier incarnation's sessions, and those of an earlier lease, are this node's to assume`() {
         for earlier in [keeper(1, 0, lease: 10), keeper(1, 1, lease: 10), keeper(1, 1, lease: 50)] {
             let sink = Sink()
             _ = adopt(record([earlier]), live: [node(1, 1)], sink)
@@ -293,7 +293,7 @@ import Testing
         }
     }
 
-    @Test func `a client that comes while its session is adopted gets it`() {
+    @Test func `a client that comes while its session is assumed gets it`() {
         let sink = Sink()
         var adopting = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1)], sink)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)

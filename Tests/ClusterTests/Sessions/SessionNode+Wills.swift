@@ -3,7 +3,7 @@ import SeededRandom
 @testable import Cluster
 
 /// A client on its way to be let in.
-struct SessionArrival {
+struct IncomingSession {
     enum Stage {
         case claiming
         case publishing
@@ -79,7 +79,7 @@ extension SessionNode: LeftSessionsSink {
         clock.after(0) { [self] in act { [self] in hasSaved(session, record) } }
     }
 
-    func notAdopted(_ session: [UInt8], _ record: SessionRecord?) {
+    func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {
         clock.after(0) { [self] in act { [self] in if keeper?.keeps(session) != true { left.notTaken(session) } } }
     }
 

@@ -21,7 +21,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     var sessions: [[UInt8]: KeptSession] = [:]
     private var savesAt: UInt64 = 0
     /// Clients that wait to be let in.
-    var arrivals: [[UInt8]: SessionArrival] = [:]
+    var arrivals: [[UInt8]: IncomingSession] = [:]
     var left = LeftSessions()
     /// Wills on their way into the log, by session, in order.
     var jobs: [[UInt8]: [SessionRecord.LastWill]] = [:]
@@ -187,7 +187,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
             guard keeper != nil else { return }
             let session = Array(client.utf8)
             let connection = world.begin(client, at: self)
-            var arrival = SessionArrival(connection)
+            var arrival = IncomingSession(connection)
             if let earlier = arrivals[session] {
                 // That client was not let in.
                 (arrival.found, arrival.isPresent, arrival.state) = (earlier.found, earlier.isPresent, earlier.state)
@@ -293,14 +293,14 @@ final class SessionNode: EngineClient, SessionKeeperSink {
 
     // MARK: Keeping
 
-    func takenUp(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAdopted: Bool) {
+    func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
         // A sink must not ask its keeper, which is not done yet.
         clock.after(0) { [self] in
             act { [self] in
                 guard keeper?.keeps(session) == true, keeper?.epoch(of: session) == record.epoch else { return }
-                if keeper?.isSettled(session) == true { world.takenUp(session, by: self) }
-                if isAdopted {
-                    left.takenUp(session, record)
+                if keeper?.isSettled(session) == true { world.restored(session, by: self) }
+                if isAssumed {
+                    left.restored(session, record)
                     return left.step(wallClock: world.wallClock, self)
                 }
                 if state == nil, arrivals[session]?.connection.isClean != true { world.replays(session) }

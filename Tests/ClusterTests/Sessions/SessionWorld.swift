@@ -137,7 +137,7 @@ final class SessionWorld: CustomStringConvertible {
 
     // MARK: Promises
 
-    func takenUp(_ session: [UInt8], by node: SessionNode) {
+    func restored(_ session: [UInt8], by node: SessionNode) {
         takeOvers += 1
         for other in nodes where other !== node && other.mayAct(session) {
             fail("session \(String(decoding: session, as: UTF8.self)) is kept by node \(node.id) and by node \(other.id)")
@@ -157,7 +157,7 @@ final class SessionWorld: CustomStringConvertible {
         }
     }
 
-    /// A node has taken up a session without what its last keeper knew.
+    /// A node has restored a session without what its last keeper knew.
     func replays(_ session: [UInt8]) {
         replays += 1
         forgiven[session] = acknowledged[session]

@@ -46,7 +46,7 @@ final class PlayedGateway: GatewayContext, ReadLog {
     func post(_ message: FromGateway, to shard: Int) {
         guard case .shard(let message) = message else { return }
         posted.append(message)
-        if case .sessionAdopted(let session, _, _) = message { asked.append(session) }
+        if case .sessionAssumed(let session, _, _) = message { asked.append(session) }
     }
 
     func shownName(of node: NodeID) -> String { "\(node)" }
@@ -113,7 +113,7 @@ final class PlayedCoordinator {
         for _ in 0..<ticks {
             servers.answer()
             for session in gateway.takeAsked() {
-                note(.adopted(identifier: session, isHere: shardHas.isHere, will: shardHas.will))
+                note(.assumed(identifier: session, isHere: shardHas.isHere, will: shardHas.will))
             }
             shell.network.now += 1000
             shell.turn(0)

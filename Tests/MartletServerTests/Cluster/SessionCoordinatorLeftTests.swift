@@ -36,7 +36,7 @@ import Testing
     }
 
     private func adoption(_ orders: [FromCluster]) -> UInt64? {
-        orders.lazy.compactMap { if case .sessionAdopted(_, let epoch, _) = $0 { epoch } else { nil } }.first
+        orders.lazy.compactMap { if case .sessionAssumed(_, let epoch, _) = $0 { epoch } else { nil } }.first
     }
 
     private func isGone(_ orders: [FromCluster]) -> Bool {

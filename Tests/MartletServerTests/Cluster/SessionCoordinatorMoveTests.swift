@@ -122,7 +122,7 @@ import Testing
             SessionMessage(
                 .ask(cleanStart: false), node: PlayedCoordinator.second, epoch: isBehind ? 1001 : 1000,
                 identifier: PlayedCoordinator.session))
-        node.note(.leaving(identifier: PlayedCoordinator.session, SessionPiece(number: 0, isLast: true, bytes: [])))
+        node.note(.leaving(identifier: PlayedCoordinator.session, SessionChunk(number: 0, isLast: true, bytes: [])))
         node.servers.releaseAnswers()
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)

@@ -57,7 +57,7 @@ import Testing
         #expect(cluster.nodes[1].statistics().clientsExpired == 1)
     }
 
-    @Test func `by its expiry, when its client comes while it is taken up`() {
+    @Test func `by its expiry, when its client comes while it is restored`() {
         let (cluster, client, other) = lost(.exactlyOnce)
         cluster.logs = false
         cluster.expire(name, at: 1)

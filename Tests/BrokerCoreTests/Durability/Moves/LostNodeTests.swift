@@ -32,7 +32,7 @@ import Testing
 
     private func texts(_ range: Range<Int>) -> [String] { range.map { "\($0)" } }
 
-    @Test(arguments: [1, 3]) func `a session is taken up with its subscriptions and its queue when its node is gone`(shards: Int) {
+    @Test(arguments: [1, 3]) func `a session is restored with its subscriptions and its queue when its node is gone`(shards: Int) {
         let cluster = MovingCluster(nodes: 3, shards: shards)
         let client = cluster.lasting("client", on: 0, "a")
         client.subscribe("b/#", qos: .atLeastOnce)
@@ -272,7 +272,7 @@ import Testing
         if isElsewhere {
             core.received(.sessionIsElsewhere(name))
         } else {
-            core.received(.sessionAdopted(name, epoch: 77, from: 0))
+            core.received(.sessionAssumed(name, epoch: 77, from: 0))
             cluster.nodes[0].advance(seconds: 6)
         }
         cluster.run()
@@ -309,10 +309,10 @@ import Testing
         cluster.crash(0, committing: 100)
         client.connectionIsGone()
         let core = cluster.core(0, name)
-        core.received(.sessionAdopted(name, epoch: 77, from: 5))
+        core.received(.sessionAssumed(name, epoch: 77, from: 5))
         cluster.run()
         #expect(cluster.adoptions.map(\.isHere) == [false])
-        core.received(.sessionAdopted(Array("nobody".utf8), epoch: 1, from: 0))
+        core.received(.sessionAssumed(Array("nobody".utf8), epoch: 1, from: 0))
         cluster.run()
         #expect(cluster.adoptions.map(\.isHere) == [false, false])
         core.received(.sessionIsUnknown(name))
@@ -360,7 +360,7 @@ import Testing
         cluster.run()
         #expect(cluster.woken.map(\.identifier) == [name])
         cluster.sessions[name]?.epoch = 77
-        core.received(.sessionAdopted(name, epoch: 77, from: 0))
+        core.received(.sessionAssumed(name, epoch: 77, from: 0))
         cluster.run()
         // Others may have published the will by its earlier name.
         #expect(cluster.adoptions.map(\.will) == [given] && cluster.wills[name]?.name.epoch == 77)

@@ -267,7 +267,7 @@ struct MoveStorm {
     }
 
     /// Of each publisher, topic and QoS, what came first the first time was published first. [MQTT-4.6.0-5 v5] What was sent with QoS 2 and not
-    /// acknowledged comes first when a session is taken up from the log, which does not know of QoS 1.
+    /// acknowledged comes first when a session is restored from the log, which does not know of QoS 1.
     private mutating func judgeOrder(_ client: TestClient, _ texts: [String]) {
         var seen: Set<String> = []
         var last: [String: Int] = [:]

@@ -21,7 +21,7 @@ extension MovingCluster {
                 case .saves(let saved): save(saved, from: node)
                 case .will(let identifier, let will): dueWills.append((node, identifier, will))
                 case .willEnds(_, let name): endedWills.append(name)
-                case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .adopted, .wakes:
+                case .claim, .leaving, .arrived, .illegible, .lacksLog, .restored, .sessionEnded, .assumed, .wakes:
                     nodeMessages.append((node, shard, note))
                 }
             }
@@ -71,7 +71,7 @@ extension MovingCluster {
         case .leaving(let identifier, let piece): hear(piece, of: identifier, from: node)
         case .arrived(let identifier, let number):
             guard let move = moves[identifier], move.to == node, let from = move.from else { return }
-            core(from, identifier).received(.pieceTaken(identifier, number: number))
+            core(from, identifier).received(.chunkTaken(identifier, number: number))
         case .illegible(let identifier):
             Issue.record("a piece cannot be read")
             core(node, identifier).received(.claimFailed(identifier, "a piece cannot be read."))
@@ -82,7 +82,7 @@ extension MovingCluster {
         case .sessionEnded(let identifier):
             ended.append(identifier)
             sessions[identifier]?.keepers.remove(node)
-        case .adopted(_, let isHere, let will): adoptions.append((node, isHere, will))
+        case .assumed(_, let isHere, let will): adoptions.append((node, isHere, will))
         case .wakes(let identifier, _, _): woken.append((node, identifier))
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves, .will, .willEnds: return
         }
@@ -145,7 +145,7 @@ extension MovingCluster {
         if runs { run() }
     }
 
-    func hear(_ piece: SessionPiece, of identifier: [UInt8], from node: Int) {
+    func hear(_ piece: SessionChunk, of identifier: [UInt8], from node: Int) {
         guard let move = moves[identifier], move.to != node else { return }
         pieceCount += 1
         if move.from == node { return core(move.to, identifier).received(.sessionArrives(identifier, piece)) }

@@ -35,7 +35,7 @@ final class MovingCluster {
         /// Whether the claiming node has something itself, and by which claim.
         let own: UInt64?
         /// What those who were asked have answered first; those that have nothing are not in it.
-        var answers: [Int: SessionPiece] = [:]
+        var answers: [Int: SessionChunk] = [:]
         var unanswered: Set<Int>
         /// Who gives it.
         var from: Int?
@@ -67,7 +67,7 @@ final class MovingCluster {
     let dispatches: Bool
     var sessions: [[UInt8]: Record] = [:]
     var moves: [[UInt8]: Move] = [:]
-    /// Sessions that are taken up because they are over.
+    /// Sessions that are restored because they are over.
     var ending: Set<[UInt8]> = []
     /// What the shards have told and nobody has heard, in order.
     var nodeMessages: [(node: Int, shard: Int, note: ToCluster)] = []

@@ -253,7 +253,7 @@ import Testing
         }
     }
 
-    @Test func `a long queue moves in pieces, and memory holds little of it`() {
+    @Test func `a long queue moves in chunks, and memory holds little of it`() {
         let cluster = MovingCluster {
             $0.queuedMessagesMax = 0
             ($0.residentMessagesMax, $0.residentBytesMax) = (20, 100_000)

@@ -4,8 +4,8 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// A session is taken up by what the log says of the QoS 2 messages that its client was sent.
-@Suite struct TakeUpTests {
+/// A session is restored by what the log says of the QoS 2 messages that its client was sent.
+@Suite struct SessionRestorationTests {
     private let name = Array("client".utf8)
 
     private func publish(_ cluster: MovingCluster, _ publisher: TestClient, _ numbers: Range<Int>, topic: EncodedString = "a") {
@@ -151,7 +151,7 @@ import Testing
     }
 
     /// The session is on its way to node 1, which has read some of the log for it.
-    private func halfTakenUp(_ records: Int) -> (MovingCluster, client: TestClient, publisher: TestClient) {
+    private func halfRestored(_ records: Int) -> (MovingCluster, client: TestClient, publisher: TestClient) {
         let (cluster, client, publisher) = advanced()
         publish(cluster, publisher, 5..<11)
         for identifier: UInt16 in [6, 7] { client.acknowledge(.pubrec, identifier) }
@@ -171,8 +171,8 @@ import Testing
         #expect(client.connack?.sessionPresent == true && client.texts == texts(0..<last + 2) && client.unreleased.isEmpty)
     }
 
-    @Test(arguments: [0, 3, 1000]) func `a crash on the way has the session taken up anew`(records: Int) {
-        let (cluster, client, publisher) = halfTakenUp(records)
+    @Test(arguments: [0, 3, 1000]) func `a crash on the way has the session restored anew`(records: Int) {
+        let (cluster, client, publisher) = halfRestored(records)
         cluster.savePlaces()
         cluster.crash(1, committing: 100)
         client.connectionIsGone()
@@ -181,10 +181,10 @@ import Testing
         isWhole(cluster, client, publisher, through: 11)
     }
 
-    @Test(arguments: [0, 3, 1000], [false, true]) func `a session that is wanted elsewhere on its way is taken up there`(
+    @Test(arguments: [0, 3, 1000], [false, true]) func `a session that is wanted elsewhere on its way is restored there`(
         records: Int, isLost: Bool
     ) {
-        let (cluster, client, publisher) = halfTakenUp(records)
+        let (cluster, client, publisher) = halfRestored(records)
         cluster.savePlaces()
         if isLost { lose(cluster, 1, of: client) }
         cluster.replays = true
@@ -280,7 +280,7 @@ import Testing
     }
 
     @Test func `what comes while the rest is read keeps its name`() {
-        let (cluster, client, publisher) = halfTakenUp(1000)
+        let (cluster, client, publisher) = halfRestored(1000)
         client.acknowledgement = .manual
         // The messages to be sent again, and then the rest, up to what has come by now.
         for _ in 0..<2 { cluster.replay(name, at: 1) }

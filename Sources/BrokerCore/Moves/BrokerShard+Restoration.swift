@@ -1,15 +1,15 @@
 import BrokerModel
 import MQTTCodec
 
-/// Taking a session up without the node that had it: see `TakeUp`.
+/// Taking a session up without the node that had it: see `SessionRestoration`.
 extension BrokerShard {
     /// All that the cluster has stored of the session is here.
-    func beginTakeUp(of session: Session, from places: LogPlaces, _ moves: SessionMoves) {
+    func beginRestoration(of session: Session, from places: LogPlaces, _ moves: SessionMoves) {
         guard let read = clusterLog?.places else { return }
         session.logFloor = places.fitted(to: read)
-        (session.isReplaying, session.isTakenUp) = (true, true)
+        (session.isReplaying, session.isRestored) = (true, true)
         let replay = LogReplay(session, through: read)
-        replay.takeUp = TakeUp()
+        replay.restoration = SessionRestoration()
         // What comes meanwhile is read again.
         replay.isOverflowing = true
         moves.replays[session.key] = replay
@@ -17,21 +17,21 @@ extension BrokerShard {
 
     /// This node has read all that the lost one can have written.
     func markIsRead(_ replay: LogReplay, _ moves: SessionMoves) {
-        guard replay.takeUp?.phase == .awaitingMark, let places = clusterLog?.places else { return }
+        guard replay.restoration?.phase == .awaitingMark, let places = clusterLog?.places else { return }
         replay.through = places
         // What was stored of it may be of records that the servers have lost since.
         for (partition, place) in places.places.enumerated() {
             if let place { replay.session.logFloor?.cut(partition, at: place.sequence) }
         }
-        replay.takeUp?.phase = .steps
+        replay.restoration?.phase = .steps
         // Else it is asked for when the session's row is durable.
-        if moves.arrivals[replay.session.clientIdentifier] == nil { ask(for: replay) }
+        if moves.imports[replay.session.clientIdentifier] == nil { ask(for: replay) }
     }
 
     /// Whether a session is given a message of the log now.
     func takes(_ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay) -> Bool {
-        guard let takeUp = replay.takeUp else { return true }
-        switch takeUp.phase {
+        guard let restoration = replay.restoration else { return true }
+        switch restoration.phase {
         case .awaitingMark: return false
         case .steps:
             if let before = dispatch?.before, before != .none { cluster?.moves?.holders.recordPassedOn(before) }
@@ -39,7 +39,7 @@ extension BrokerShard {
         case .sent:
             find(&publication, dispatch, replay) { !$0.isDispatched }
             return false
-        case .rest: return !takeUp.flows.known.contains(publication.name)
+        case .rest: return !restoration.flows.known.contains(publication.name)
         }
     }
 
@@ -47,11 +47,11 @@ extension BrokerShard {
     private func find(
         _ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay, where isWanted: (MessageName) -> Bool
     ) {
-        guard let unfinished = replay.takeUp?.flows.unfinished else { return }
+        guard let unfinished = replay.restoration?.flows.unfinished else { return }
         let name = publication.name
         for flow in unfinished where flow.name.asPublished == name && isWanted(flow.name) {
             publication.name = flow.name
-            replay.takeUp?.found[flow.name] = found(&publication, dispatch, for: replay.session)
+            replay.restoration?.found[flow.name] = found(&publication, dispatch, for: replay.session)
         }
         publication.name = name
     }
@@ -59,8 +59,10 @@ extension BrokerShard {
     /// Gives a session what share groups have dispatched to it, which may stand before what it lacks; or notes that, if
     /// its client was sent it.
     func giveDispatched(_ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay) {
-        if replay.takeUp?.phase == .sent { return find(&publication, dispatch, replay) { $0.isDispatched } }
-        guard replay.takeUp?.phase == .rest, let dispatched = replay.takeUp?.flows.takeDispatched(publication.name) else { return }
+        if replay.restoration?.phase == .sent { return find(&publication, dispatch, replay) { $0.isDispatched } }
+        guard replay.restoration?.phase == .rest, let dispatched = replay.restoration?.flows.takeDispatched(publication.name) else {
+            return
+        }
         let (lane, name, mustArrive) = (publication.lane, publication.name, publication.mustArrive)
         for dispatched in dispatched {
             guard let member = member(of: replay.session, named: dispatched, dispatch) else { continue }
@@ -78,12 +80,14 @@ extension BrokerShard {
         return groups[group]?.member(session.key)
     }
 
-    private func found(_ publication: inout Publication, _ dispatch: GroupDispatch?, for session: Session) -> TakeUp.Found {
+    private func found(_ publication: inout Publication, _ dispatch: GroupDispatch?, for session: Session)
+        -> SessionRestoration.Found
+    {
         let message = publication.makeMessage(ledger)
         guard !publication.name.isDispatched else {
             let member = member(of: session, named: publication.name, dispatch)
             let identifier = member?.terms.identifier ?? 0
-            return TakeUp.Found(
+            return SessionRestoration.Found(
                 message: message, retain: publication.retain && member?.terms.retainAsPublished == true,
                 identifiers: identifier == 0 ? nil : SubscriptionIdentifiers([identifier]), group: member?.serial ?? 0)
         }
@@ -98,42 +102,42 @@ extension BrokerShard {
                 identifiers = terms?.encodedIdentifiers
             }
         }
-        return TakeUp.Found(message: message, retain: retain, identifiers: identifiers, group: 0)
+        return SessionRestoration.Found(message: message, retain: retain, identifiers: identifiers, group: 0)
     }
 
     /// What was asked of the log has been read.
-    func readForTakeUp(_ replay: LogReplay) {
+    func readForRestoration(_ replay: LogReplay) {
         replay.isAsked = false
-        switch replay.takeUp?.phase {
+        switch replay.restoration?.phase {
         case .steps:
             settleFlows(replay)
-            if replay.takeUp?.flows.unfinished.isEmpty == false { return ask(for: replay) }
+            if replay.restoration?.flows.unfinished.isEmpty == false { return ask(for: replay) }
         case .sent: break
         case .awaitingMark, .rest, nil: return
         }
         restoreFlows(replay)
-        replay.takeUp?.phase = .rest
+        replay.restoration?.phase = .rest
         ask(for: replay)
     }
 
     private func settleFlows(_ replay: LogReplay) {
         guard let moves = cluster?.moves else { return }
-        replay.takeUp?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
-        replay.takeUp?.phase = .sent
-        if !moves.replays.values.contains(where: { $0.takeUp?.lacksSteps ?? false }) { moves.holders = DispatchHolders() }
+        replay.restoration?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
+        replay.restoration?.phase = .sent
+        if !moves.replays.values.contains(where: { $0.restoration?.lacksSteps ?? false }) { moves.holders = DispatchHolders() }
     }
 
     /// Puts what the client was sent in front of its queue.
     private func restoreFlows(_ replay: LogReplay) {
-        guard var takeUp = replay.takeUp else { return }
+        guard var restoration = replay.restoration else { return }
         let session = replay.session
         beginPacket()
         // What its share groups have dispatched to it meanwhile stands behind that.
         let late = session.outbox.takeShared()
-        for flow in takeUp.flows.unfinished where takeUp.found[flow.name] == nil { takeUp.flows.forget(flow) }
-        for packetIdentifier in takeUp.flows.released { restoreReleased(packetIdentifier, of: session) }
-        for flow in takeUp.flows.unfinished {
-            guard let found = takeUp.found[flow.name] else { continue }
+        for flow in restoration.flows.unfinished where restoration.found[flow.name] == nil { restoration.flows.forget(flow) }
+        for packetIdentifier in restoration.flows.released { restoreReleased(packetIdentifier, of: session) }
+        for flow in restoration.flows.unfinished {
+            guard let found = restoration.found[flow.name] else { continue }
             var publication = Publication(found.message)
             publication.name = flow.name
             let entry = makeEntry(
@@ -142,8 +146,8 @@ extension BrokerShard {
             finish(&publication)
             restore(entry, flow.packetIdentifier, isReleased: false, of: session)
         }
-        takeUp.found = [:]
-        replay.takeUp = takeUp
+        restoration.found = [:]
+        replay.restoration = restoration
         for entry in late { redeliver(entry, to: session) }
         recountQueue(of: session)
     }
@@ -163,22 +167,23 @@ extension BrokerShard {
     }
 
     /// The session has all that the log has for it.
-    func endTakeUp(of session: Session, _ moves: SessionMoves) {
-        session.isTakenUp = false
+    func endRestoration(of session: Session, _ moves: SessionMoves) {
+        session.isRestored = false
         armTimer(of: session)
         markWhole(session, moves)
     }
 }
 
-/// How far a session has come that is taken up from what the cluster has stored of it, because the node that kept it is lost: what its client
-/// was sent stands in the log, which is read once for that before it is read for what the session lacks.
+/// How far a session has come that is restored from what the cluster has stored of it, because the node that kept it is
+/// lost: what its client was sent stands in the log, which is read once for that before it is read for what the session
+/// lacks.
 ///
 ///     awaitingMark ──► steps ──► sent ──► rest
 ///
 /// What share groups have dispatched to it comes among the rest, as the log has it, which may be before what the
 /// session lacks of its own subscriptions. Until the end its row says that it is not whole: after a crash it is taken
 /// up anew.
-struct TakeUp {
+struct SessionRestoration {
     enum Phase {
         /// The lost node may have written more than this one has read.
         case awaitingMark
