@@ -75,7 +75,7 @@ enum Limits {
 
     /// How many nodes a session's record names that may not know that they keep it no more; a record with more is refused.
     /// Bytes: 24 each.
-    static let keepersMax = 64
+    static let ownersMax = 64
 
     /// How many partitions the log has; a record with more is refused. Bytes: 8 each.
     static let partitionsMax = 64

@@ -65,9 +65,9 @@ struct NodeLeases {
     // MARK: The right to act
 
     /// What names this node in the records of sessions while its lease lasts; nil without one.
-    func holder(now: UInt64) -> SessionRecord.Keeper? {
+    func holder(now: UInt64) -> SessionRecord.Owner? {
         guard lease.mayAct(now: now), createdAt > 0 else { return nil }
-        return SessionRecord.Keeper(node: node, leaseSequence: place(lease.firstSequence))
+        return SessionRecord.Owner(node: node, leaseSequence: place(lease.firstSequence))
     }
 
     /// When the lease ends unless it is renewed, or 0 if it has; nil without one.

@@ -105,7 +105,7 @@ extension Server {
             findings.warn(remark)
         }
         bridges.renew(prepared.plans, reloaded.configuration, result.places)
-        keepers.warn()
+        securityDocuments.warn()
         if let credentials = prepared.credentials { renewCluster(credentials) }
         takeOver(reloaded, prepared).forEach { findings.warn($0) }
         note(result)
@@ -139,15 +139,15 @@ extension Server {
     /// Reads the files of users, rules and keys again.
     private func readTables(_ configuration: BrokerConfiguration) throws(ServerError) -> SecurityTables {
         do throws(SecurityFilesError) {
-            let opened = keepers.keepers.count
-            try keepers.open(configuration)
-            if clusterPlan != nil, keepers.keepers.count > opened {
+            let opened = securityDocuments.documents.count
+            try securityDocuments.open(configuration)
+            if clusterPlan != nil, securityDocuments.documents.count > opened {
                 log.write(
                     .warning,
                     "Warning: dynamic security that a reload has switched on is shared with the other nodes only after a restart."
                 )
             }
-            return try SecurityTables(reading: configuration, workers: workers, directories: keepers.directories)
+            return try SecurityTables(reading: configuration, workers: workers, directories: securityDocuments.directories)
         } catch {
             throw .securityFiles(error)
         }

@@ -27,7 +27,7 @@ public final class Server: @unchecked Sendable {
     /// One a core; made when the broker runs.
     private(set) var loops: [ShardLoop] = []
     /// What outlives the process; nil without persistence.
-    private(set) var keeper: StoreKeeper?
+    private(set) var openStore: OpenStore?
     /// The control thread's, once the broker runs.
     var open: OpenListeners
     /// Counts the connections; made when the broker runs. The control thread's.
@@ -44,7 +44,7 @@ public final class Server: @unchecked Sendable {
     /// Sends the clients away; made when the broker runs. The control thread's.
     private(set) var drain: DrainService?
     /// Dynamic security's files, and what performs commands on them. The control thread's.
-    let keepers: SecurityKeepers
+    let securityDocuments: SecurityDocuments
     private(set) var securityService: DynamicSecurityService?
     /// Hashes passwords for files. The control thread's.
     private(set) lazy var hasher = EntryHasher(control.mailbox)
@@ -139,11 +139,11 @@ public final class Server: @unchecked Sendable {
         fileRights.logAtStart(configuration, to: log)
         workers = WorkerPool(
             name: "martlet-login", threads: min(budget.usable, Limits.workersMax), queue: Limits.pendingLoginsMax)
-        keepers = SecurityKeepers(log: log)
-        tables = try Self.tables(configuration, keepers, workers: workers, log)
+        securityDocuments = SecurityDocuments(log: log)
+        tables = try Self.tables(configuration, securityDocuments, workers: workers, log)
         bridges = BridgeSupervisor(try Self.bridgePlans(configuration), log: log)
         clusterPlan = try ClusterPlan(configuration)
-        if clusterPlan != nil, keepers.keepers.count > 1 {
+        if clusterPlan != nil, securityDocuments.documents.count > 1 {
             throw .cluster(
                 option: "plugin_opt_config_file",
                 reason: "the nodes of a cluster share one dynamic security: a node has one file of it")
@@ -176,7 +176,7 @@ public final class Server: @unchecked Sendable {
             open.give(toUser: user.user, group: user.group)
             try Privileges.drop(to: user)
         }
-        keepers.warn()
+        securityDocuments.warn()
         try makeLoops()
         joinCluster()
         let threads = try startThreads()
@@ -184,7 +184,7 @@ public final class Server: @unchecked Sendable {
         control.repeatEvery(Self.bridgeReportMilliseconds) { [unowned self] in askForBridges() }
         log.write(.notice, greeting.text)
         manager.ready("Serving on \(addresses.joined(separator: ", "))")
-        if let interval = keeper?.saveIntervalMilliseconds {
+        if let interval = openStore?.saveIntervalMilliseconds {
             control.repeatEvery(interval) { [unowned self] in sendToLoops(.save) }
         }
         control.repeatEvery(Self.certificateCheckMilliseconds) { [unowned self] in renewCertificates() }
@@ -200,7 +200,7 @@ public final class Server: @unchecked Sendable {
         http?.service.stop()
         for thread in threads { thread.join() }
         brokerClient?.end()
-        keeper?.close(loops.map(\.shard))
+        openStore?.close(loops.map(\.shard))
         workers.stop()
         log.write(.notice, "martlet version \(ProductVersion.text) terminating")
         log.end(within: 2000)
@@ -231,15 +231,15 @@ public final class Server: @unchecked Sendable {
 
     /// Opens the store, makes the shards and gives them what it kept. As the user that the broker runs as: the store's files are theirs.
     private func makeLoops() throws(ServerError) {
-        keeper = try StoreKeeper.open(configuration, repairs: repairsStore, log: log)
+        openStore = try OpenStore.open(configuration, repairs: repairsStore, log: log)
         bridges.start(configuration)
         let settings = brokerSettings(log.topics, tables)
-        let seed = keeper?.store.seed ?? RandomBytes.seed()
+        let seed = openStore?.store.seed ?? RandomBytes.seed()
         let setup = LoopSetup(
-            settings: settings, seed: seed, tables: tables, layers: layers, throttle: workers.throttle, store: keeper?.store,
+            settings: settings, seed: seed, tables: tables, layers: layers, throttle: workers.throttle, store: openStore?.store,
             log: log, control: control.mailbox)
         let shards = setup.shards(count: loopCount, now: MonotonicClock.milliseconds()) { _ in KernelRandomNumbers() }
-        try keeper?.restore(shards)
+        try openStore?.restore(shards)
         settleBridges(shards)
         do throws(SystemError) {
             let listeners = open.sockets.map { $0.map { (listener: $0.listener as any Acceptor, policy: $0.policy) } }
@@ -249,7 +249,7 @@ public final class Server: @unchecked Sendable {
         } catch {
             throw .system(error)
         }
-        try keeper?.start(loops.map(\.mailbox), control: control.mailbox)
+        try openStore?.start(loops.map(\.mailbox), control: control.mailbox)
         let brokerClient = BrokerClient(
             placement: shards[0].placement, mailboxes: loops.map(\.mailbox), now: MonotonicClock.milliseconds())
         self.brokerClient = brokerClient
@@ -306,7 +306,7 @@ public final class Server: @unchecked Sendable {
         _ = list.removeExpired(at: Self.moment().wallMilliseconds)
         for shard in shards { shard.apply(list) }
         let bans = BanService(
-            list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: keeper == nil && clusterPlan == nil,
+            list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: openStore == nil && clusterPlan == nil,
             log: log, changed: { [unowned self] in administration?.tell($0, $1, at: Self.moment()) },
             share: clusterPlan.map { _ in { [unowned self] in sendToCluster($0) } })
         bans.apply(configuration.limits)
@@ -345,7 +345,7 @@ public final class Server: @unchecked Sendable {
                         loop.run()
                         control.loopEnded()
                     })
-                guard keeper != nil else { continue }
+                guard openStore != nil else { continue }
                 threads.append(try NamedThread.start(name: "martlet-\(loop.index)b", isPatient: isPatient) { loop.standIn() })
             }
         } catch {
@@ -356,11 +356,11 @@ public final class Server: @unchecked Sendable {
 
     /// Reads the files of users, rules and keys.
     private static func tables(
-        _ configuration: BrokerConfiguration, _ keepers: SecurityKeepers, workers: WorkerPool, _ log: Log
+        _ configuration: BrokerConfiguration, _ securityDocuments: SecurityDocuments, workers: WorkerPool, _ log: Log
     ) throws(ServerError) -> SecurityTables {
         do throws(SecurityFilesError) {
-            try keepers.open(configuration)
-            let tables = try SecurityTables(reading: configuration, workers: workers, directories: keepers.directories)
+            try securityDocuments.open(configuration)
+            let tables = try SecurityTables(reading: configuration, workers: workers, directories: securityDocuments.directories)
             for warning in tables.warnings { log.write(.warning, "Warning: \(warning)") }
             return tables
         } catch {
@@ -475,11 +475,12 @@ extension Server: ControlListener {
     }
 
     private func save() {
-        guard let keeper else {
+        guard let openStore else {
             log.write(.notice, "SIGUSR1: persistence is off, there is nothing to save.")
             return
         }
-        log.write(.notice, keeper.savesAtOnce ? "SIGUSR1: all that was acknowledged is on the disk already." : "SIGUSR1: saving.")
+        log.write(
+            .notice, openStore.savesAtOnce ? "SIGUSR1: all that was acknowledged is on the disk already." : "SIGUSR1: saving.")
         sendToLoops(.save)
     }
 

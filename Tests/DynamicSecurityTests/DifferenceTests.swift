@@ -74,24 +74,24 @@ struct DifferenceTests {
     @Test func `a directory that took over what was seen grants what the other one grants`() throws {
         var conversation = Conversation()
         _ = conversation.say(#"{"commands":[\#(Self.preparation)]}"#)
-        let keeper = SecurityKeeper(path: "/dev/null/none", model: SecurityModel())
-        let (changes, complaint) = keeper.adopt(
+        let document = SecurityDocument(path: "/dev/null/none", model: SecurityModel())
+        let (changes, complaint) = document.adopt(
             try SecurityFile.model(reading: SecurityFile.bytes(of: conversation.dispatcher.model)))
         #expect(changes.renewed.users == ["anna", "bert", "carl", "idle"] && complaint != nil)
-        #expect(keeper.directory.rights(of: "anna") != nil && keeper.directory.rights(of: "nobody") == nil)
+        #expect(document.directory.rights(of: "anna") != nil && document.directory.rights(of: "nobody") == nil)
     }
 
     @Test func `what is proposed is made when it is to be, and not before`() throws {
-        let keeper = SecurityKeeper(path: "/dev/null/none", model: SecurityModel())
+        let document = SecurityDocument(path: "/dev/null/none", model: SecurityModel())
         let context = SecurityContext(clientIdentifier: "shell", userName: "admin", hash: Conversation.hash)
         let request = SecurityRequest(Array(#"{"commands":[{"command":"createClient","username":"anna"}]}"#.utf8))
-        let proposal = keeper.propose(request, context)
-        #expect(!proposal.isEmpty && keeper.model.clients.count == 0 && keeper.directory.rights(of: "anna") == nil)
+        let proposal = document.propose(request, context)
+        #expect(!proposal.isEmpty && document.model.clients.count == 0 && document.directory.rights(of: "anna") == nil)
         let refused = String(decoding: proposal.answer(failure: "not now").text, as: UTF8.self)
         #expect(refused == #"{"responses":[{"command":"createClient","error":"not now"}]}"#)
         // Others have changed something meanwhile: the command is performed on that.
-        _ = keeper.adopt(try SecurityFile.model(reading: Array(#"{"clients":[{"username":"bert"}]}"#.utf8)))
-        let (answer, complaint) = keeper.make(keeper.propose(request, context))
-        #expect(answer.failure == nil && complaint != nil && keeper.model.clients.names == ["anna", "bert"])
+        _ = document.adopt(try SecurityFile.model(reading: Array(#"{"clients":[{"username":"bert"}]}"#.utf8)))
+        let (answer, complaint) = document.make(document.propose(request, context))
+        #expect(answer.failure == nil && complaint != nil && document.model.clients.names == ["anna", "bert"])
     }
 }

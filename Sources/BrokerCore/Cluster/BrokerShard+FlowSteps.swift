@@ -244,7 +244,7 @@ extension BrokerShard {
         for place in log.newestSteps.values.joined().map(\.value) { log.recordStep(place.number) }
     }
 
-    // MARK: For the next keeper
+    // MARK: For the next owner
 
     /// Whether the log may have steps of a session that are unknown here.
     func lacksSteps(_ session: Session) -> Bool {

@@ -56,9 +56,9 @@ extension BrokerShard {
         }
         let shards = interest(in: publication.topic) & ~(1 << UInt64(index))
         if shards != 0 { forward(publication, to: shards) }
-        let keeper = placement.shard(of: publication.topic)
-        if publication.retain, keeper != index {
-            forwardRetained(publication, as: cluster.map { nextChange(publication, $0) } ?? .none, to: keeper)
+        let owner = placement.shard(of: publication.topic)
+        if publication.retain, owner != index {
+            forwardRetained(publication, as: cluster.map { nextChange(publication, $0) } ?? .none, to: owner)
         }
         if let chosen = receipts.choices(for: receipt) { sendToChosen(&publication, chosen, receipt: receipt) }
         finish(&publication)

@@ -212,7 +212,8 @@ final class SessionExport {
     let places: LogPlaces
     /// The subscriptions that were taken from the session: all of them when it has settled.
     var subscriptions: [HeldSubscription] = []
-    /// Where the next keeper begins to learn what the log says of it, if this node has not read all of that; nil if it has.
+    /// Where the next owner begins to learn what the log says of it, if this node has not read all of that; nil if it
+    /// has.
     var stepFloor: FlowStep.Place?
     /// Until when it has passed on to others what its share groups had dispatched to it, or has got such from them; nil
     /// if it never has.

@@ -1,8 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// What the cluster stores of sessions, so that another node can take them up when their keeper is gone together with its disk: what they are,
-/// and from where on the log is to be read for them.
+/// What the cluster stores of sessions, so that another node can take them up when their owner is gone together with
+/// its disk: what they are, and from where on the log is to be read for them.
 ///
 ///     SUBSCRIBE ─► noteChange ─► ToCluster.saves ─► sessionSaved ─► SUBACK
 ///                  savePlaces ─► ToCluster.saves

@@ -242,9 +242,10 @@ struct UnsettledRows {
 /// The topics whose retained message has just changed, as this shard heard it live.
 ///
 /// A live message comes straight from its publisher's shard, a retained one from the shard that keeps the topic, so that the older of
-/// two may be the later to arrive. The keeper skips what changed after its scan began; what it had sent before it heard of the change
-/// is recognised here. That takes no longer than a message between shards, so notes are kept for some seconds only, and
-/// only while other shards are being asked, and of the topics that changed last only.
+/// two may be the later to arrive. The shard that keeps the topic skips what changed after its scan began; what it had
+/// sent before it heard of the change is recognised here. That takes no longer than a message between shards, so notes
+/// are kept for some seconds only, and only while other shards are being asked, and of the topics that changed last
+/// only.
 struct RetainedArrivals {
     private var sequence: UInt64 = 0
     private var recent: [UInt64: UInt64] = [:]

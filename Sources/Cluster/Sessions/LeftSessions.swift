@@ -1,6 +1,6 @@
 /// Carries out what `LeftSessions` decides. It does not call it from its methods.
 public protocol LeftSessionsSink: AnyObject {
-    /// Claims a session, as `SessionKeeper.adopt` does; `restored` or `notTaken` follows.
+    /// Claims a session, as `SessionOwnership.adopt` does; `restored` or `notTaken` follows.
     func adopt(_ session: [UInt8])
 
     /// Puts a will into the log, where it stands once whoever else does so; `published` follows.

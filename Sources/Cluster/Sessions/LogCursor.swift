@@ -1,4 +1,4 @@
-/// How far a session has got in one partition of the log: where its next keeper goes on reading.
+/// How far a session has got in one partition of the log: where its next owner goes on reading.
 ///
 ///     done          │ read, and not all done        │ not read
 ///     ──────────────┼───────────────────────────────┼──────────►

@@ -2,12 +2,12 @@ public import MQTTCodec
 
 /// What the cluster knows of a session: one entry in the engine, written by compare-and-set.
 ///
-///     version 1 │ epoch │ keepers │ identifier │ user │ expiry │ cursors │ subscriptions │ wills
+///     version 1 │ epoch │ owners │ identifier │ user │ expiry │ cursors │ subscriptions │ wills
 ///     version 2 │ the same │ saved: epoch │ state │ places
 ///     version 3 │ as version 1, and behind each will its number and its origin │ away since │ [saved]
 public struct SessionRecord: Equatable, Sendable {
     /// A node that keeps the session, or has not been seen to have stopped.
-    public struct Keeper: Hashable, Sendable {
+    public struct Owner: Hashable, Sendable {
         public let node: NodeID
         /// The number of its lease's first entry: who has read the leases so far and does not find the node knows that it has ended.
         public let leaseSequence: UInt64
@@ -52,7 +52,8 @@ public struct SessionRecord: Equatable, Sendable {
         }
     }
 
-    /// What its next keeper needs if the last one is gone together with its disk. Nobody but the keepers' shards reads it.
+    /// What its next owner needs if the last one is gone together with its disk. Nobody but the owners' shards reads
+    /// it.
     public struct Saved: Equatable, Sendable {
         /// The claim by which the node kept it that has saved this; never 0.
         public var epoch: UInt64
@@ -69,7 +70,7 @@ public struct SessionRecord: Equatable, Sendable {
     /// Grows with each CONNECT: whoever acts by an earlier one does not act any more.
     public var epoch: UInt64
     /// The node that keeps the session, first; behind it those that kept it before and may not know that they do not.
-    public var keepers: [Keeper]
+    public var owners: [Owner]
     /// The Client Identifier: another one than was asked for has the same key.
     public var identifier: [UInt8]
     public var userName: EncodedString?
@@ -86,11 +87,11 @@ public struct SessionRecord: Equatable, Sendable {
     public var saved: Saved?
 
     public init(
-        epoch: UInt64, keepers: [Keeper], identifier: [UInt8] = [], userName: EncodedString? = nil, expiryInterval: UInt32 = 0,
+        epoch: UInt64, owners: [Owner], identifier: [UInt8] = [], userName: EncodedString? = nil, expiryInterval: UInt32 = 0,
         cursors: [UInt64] = []
     ) {
         self.epoch = epoch
-        self.keepers = keepers
+        self.owners = owners
         self.identifier = identifier
         self.userName = userName
         self.expiryInterval = expiryInterval
@@ -109,10 +110,10 @@ extension SessionRecord {
         let isEarlier = wills.isEmpty && awaySince == 0
         var bytes = [isEarlier ? (saved == nil ? Self.version : Self.savedVersion) : Self.willsVersion]
         VariableInteger.append(epoch, to: &bytes)
-        VariableInteger.append(UInt64(keepers.count), to: &bytes)
-        for keeper in keepers {
-            VariableInteger.append(keeper.node.rawValue, to: &bytes)
-            VariableInteger.append(keeper.leaseSequence, to: &bytes)
+        VariableInteger.append(UInt64(owners.count), to: &bytes)
+        for owner in owners {
+            VariableInteger.append(owner.node.rawValue, to: &bytes)
+            VariableInteger.append(owner.leaseSequence, to: &bytes)
         }
         VariableInteger.append(UInt64(identifier.count), to: &bytes)
         bytes += identifier
@@ -180,13 +181,13 @@ extension SessionRecord {
 
     private static func read(_ reader: inout EnvelopeReader) -> SessionRecord? {
         guard let found = reader.byte(), found >= version, found <= willsVersion, let epoch = reader.integer(), epoch < numbersEnd,
-            let keeperCount = reader.integer(),
-            keeperCount > 0, keeperCount <= Limits.keepersMax
+            let ownerCount = reader.integer(),
+            ownerCount > 0, ownerCount <= Limits.ownersMax
         else { return nil }
-        var keepers: [Keeper] = []
-        for _ in 0..<keeperCount {
+        var owners: [Owner] = []
+        for _ in 0..<ownerCount {
             guard let node = reader.integer(), let sequence = reader.integer() else { return nil }
-            keepers.append(Keeper(node: NodeID(node), leaseSequence: sequence))
+            owners.append(Owner(node: NodeID(node), leaseSequence: sequence))
         }
         guard let identifier = reader.counted(), let user = optional(&reader), let expiry = reader.integer(),
             let expiryInterval = UInt32(exactly: expiry),
@@ -198,7 +199,7 @@ extension SessionRecord {
             userName = name
         }
         var record = SessionRecord(
-            epoch: epoch, keepers: keepers, identifier: Array(identifier), userName: userName, expiryInterval: expiryInterval,
+            epoch: epoch, owners: owners, identifier: Array(identifier), userName: userName, expiryInterval: expiryInterval,
             cursors: cursors)
         for _ in 0..<count {
             guard let bytes = reader.counted(), let filter = TopicFilter(validating: bytes), let options = reader.byte(),

@@ -11,7 +11,7 @@ extension SessionCoordinator {
         guard var visit = visits[session], let epoch = visit.record?.epoch else { return }
         let missing = missing(visit)
         if let missing, isAwaited(missing) {
-            // A sink does not call its keeper.
+            // A sink does not call its owner.
             visits[session]?.awaits = missing
             ticksAt = now
             return
@@ -60,7 +60,7 @@ extension SessionCoordinator {
     /// may have it, or if who has saved it says now that it has ended.
     private func forsaken(_ visit: SessionVisit, _ saved: SessionRecord.Saved) -> NodeID? {
         guard let found = visit.found, found.epoch > saved.epoch, !visit.claim.hasSession, visit.source == nil else { return nil }
-        return found.keepers.last?.node
+        return found.owners.last?.node
     }
 
     /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session that ends with its
@@ -71,7 +71,7 @@ extension SessionCoordinator {
             record.expiryInterval > 0 || record.saved != nil
         else { return true }
         visits[session]?.ended = record.saved
-        // A sink does not call its keeper.
+        // A sink does not call its owner.
         visits[session]?.wills = .forgetting
         ticksAt = now
         return false
@@ -104,10 +104,10 @@ extension SessionCoordinator {
             return hasEnded ? .nowhere : .here
         }
         if visit.hasExpired { return .nowhere }
-        guard previous.keepers[0].node.store != node.store else { return .here }
+        guard previous.owners[0].node.store != node.store else { return .here }
         guard visit.claim.hasSession, !visit.claim.cleanStart else { return .nowhere }
         // Whoever has claimed it since has never got what this node has, or has found this node gone and began without it.
-        return previous.keepers.contains { $0.node.store == node.store } ? .here : .nowhere
+        return previous.owners.contains { $0.node.store == node.store } ? .here : .nowhere
     }
 
     func fetch(_ session: [UInt8]) {
@@ -155,7 +155,7 @@ extension SessionCoordinator {
             guard left.isHandling(session) else {
                 guard unsettled[session]?.epoch == epoch else { return }
                 // Its client is in already, and needs nothing of it.
-                keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+                owner?.handedOver(session, by: other, epoch: epoch, state: nil, self)
                 if offer != nil { send(SessionMessage(.drop, node: node, epoch: epoch, identifier: session), to: other) }
                 return
             }
@@ -164,17 +164,17 @@ extension SessionCoordinator {
                 send(SessionMessage(.stay, node: node, epoch: epoch, identifier: session), to: other)
                 if offer.epoch > adoptions[session] ?? .max { adoptions[session] = .max }
             }
-            keeper?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+            owner?.handedOver(session, by: other, epoch: epoch, state: nil, self)
             return
         }
-        if hasSettledWills, other == visit.found?.keepers[0].node { visits[session]?.hasSettledWills = true }
+        if hasSettledWills, other == visit.found?.owners[0].node { visits[session]?.hasSettledWills = true }
         visits[session]?.offers[other.store] = (other, offer)
         visits[session]?.progressAt = now
         if case .fetching(let fetch) = visit.stage {
             guard fetch.source.store == other.store, fetch.offer != offer, !fetch.isRestored else { return }
             return settled(session)
         }
-        keeper?.handedOver(session, by: other, epoch: epoch, state: offer == nil ? nil : [], self)
+        owner?.handedOver(session, by: other, epoch: epoch, state: offer == nil ? nil : [], self)
     }
 
     /// A piece is durable here.
@@ -210,7 +210,7 @@ extension SessionCoordinator {
     /// Tells the client why, and the nodes that have stopped that they may go on.
     func giveUp(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
         visits[session] = nil
-        keeper?.release(session)
+        owner?.release(session)
         replay.forget(session)
         fail(session, visit, words)
         // What is due of it while its client does not come again, this node sees to.
@@ -243,7 +243,7 @@ extension SessionCoordinator {
             switch (visit.stage, visit.wills) {
             case (_, .owed): publishOwedWills(of: session, visit)
             case (_, .forgetting): forgetSession(of: session)
-            // It is stored, and the keeper is done.
+            // It is stored, and the owner is done.
             case (.claiming, .cleared):
                 settled(session)
                 continue
@@ -264,7 +264,7 @@ extension SessionCoordinator {
         switch visit.stage {
         case .waiting: "this node has no lease, so it cannot claim the session"
         case .claiming:
-            if let last = visit.previous?.keepers[0].node, last.store != node.store, visit.offers[last.store] == nil {
+            if let last = visit.previous?.owners[0].node, last.store != node.store, visit.offers[last.store] == nil {
                 "the node that keeps its session (\(last)) does not answer, and has not ended"
             } else {
                 "the servers do not answer who has its session"
@@ -285,9 +285,9 @@ extension SessionCoordinator {
         for (store, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             drops.append(SessionDrop(session: session, epoch: epoch, store: store, ticket: ticket))
         }
-        for keeper in visit.previous?.keepers ?? []
-        where keeper.node.store != node.store && visit.offers[keeper.node.store] == nil {
-            drops.append(SessionDrop(session: session, epoch: epoch, store: keeper.node.store, ticket: ticket))
+        for owner in visit.previous?.owners ?? []
+        where owner.node.store != node.store && visit.offers[owner.node.store] == nil {
+            drops.append(SessionDrop(session: session, epoch: epoch, store: owner.node.store, ticket: ticket))
         }
         let added = drops.count - before
         if drops.count > Limits.sessionDropsMax { drops.removeFirst(drops.count - Limits.sessionDropsMax) }

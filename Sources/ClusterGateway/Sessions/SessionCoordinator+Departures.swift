@@ -84,11 +84,11 @@ extension SessionCoordinator {
                 return
             }
         }
-        guard keeper != nil else {
+        guard owner != nil else {
             return depart(session, to: nodeMessage.node, epoch: nodeMessage.epoch, reply, cleanStart: cleanStart)
         }
         // Who is on the way here has only what others have said.
-        let isKept = visits[session]?.hasSettledWills ?? (keeper?.keeps(session) == true && !left.isHandling(session))
+        let isKept = visits[session]?.hasSettledWills ?? (owner?.keeps(session) == true && !left.isHandling(session))
         left.notTaken(session)
         // An answer may have got lost.
         let hasSettled = isKept || settledClaims[session] == nodeMessage.epoch || departures[session]?.hasSettledWills == true
@@ -96,16 +96,16 @@ extension SessionCoordinator {
             settledClaims.insert(session, nodeMessage.epoch)
         }
         asker = (reply, cleanStart)
-        keeper?.askedToHandOver(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
+        owner?.askedToHandOver(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
         asker = nil
         departures[session]?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already: who asks is asked then.
-        guard departures[session] != nil, visits[session] != nil, (keeper?.writtenEpoch(of: session) ?? 0) <= nodeMessage.epoch
+        guard departures[session] != nil, visits[session] != nil, (owner?.writtenEpoch(of: session) ?? 0) <= nodeMessage.epoch
         else {
             return
         }
         overtake(session)
-        keeper?.release(session)
+        owner?.release(session)
     }
 
     /// Has the shard stop, and give what it has.
@@ -173,7 +173,7 @@ extension SessionCoordinator {
             return post(.sessionGone(session), to: departure.shard)
         }
         // It has come back here since.
-        guard visits[session] == nil, keeper?.keeps(session) != true, let shard = shard(of: session) else { return }
+        guard visits[session] == nil, owner?.keeps(session) != true, let shard = shard(of: session) else { return }
         post(.sessionLeaves(session, cleanStart: false), to: shard)
         post(.sessionGone(session), to: shard)
     }

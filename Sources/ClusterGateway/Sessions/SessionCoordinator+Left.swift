@@ -7,17 +7,17 @@ import ServerLoops
 /// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again. `LeftSessions` decides what becomes
 /// of them.
 ///
-///     SessionScan ──► LeftSessions ──► SessionKeeper.adopt ──► FromCluster.sessionAssumed ──► this node's shard has it, or
+///     SessionScan ──► LeftSessions ──► SessionOwnership.adopt ──► FromCluster.sessionAssumed ──► this node's shard has it, or
 ///                          └──► wills, and the record's end
 extension SessionCoordinator: LeftSessionsSink {
     /// A record was read.
     func consider(_ record: SessionRecord) {
         let session = record.identifier
-        guard keeper?.isLeft(session, record) == true, let dutyAt = record.dutyAt, !endings.keys.contains(session),
+        guard owner?.isLeft(session, record) == true, let dutyAt = record.dutyAt, !endings.keys.contains(session),
             visits[session] == nil, departures[session] == nil
         else { return }
         // What this node had before is its own; of others' one after the other looks whether it is done.
-        let isOwn = record.keepers[0].node.store == node.store
+        let isOwn = record.owners[0].node.store == node.store
         let stagger = isOwn ? 0 : UInt64(rank(session)) * Limits.leftSessionStaggerMilliseconds
         left.note(session, dutyAt: stagger == 0 ? dutyAt : max(dutyAt, wallClock) + stagger)
     }
@@ -33,7 +33,7 @@ extension SessionCoordinator: LeftSessionsSink {
 
     /// A shard has something of a session that is due, and does not know whose that is.
     func wakes(_ session: [UInt8], _ waking: Waking) {
-        guard keeper != nil, visits[session] == nil, keeper?.keeps(session) != true else { return }
+        guard owner != nil, visits[session] == nil, owner?.keeps(session) != true else { return }
         woken[session] = waking
         left.note(session, dutyAt: 0)
     }
@@ -44,7 +44,7 @@ extension SessionCoordinator: LeftSessionsSink {
     }
 
     func stepLeft() {
-        guard keeper != nil else { return }
+        guard owner != nil else { return }
         takeLeftNews()
         // What it wants done comes back by an answer, never from within.
         left.step(wallClock: wallClock, self)
@@ -57,7 +57,7 @@ extension SessionCoordinator: LeftSessionsSink {
         scan.end()
     }
 
-    // MARK: What the keeper says
+    // MARK: What the owner says
 
     /// A session's record as it was found by whoever is about to assume it.
     func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
@@ -68,9 +68,9 @@ extension SessionCoordinator: LeftSessionsSink {
             return
         }
         // What this node has of it counts if nobody has kept it since.
-        let isOwn = record.keepers[0].node.store == node.store && record.saved == nil
+        let isOwn = record.owners[0].node.store == node.store && record.saved == nil
         adoptions[session] = isOwn ? 0 : record.saved?.epoch ?? .max
-        if let stayedBy, keeper?.isLookedAfter(record, since: stayedBy) == true { adoptions[session] = record.saved?.epoch ?? 0 }
+        if let stayedBy, owner?.isLookedAfter(record, since: stayedBy) == true { adoptions[session] = record.saved?.epoch ?? 0 }
     }
 
     /// By which claim a client has stayed that had its session here before the lease ended; nil for none.
@@ -108,7 +108,7 @@ extension SessionCoordinator: LeftSessionsSink {
         // Whether the servers have lost it tells the age of the bucket alone; the shard asks again.
         guard record != nil || records.createdAt != nil else { return }
         let isLost = record == nil && records.createdAt.map { $0 > waking.epoch } == true
-        if let record, record.keepers.contains(where: { $0.node.store == node.store }) {
+        if let record, record.owners.contains(where: { $0.node.store == node.store }) {
             // Its client finds here what nobody has fetched.
             return post(.sessionWillIsElsewhere(session), to: shard)
         }
@@ -118,7 +118,7 @@ extension SessionCoordinator: LeftSessionsSink {
     private func taken(_ session: [UInt8], _ record: SessionRecord) {
         let hasStayed = stayedBy(session) != nil
         woken[session] = nil
-        guard left.isHandling(session), keeper?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
+        guard left.isHandling(session), owner?.epoch(of: session) == record.epoch, let shard = shard(of: session) else { return }
         guard let oldest = adoptions.removeValue(forKey: session), oldest < .max else {
             if hasStayed { post(.sessionGone(session), to: shard) }
             return left.restored(session, record)
@@ -147,19 +147,19 @@ extension SessionCoordinator: LeftSessionsSink {
     func adopt(_ session: [UInt8]) {
         // Its client has come, or it is kept here.
         guard visits[session] == nil,
-            keeper?.adopt(session, stayedBy: stayedBy(session), wallClock: wallClock, now: now, self) == true
+            owner?.adopt(session, stayedBy: stayedBy(session), wallClock: wallClock, now: now, self) == true
         else { return leftNews.append(.kept(session)) }
     }
 
     func remove(_ wills: Set<WillName>, of session: [UInt8]) {
-        _ = keeper?.save(session, now: now, self) { $0.wills.removeAll { wills.contains($0.name) } }
+        _ = owner?.save(session, now: now, self) { $0.wills.removeAll { wills.contains($0.name) } }
     }
 
     func end(_ session: [UInt8]) {
         counters.leftEnded += 1
         log(.notice, "the session of client \(Self.name(session)) has expired; the node that kept it is gone.")
-        guard let record = keeper?.record(of: session), let saved = record.saved, SavedSession.isMember(state: saved.state),
-            let shard = shard(of: session), let last = record.keepers.last(where: { $0.node.store != node.store })?.node
+        guard let record = owner?.record(of: session), let saved = record.saved, SavedSession.isMember(state: saved.state),
+            let shard = shard(of: session), let last = record.owners.last(where: { $0.node.store != node.store })?.node
         else { return releaseAndEnd(session) }
         // It ends here when all that share groups have dispatched to it is here too.
         let claim = SessionClaim(
@@ -171,10 +171,10 @@ extension SessionCoordinator: LeftSessionsSink {
         restore(session, saved, from: last, epoch: record.epoch)
     }
 
-    func letGo(_ session: [UInt8]) { keeper?.release(session) }
+    func letGo(_ session: [UInt8]) { owner?.release(session) }
 }
 
-/// What has become of a session that was to be assumed, to be looked at when the keeper is done.
+/// What has become of a session that was to be assumed, to be looked at when the owner is done.
 enum LeftNews {
     case taken([UInt8], SessionRecord)
     case saved([UInt8], SessionRecord)

@@ -7,7 +7,7 @@ import ServerLoops
 
 /// What shards give of their sessions, to be stored in the sessions' records.
 ///
-///     shard ── ToCluster.saves ──► SessionKeeper.save ──► record ──► FromCluster.sessionSaved ──► shard
+///     shard ── ToCluster.saves ──► SessionOwnership.save ──► record ──► FromCluster.sessionSaved ──► shard
 extension SessionCoordinator {
     /// Stores it, or keeps it until what is on its way has been stored.
     func save(_ saved: SavedSession) {
@@ -24,8 +24,8 @@ extension SessionCoordinator {
     func write(_ saved: SavedSession) {
         let session = saved.identifier
         // What stands in the record goes with what was published of it.
-        guard keeper == nil || !publishesWill(of: session) else { return }
-        guard keeper != nil else {
+        guard owner == nil || !publishesWill(of: session) else { return }
+        guard owner != nil else {
             savesWaiting[session] = nil
             // Where clients stay without the cluster, what they have is confirmed for this node.
             if plan.detached == .local, let shard = shard(of: session) {
@@ -33,11 +33,11 @@ extension SessionCoordinator {
             }
             return
         }
-        guard keeper?.epoch(of: session) == saved.epoch, keeper?.keeps(session) == true else {
+        guard owner?.epoch(of: session) == saved.epoch, owner?.keeps(session) == true else {
             // Another claim has come in between: what it finds is given by that.
             savesWaiting[session] = nil
             // A client that has stayed without a lease has what this node gives it, whoever has claimed its session since.
-            let isClaimed = keeper?.epoch(of: session) != nil || visits[session] != nil || departures[session] != nil
+            let isClaimed = owner?.epoch(of: session) != nil || visits[session] != nil || departures[session] != nil
             if plan.detached == .local, !isClaimed, let shard = shard(of: session) {
                 post(.sessionSaved(session, number: saved.number), to: shard)
             }
@@ -48,7 +48,7 @@ extension SessionCoordinator {
         let isTooLarge = (saved.state?.count ?? 0) > bytesMax
         if isTooLarge { logUnsavable(session, saved.state?.count ?? 0, bytesMax) }
         // What a shard gives is a session that has come as a whole.
-        let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) { record in
+        let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) { record in
             record.expiryInterval = saved.expiryInterval
             if saved.state != nil {
                 record.wills = saved.will.map { [SessionRecord.LastWill($0)] } ?? []
@@ -102,12 +102,12 @@ extension SessionCoordinator {
 
     /// Records that were not even sent, because they are too large: whoever waits for them need not.
     func takeRefused() {
-        for (session, number) in records.takeRefused() where keeper?.refused(session, number: number) == true {
+        for (session, number) in records.takeRefused() where owner?.refused(session, number: number) == true {
             if let visit = visits[session] {
                 giveUp(session, visit, "its session's record is larger than the servers' max_payload")
             }
             if left.isHandling(session) {
-                keeper?.release(session)
+                owner?.release(session)
                 left.notTaken(session)
                 (adoptions[session], woken[session]) = (nil, nil)
             }
@@ -135,7 +135,7 @@ extension SessionCoordinator {
 
     /// Has the shards give how far their sessions have got in the log.
     func savePlaces() {
-        guard keeper != nil, connection.isReady else { return }
+        guard owner != nil, connection.isReady else { return }
         for shard in loop.loops.indices { post(.savePlaces, to: shard) }
     }
 }

@@ -12,14 +12,14 @@ import ServerLoops
 extension SessionCoordinator {
     /// A shard's client has gone.
     func due(_ saved: SavedWill, of session: [UInt8], from shard: Int) {
-        guard keeper != nil else {
+        guard owner != nil else {
             // Otherwise it stands in the record, for whoever is there.
             guard plan.detached == .local else { return }
             endedWills.insert(WillName(saved.name), of: session)
             return post(.publishAlone(saved), to: shard)
         }
         // A claim of another node has come in between, and sees to it.
-        guard keeper?.keeps(session) == true || departures[session] != nil else { return }
+        guard owner?.keeps(session) == true || departures[session] != nil else { return }
         publish(SessionRecord.LastWill(saved), of: session)
     }
 
@@ -198,9 +198,9 @@ extension SessionCoordinator {
         if endsAfterWills.remove(session) != nil { return ended(session) }
         if visits[session]?.wills == .publishing { return clearWills(of: session) }
         if let saved = savesWaiting[session] { return write(saved) }
-        guard keeper?.keeps(session) == true, !left.isHandling(session) else { return }
+        guard owner?.keeps(session) == true, !left.isHandling(session) else { return }
         // Nothing else is to be stored of it: its client is back, or it was here once more than its node.
-        _ = keeper?.save(session, now: now, self) { $0.wills.removeAll { $0.name <= name } }
+        _ = owner?.save(session, now: now, self) { $0.wills.removeAll { $0.name <= name } }
     }
 
     // MARK: Clients that come from elsewhere
@@ -229,7 +229,7 @@ extension SessionCoordinator {
 
     /// What stood in the record is over, and its client begins a session that does not last.
     func forgetSession(of session: [UInt8]) {
-        let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) {
+        let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
         }
         if isOnItsWay == true { visits[session]?.wills = .publishing }
@@ -237,7 +237,7 @@ extension SessionCoordinator {
 
     /// The others are not to be published any more: the client has come back in time.
     private func clearWills(of session: [UInt8]) {
-        _ = keeper?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
+        _ = owner?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
     }
 
     /// Numbers of requests that bring wills.

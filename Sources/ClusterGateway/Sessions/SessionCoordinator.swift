@@ -9,11 +9,11 @@ import NATSClient
 import Platform
 import ServerLoops
 
-/// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionKeeper`, the records, the
-/// messages of other nodes and the log.
+/// Sessions that move between nodes, as one node sees it: brings together the shards, `SessionOwnership`, the records,
+/// the messages of other nodes and the log.
 ///
-///     shard ── claim ──► SessionKeeper ──► record ──► ask the last keeper ──► its chunks ──► shard ──► the log again ──► CONNACK
-///     shard ◄── leaves ◄── SessionKeeper ◄── another node asks
+///     shard ── claim ──► SessionOwnership ──► record ──► ask the last owner ──► its chunks ──► shard ──► the log again ──► CONNACK
+///     shard ◄── leaves ◄── SessionOwnership ◄── another node asks
 ///
 /// Belongs to the loop that speaks to the servers.
 final class SessionCoordinator {
@@ -44,7 +44,7 @@ final class SessionCoordinator {
     let plan: ClusterPlan
     private let placement: ShardPlacement
     /// nil without a lease.
-    var keeper: SessionKeeper?
+    var owner: SessionOwnership?
     var visits: [[UInt8]: SessionVisit] = [:]
     var departures: [[UInt8]: OutgoingSession] = [:]
     var counters = Counters()
@@ -61,7 +61,7 @@ final class SessionCoordinator {
     var messagesUnderWay: Set<SentSessionMessage> = []
     var lastMessage: UInt64 = 0
     var lastOffer: UInt64
-    /// While another node's question is given to the keeper.
+    /// While another node's question is given to the owner.
     var asker: (reply: Subject, cleanStart: Bool)?
     /// Sessions that are over, whose records are to go: the record's epoch and number; nil while they are looked for.
     var endings: [[UInt8]: (epoch: UInt64, number: UInt64)?] = [:]
@@ -148,7 +148,7 @@ final class SessionCoordinator {
             isMoving || !awaited.isEmpty || !savesUnderWay.isEmpty || !savesWaiting.isEmpty || !willJobs.isEmpty
             || !leftNews.isEmpty
         // With a lease it is looked now and then whether something is left.
-        let looksForLeft = keeper == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
+        let looksForLeft = owner == nil ? nil : left.isEmpty && !scan.isReading ? max(ticksAt, scan.beginsAt) : ticksAt
         return [replay.nextDeadline, scan.nextDeadline, isBusy ? ticksAt : looksForLeft].compactMap { $0 }.min()
     }
 
@@ -158,7 +158,7 @@ final class SessionCoordinator {
         guard now >= ticksAt else { return }
         ticksAt = now + Limits.sessionTickMilliseconds
         takeRefused()
-        keeper?.tick(now: now, self)
+        owner?.tick(now: now, self)
         tickVisits()
         tickUnsettled()
         logAwaited()
@@ -195,7 +195,7 @@ final class SessionCoordinator {
     // MARK: The lease
 
     /// These nodes hold a lease, by all entries up to a number; `me` is this one, if it holds one.
-    func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Keeper?) {
+    func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Owner?) {
         let stores = Set(nodes.map(\.store))
         for gone in live where !stores.contains(gone.store) {
             missedSince[gone.store] = now
@@ -203,25 +203,25 @@ final class SessionCoordinator {
         }
         for store in stores { missedSince[store] = nil }
         live = Set(nodes)
-        if keeper == nil, let me {
-            keeper = SessionKeeper(me)
+        if owner == nil, let me {
+            owner = SessionOwnership(me)
             scan.begin(at: now)
-            keeper?.live(live, through: sequence, self)
+            owner?.live(live, through: sequence, self)
             for session in visits.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { connect(session) }
             // Their clients may have stayed.
             if plan.detached == .local { for shard in loop.loops.indices { post(.leaseBegins, to: shard) } }
         } else {
-            keeper?.live(live, through: sequence, self)
+            owner?.live(live, through: sequence, self)
         }
     }
 
     /// This node acts for nobody any more.
     func leaseEnded() {
-        guard keeper != nil else { return }
+        guard owner != nil else { return }
         isFencing = true
-        keeper?.fence(self)
+        owner?.fence(self)
         isFencing = false
-        keeper = nil
+        owner = nil
         drops = []
         (endsAfterWills, heldLeavings, unsettled) = ([], [:], [:])
         forgetWills()
@@ -279,7 +279,7 @@ final class SessionCoordinator {
         switch answer {
         case .found(let session, let record, let sequence, let ended):
             if endings[session] != nil {
-                guard let record, record.keepers[0].node.store == node.store else {
+                guard let record, record.owners[0].node.store == node.store else {
                     endings[session] = nil
                     endedWills.keep([], of: session)
                     return
@@ -289,11 +289,11 @@ final class SessionCoordinator {
             }
             recordFound(session, record)
             // What this claim has written itself says nothing of who had the session before.
-            if visits[session] != nil, visits[session]?.found == nil || record?.keepers[0].node != node {
+            if visits[session] != nil, visits[session]?.found == nil || record?.owners[0].node != node {
                 recordFound(record, by: session)
             }
-            keeper?.found(session, record, at: sequence, ended: ended, now: now, self)
-        case .written(let session, let number, let answer): keeper?.written(session, number: number, answer, now: now, self)
+            owner?.found(session, record, at: sequence, ended: ended, now: now, self)
+        case .written(let session, let number, let answer): owner?.written(session, number: number, answer, now: now, self)
         case .illegible(let session, let words): if let visit = visits[session] { giveUp(session, visit, words) }
         case .removed(let session):
             endings[session] = nil
@@ -318,7 +318,7 @@ final class SessionCoordinator {
     func gone(_ visit: SessionVisit) -> NodeID? {
         guard let found = visit.found, found.expiryInterval > 0 else { return nil }
         // Of the others each has answered.
-        let gone = found.keepers.filter { $0.node.store != node.store && visit.offers[$0.node.store] == nil }
+        let gone = found.owners.filter { $0.node.store != node.store && visit.offers[$0.node.store] == nil }
         let newest = max(visit.source?.offer.epoch ?? 0, visit.claim.hasSession ? visit.claim.epoch : 0)
         return newest < found.epoch ? gone.first?.node : nil
     }
@@ -362,8 +362,8 @@ extension SessionCoordinator {
     }
 }
 
-/// What the keeper wants done.
-extension SessionCoordinator: SessionKeeperSink {
+/// What the owner wants done.
+extension SessionCoordinator: SessionOwnershipSink {
     func read(_ session: [UInt8]) { records.read(session) }
 
     func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64) {
@@ -426,17 +426,17 @@ extension SessionCoordinator {
             visits[session]?.progressAt = now
             return
         }
-        let isKept = keeper?.keeps(session) == true && !left.isHandling(session)
-        let isOver = unsettled[session]?.isOver == true && keeper?.epoch(of: session) == unsettled[session]?.epoch
+        let isKept = owner?.keeps(session) == true && !left.isHandling(session)
+        let isOver = unsettled[session]?.isOver == true && owner?.epoch(of: session) == unsettled[session]?.epoch
         unsettled[session]?.isOver = false
         // What it publishes from now on comes behind its earlier connection's will.
-        if isKept, !isOver, !publishesWill(of: session), let epoch = keeper?.epoch(of: session) {
+        if isKept, !isOver, !publishesWill(of: session), let epoch = owner?.epoch(of: session) {
             return post(.sessionClaimed(session, .here, epoch: epoch), to: shard)
         }
         ticksAt = min(ticksAt, now + Limits.sessionTickMilliseconds)
         visits[session] = SessionVisit(shard: shard, claim: claim, stage: .waiting, now: now)
         // A session that is looked after here has a client again.
-        if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? keeper?.record(of: session) : nil) {
+        if let record = left.record(of: session) ?? awaitingShards[session] ?? (isKept ? owner?.record(of: session) : nil) {
             recordFound(record, by: session)
         }
         if isOver { visits[session]?.beginsAnew() }
@@ -448,12 +448,12 @@ extension SessionCoordinator {
     }
 
     func connect(_ session: [UInt8]) {
-        guard keeper != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
+        guard owner != nil, let claim = visits[session]?.claim, case .waiting = visits[session]?.stage else { return }
         visits[session]?.stage = .claiming
         // A session that begins once more has higher numbers than what may be left of it somewhere.
-        let terms = SessionKeeper.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
+        let terms = SessionOwnership.Terms(expiryInterval: claim.expiryInterval, firstEpoch: wallClock)
         isConnecting = true
-        keeper?.connect(session, terms, now: now, self)
+        owner?.connect(session, terms, now: now, self)
         isConnecting = false
     }
 
@@ -471,8 +471,8 @@ extension SessionCoordinator {
 
     /// This node acts for a session no more, and its record goes.
     func releaseAndEnd(_ session: [UInt8]) {
-        let epoch = keeper?.epoch(of: session)
-        let number = keeper?.release(session)
+        let epoch = owner?.epoch(of: session)
+        let number = owner?.release(session)
         let found = epoch.flatMap { epoch in number.map { (epoch: epoch, number: $0) } }
         endings[session] = .some(found)
         end(session, found)

@@ -12,7 +12,7 @@ struct SessionVisit {
     enum Stage {
         /// This node has no lease yet.
         case waiting
-        /// `SessionKeeper` finds out who has it, and has them stop.
+        /// `SessionOwnership` finds out who has it, and has them stop.
         case claiming
         case fetching(Fetch)
         /// All of it is here; its shard says when its client is let in.
@@ -121,8 +121,8 @@ extension SessionCoordinator {
     func letInUnsettled() {
         for (session, visit) in visits where now >= visit.beganAt + Limits.sessionMessageMillisecondsMax {
             guard case .claiming = visit.stage, visit.record == nil, needsNobody(visit) else { continue }
-            keeper?.keepUnsettled(session, self)
-            guard let epoch = keeper?.epoch(of: session), keeper?.isSettled(session) == false else { continue }
+            owner?.keepUnsettled(session, self)
+            guard let epoch = owner?.epoch(of: session), owner?.isSettled(session) == false else { continue }
             unsettled[session] = UnsettledSession(epoch: epoch, since: now)
         }
     }
@@ -137,11 +137,11 @@ extension SessionCoordinator {
     func tickUnsettled() {
         letInUnsettled()
         for (session, entry) in unsettled {
-            guard keeper?.keeps(session) == true, keeper?.epoch(of: session) == entry.epoch else {
+            guard owner?.keeps(session) == true, owner?.epoch(of: session) == entry.epoch else {
                 unsettled[session] = nil
                 continue
             }
-            guard keeper?.isSettled(session) == false else {
+            guard owner?.isSettled(session) == false else {
                 unsettled[session] = nil
                 if entry.isOver { releaseAndEnd(session) }
                 continue
@@ -150,7 +150,7 @@ extension SessionCoordinator {
             guard now >= entry.since + Limits.sessionClaimMillisecondsMax else { continue }
             // The other node holds its lease and cannot be reached from here: the client would be connected twice for as long as that lasts.
             unsettled[session] = nil
-            keeper?.release(session)
+            owner?.release(session)
             if let shard = shard(of: session) { post(.sessionGone(session), to: shard) }
             log(
                 .warning,
@@ -161,7 +161,7 @@ extension SessionCoordinator {
 
     /// A session is over of which others may not know that they keep it no more; false if it is not such a one.
     func endsUnsettled(_ session: [UInt8]) -> Bool {
-        guard let entry = unsettled[session], keeper?.epoch(of: session) == entry.epoch, keeper?.isSettled(session) == false else {
+        guard let entry = unsettled[session], owner?.epoch(of: session) == entry.epoch, owner?.isSettled(session) == false else {
             return false
         }
         unsettled[session]?.isOver = true
@@ -171,7 +171,7 @@ extension SessionCoordinator {
 
     /// Nobody is to restore what stands in the record of a session that is over.
     private func empty(_ session: [UInt8]) {
-        let isOnItsWay = keeper?.save(session, hasAll: true, now: now, self) {
+        let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
         }
         unsettled[session]?.isEmptied = isOnItsWay == true

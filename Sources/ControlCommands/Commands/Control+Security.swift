@@ -16,14 +16,14 @@ extension Control {
 
     /// The same on a file of a broker that does not run.
     public static func dynamicSecurity(_ verb: SecurityVerb, file: String, _ output: ControlOutput) throws(ControlError) {
-        let keeper: SecurityKeeper
+        let document: SecurityDocument
         do throws(SecurityFileError) {
-            keeper = try SecurityKeeper(path: file)
+            document = try SecurityDocument(path: file)
         } catch {
             throw ControlError(.refused, error.description)
         }
         let context = SecurityContext(clientIdentifier: "ctl", userName: nil, hash: Self.hash)
-        let answer = keeper.perform(SecurityRequest(Array(verb.message.utf8)), context)
+        let answer = document.perform(SecurityRequest(Array(verb.message.utf8)), context)
         try Control(NoService(), output).show(answer.text, of: verb)
     }
 
@@ -35,7 +35,7 @@ extension Control {
             throw ControlError(.refused, "\(file) is there already; init makes a new file.")
         }
         do throws(FileReplacement.Failure) {
-            try SecurityKeeper.save(.administered(by: name, stored), to: file)
+            try SecurityDocument.save(.administered(by: name, stored), to: file)
         } catch {
             throw ControlError(.refused, "\(file) \(error).")
         }

@@ -206,7 +206,9 @@ extension ServedBroker {
         if let path = configuration.passwordFile, let file = try? CredentialFile(path: path), file.contains(user.description) {
             return true
         }
-        if let keeper = server.keepers.keeper(of: configuration), keeper.directory.rights(of: user) != nil { return true }
+        if let document = server.securityDocuments.document(of: configuration), document.directory.rights(of: user) != nil {
+            return true
+        }
         return !security.methods.isEmpty ? nil : false
     }
 

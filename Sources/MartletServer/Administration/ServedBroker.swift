@@ -73,7 +73,7 @@ final class ServedBroker: AdministeredBroker {
     func makeTraceFile() -> (any TraceFile)? {
         let persistence = server.configuration.persistence
         let temporary = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
-        let directory = server.keeper == nil ? temporary : persistence.location ?? "."
+        let directory = server.openStore == nil ? temporary : persistence.location ?? "."
         do throws(SystemError) {
             return try NamelessTraceFile(in: directory)
         } catch {
@@ -94,9 +94,9 @@ final class ServedBroker: AdministeredBroker {
         condition.loopAges = brokerClient.answeredAt.map { now - min(now, $0) }
         condition.isListening = drain == nil
         condition.isStopping = server.isStopping
-        condition.store = server.keeper == nil ? nil : server.storeTrouble
+        condition.store = server.openStore == nil ? nil : server.storeTrouble
         condition.storeDisk =
-            server.keeper == nil
+            server.openStore == nil
             ? nil
             : ResourceLimits.diskBytes(at: server.configuration.persistence.location ?? ".").map {
                 .init(freeBytes: $0.free, totalBytes: $0.total)
@@ -113,7 +113,7 @@ final class ServedBroker: AdministeredBroker {
     var openFiles: Int { ProcessFigures.openFiles() }
     var openFilesMax: Int { ResourceLimits.fileDescriptors }
     var storeFreeBytes: UInt64? {
-        server.keeper == nil ? nil : ResourceLimits.freeBytes(at: server.configuration.persistence.location ?? ".")
+        server.openStore == nil ? nil : ResourceLimits.freeBytes(at: server.configuration.persistence.location ?? ".")
     }
 
     var listeners: [AdministeredListener] {

@@ -93,7 +93,7 @@ public struct StartCheck {
     private mutating func checkSecurityFiles() {
         let workers = WorkerPool(name: "martlet-check", threads: 1, queue: 0)
         defer { workers.stop() }
-        let problems = SecurityKeepers.problems(opening: configuration)
+        let problems = SecurityDocuments.problems(opening: configuration)
         if !problems.isEmpty { add(.securityFiles(SecurityFilesError(problems: problems))) }
         do throws(SecurityFilesError) {
             let tables = try SecurityTables(reading: configuration, workers: workers)
@@ -245,7 +245,7 @@ public struct StartCheck {
     private var savingWarnings: [(path: String, message: String)] {
         let paths = Set(configuration.listeners.compactMap(\.security.dynamicSecurityFile)).sorted()
         return paths.filter { FileAccess.obstacle(toReading: $0) == nil }.compactMap { path in
-            SecurityKeepers.warning(onSaving: path).map { (path, $0) }
+            SecurityDocuments.warning(onSaving: path).map { (path, $0) }
         }
     }
 

@@ -58,7 +58,9 @@ final class ClusterAdministration {
         before = (now, sum.publishReceived, sum.publishSent, seconds)
         figures.isDraining = server.drain?.status != nil
         figures.dashboard = dashboard
-        if server.keeper != nil, server.storeTrouble != .good { figures.trouble = "the store is \(server.storeTrouble.rawValue)" }
+        if server.openStore != nil, server.storeTrouble != .good {
+            figures.trouble = "the store is \(server.storeTrouble.rawValue)"
+        }
         return figures
     }
 
@@ -214,7 +216,7 @@ extension Server {
     /// Lets the loops be a node, before they run.
     func joinCluster() {
         guard let clusterPlan else { return }
-        let node = NodeIncarnations.first(storeSeed: keeper?.store.seed)
+        let node = NodeIncarnations.first(storeSeed: openStore?.store.seed)
         for loop in loops {
             loop.shard.joinCluster(
                 logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue,
@@ -292,10 +294,10 @@ extension Server {
     }
 
     /// Dynamic security of a file, for all nodes.
-    func sharedSecurity(of keeper: SecurityKeeper) -> SharedSecurity {
+    func sharedSecurity(of document: SecurityDocument) -> SharedSecurity {
         let mailbox = control.mailbox
         return SharedSecurity(
-            keeper, log: log, send: { [unowned self] in sendToCluster($0) },
+            document, log: log, send: { [unowned self] in sendToCluster($0) },
             changed: { [unowned self] in
                 securityService?.sendToLoops(of: $0)
                 endSessions($0)

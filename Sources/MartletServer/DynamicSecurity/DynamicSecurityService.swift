@@ -30,9 +30,9 @@ final class DynamicSecurityService {
 
     private struct Job {
         let request: SecurityRequest
-        let keeper: SecurityKeeper
+        let document: SecurityDocument
         let asker: Asker
-        let answered: (SecurityKeeper.Answer, _ next: @escaping () -> Void) -> Void
+        let answered: (SecurityDocument.Answer, _ next: @escaping () -> Void) -> Void
         /// By their bytes: two spellings of one text are two passwords.
         var passwords: [[UInt8]: StoredPassword] = [:]
         var addresses: [EncodedString: [String]] = [:]
@@ -63,11 +63,11 @@ final class DynamicSecurityService {
     ///
     /// - Parameter answered: is given the answer, and calls what it gets when that has left. Nil if too many wait.
     func perform(
-        _ request: SecurityRequest, on keeper: SecurityKeeper, for asker: Asker,
-        _ answered: @escaping (SecurityKeeper.Answer, _ next: @escaping () -> Void) -> Void
+        _ request: SecurityRequest, on document: SecurityDocument, for asker: Asker,
+        _ answered: @escaping (SecurityDocument.Answer, _ next: @escaping () -> Void) -> Void
     ) -> Bool {
         guard waiting.count < Limits.controlMessagesMax else { return false }
-        waiting.append(Job(request: request, keeper: keeper, asker: asker, answered: answered))
+        waiting.append(Job(request: request, document: document, asker: asker, answered: answered))
         if current == nil { begin() }
         return true
     }
@@ -117,20 +117,20 @@ final class DynamicSecurityService {
     private func perform() {
         guard let job = current else { return }
         // A file that a reload has brought is not shared, until the next start.
-        let shared = shared.flatMap { $0.isOf(job.keeper) ? $0 : nil }
+        let shared = shared.flatMap { $0.isOf(job.document) ? $0 : nil }
         isHeld = shared?.isBusy ?? false
         guard !isHeld else { return }
         let context = SecurityContext(
             clientIdentifier: job.asker.clientIdentifier, userName: job.asker.userName, hash: { job.passwords[Array($0.utf8)] },
             addresses: { job.addresses[$0] ?? [] })
-        guard shared != nil else { return finish(job, job.keeper.perform(job.request, context)) }
-        let proposal = job.keeper.propose(job.request, context)
+        guard shared != nil else { return finish(job, job.document.perform(job.request, context)) }
+        let proposal = job.document.propose(job.request, context)
         guard !proposal.isEmpty else { return finish(job, proposal.answer()) }
         current?.attempts += 1
         shared?.propose(proposal)
     }
 
-    private func finish(_ job: Job, _ answer: SecurityKeeper.Answer) {
+    private func finish(_ job: Job, _ answer: SecurityDocument.Answer) {
         for line in answer.lines { log.write(.information, line) }
         if let failure = answer.failure { log.write(.error, "Error: Dynamic security: \(failure).") }
         job.answered(answer) { [self] in
@@ -185,7 +185,7 @@ extension DynamicSecurityService {
         }
         switch shared.decided(verdict, attempts: job.attempts) {
         case .made:
-            let (answer, complaint) = job.keeper.make(proposal)
+            let (answer, complaint) = job.document.make(proposal)
             if let complaint { log.write(.error, "Error: Dynamic security is changed, and not saved: \(complaint).") }
             finish(job, answer)
         case .again: perform()

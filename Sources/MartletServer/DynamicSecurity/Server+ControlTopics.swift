@@ -21,7 +21,7 @@ extension Server {
         let mailbox = control.mailbox
         let securityService = DynamicSecurityService(brokerClient, log: log, sendToLoops: { [unowned self] in sendToLoops($0) }) {
             [unowned self] passwords in
-            let hash = SecurityKeepers.hashing(configuration.general)
+            let hash = SecurityDocuments.hashing(configuration.general)
             @Sendable func make() {
                 let pairs = passwords.compactMap { password in
                     hash(String(decoding: password, as: UTF8.self)).map { (password, $0) }
@@ -35,7 +35,9 @@ extension Server {
                 make()
             }
         }
-        if clusterPlan != nil, let keeper = keepers.keepers.values.first { securityService.share(sharedSecurity(of: keeper)) }
+        if clusterPlan != nil, let document = securityDocuments.documents.values.first {
+            securityService.share(sharedSecurity(of: document))
+        }
         return securityService
     }
 
@@ -46,13 +48,14 @@ extension Server {
         default:
             // The broker's own clients have come by no listener: they give no commands.
             guard configuration.listeners.indices.contains(message.info.listener),
-                let keeper = keepers.keeper(of: configuration.listeners[message.info.listener].security), let securityService
+                let document = securityDocuments.document(of: configuration.listeners[message.info.listener].security),
+                let securityService
             else {
                 return answer(message, with: Array(#"{"error": "endpoint not available"}"#.utf8)) {}
             }
             let asker = DynamicSecurityService.Asker(
                 clientIdentifier: "\(message.clientIdentifier)", userName: message.userName.map { "\($0)" })
-            let isTaken = securityService.perform(SecurityRequest(message.payload), on: keeper, for: asker) {
+            let isTaken = securityService.perform(SecurityRequest(message.payload), on: document, for: asker) {
                 [unowned self] reply, next in
                 audit(reply, message)
                 endSessions(reply.changes)
@@ -73,11 +76,11 @@ extension Server {
         _ payload: [UInt8], for who: String, listener: Int, _ done: @escaping (SecurityCommandsAnswer) -> Void
     ) {
         let own = configuration.listeners.indices.contains(listener) ? configuration.listeners[listener].security : nil
-        let keeper = ([own].compactMap { $0 } + configuration.openListeners.map(\.security)).lazy
-            .compactMap { self.keepers.keeper(of: $0) }.first
-        guard let keeper, let securityService else { return done(.notConfigured) }
+        let document = ([own].compactMap { $0 } + configuration.openListeners.map(\.security)).lazy
+            .compactMap { self.securityDocuments.document(of: $0) }.first
+        guard let document, let securityService else { return done(.notConfigured) }
         let asker = DynamicSecurityService.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
-        let isTaken = securityService.perform(SecurityRequest(payload), on: keeper, for: asker) { [unowned self] reply, next in
+        let isTaken = securityService.perform(SecurityRequest(payload), on: document, for: asker) { [unowned self] reply, next in
             let hasChanged = !reply.changes.isEmpty
             done(.performed(reply.text, changes: hasChanged ? reply.lines.joined(separator: "; ") : ""))
             endSessions(reply.changes)
@@ -110,7 +113,7 @@ extension Server {
     }
 
     /// Notes what was changed, or could not be, for whoever asks who did it.
-    private func audit(_ answer: SecurityKeeper.Answer, _ message: ControlMessage) {
+    private func audit(_ answer: SecurityDocument.Answer, _ message: ControlMessage) {
         guard !answer.changes.isEmpty || answer.failure != nil else { return }
         administration?.record(
             AuditEntry(
@@ -215,7 +218,7 @@ extension Server {
     }
 
     private func addPlugins(to data: inout JSONWriter) {
-        let hasSecurity = !keepers.keepers.isEmpty
+        let hasSecurity = !securityDocuments.documents.isEmpty
         data.array("plugins") { list in
             guard hasSecurity else { return }
             list.object { object in

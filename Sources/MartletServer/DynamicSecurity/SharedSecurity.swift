@@ -23,7 +23,7 @@ final class SharedSecurity {
         case refused(String)
     }
 
-    private let keeper: SecurityKeeper
+    private let document: SecurityDocument
     private let log: Log
     private let send: (AccessOrder) -> Void
     /// Has pieces of a file read; `take` gets the result.
@@ -32,7 +32,7 @@ final class SharedSecurity {
     private let changed: (SecurityChanges) -> Void
     /// The number of what is in force; 0 for what no other node has.
     private var revision: UInt64 = 0
-    private(set) var proposal: SecurityKeeper.Proposal?
+    private(set) var proposal: SecurityDocument.Proposal?
     /// The number of what it is based on.
     private var base: UInt64 = 0
     private var isOffering = false
@@ -43,18 +43,18 @@ final class SharedSecurity {
     /// Whether the cluster's was taken over at some time: then the file is a copy of it.
     private var hasJoined = false
 
-    /// Whether it is this keeper's file that nodes share.
-    func isOf(_ keeper: SecurityKeeper) -> Bool { self.keeper === keeper }
+    /// Whether it is this document's file that nodes share.
+    func isOf(_ document: SecurityDocument) -> Bool { self.document === document }
 
     /// - Parameters:
     ///   - send: has all nodes told.
     ///   - changed: called with what another node has changed.
     ///   - read: has pieces of a file read; `take` gets the result.
     init(
-        _ keeper: SecurityKeeper, log: Log, send: @escaping (AccessOrder) -> Void, changed: @escaping (SecurityChanges) -> Void,
+        _ document: SecurityDocument, log: Log, send: @escaping (AccessOrder) -> Void, changed: @escaping (SecurityChanges) -> Void,
         read: @escaping ([[UInt8]]) -> Void
     ) {
-        (self.keeper, self.log, self.send, self.changed, self.read) = (keeper, log, send, changed, read)
+        (self.document, self.log, self.send, self.changed, self.read) = (document, log, send, changed, read)
     }
 
     /// Whether nothing can be proposed for a moment.
@@ -62,7 +62,7 @@ final class SharedSecurity {
 
     // MARK: What this node changes
 
-    func propose(_ proposal: SecurityKeeper.Proposal) {
+    func propose(_ proposal: SecurityDocument.Proposal) {
         (self.proposal, base) = (proposal, revision)
         send(.security(base: revision, DocumentParts.split(proposal.bytes)))
     }
@@ -89,7 +89,7 @@ final class SharedSecurity {
         switch verdict {
         case .stored(let number):
             revision = number
-            log.write(.notice, "Cluster: from now on all nodes share the dynamic security of \(keeper.path).")
+            log.write(.notice, "Cluster: from now on all nodes share the dynamic security of \(document.path).")
             join()
         case .conflict: return
         case .refused(let reason): log.write(.warning, "Warning: dynamic security could not be given to the cluster: \(reason).")
@@ -105,7 +105,7 @@ final class SharedSecurity {
         revision = 0
         guard proposal == nil, !isOffering else { return }
         isOffering = true
-        send(.security(base: 0, DocumentParts.split(SecurityFile.bytes(of: keeper.model))))
+        send(.security(base: 0, DocumentParts.split(SecurityFile.bytes(of: document.model))))
     }
 
     func received(revision: UInt64, _ pieces: [[UInt8]]) {
@@ -134,8 +134,8 @@ final class SharedSecurity {
     private func takeOver(_ model: SecurityModel, _ number: UInt64) {
         // The number costs nothing, and is another one after each change.
         let isSame =
-            model.changeIndex == keeper.model.changeIndex
-            && SecurityFile.bytes(of: model) == SecurityFile.bytes(of: keeper.model)
+            model.changeIndex == document.model.changeIndex
+            && SecurityFile.bytes(of: model) == SecurityFile.bytes(of: document.model)
         guard !isSame else {
             revision = number
             return join()
@@ -144,10 +144,10 @@ final class SharedSecurity {
             guard let copy = keepCopy() else { return }
             log.write(
                 .warning,
-                "Warning: Cluster: the nodes share another dynamic security than \(keeper.path): theirs is used from now on, and a copy of the "
+                "Warning: Cluster: the nodes share another dynamic security than \(document.path): theirs is used from now on, and a copy of the "
                     + "file is in \(copy).")
         }
-        let (changes, complaint) = keeper.adopt(model)
+        let (changes, complaint) = document.adopt(model)
         revision = number
         if let complaint { log.write(.error, "Error: Dynamic security is changed, and not saved: \(complaint).") }
         log.write(.information, "Cluster: dynamic security was changed by another node (changeIndex \(model.changeIndex)).")
@@ -157,18 +157,18 @@ final class SharedSecurity {
 
     /// Puts what is in force beside its file; nil, with a line in the log, if it cannot.
     private func keepCopy() -> String? {
-        let names = (1...Limits.securityCopiesMax).lazy.map { "\(self.keeper.path).before-cluster" + ($0 == 1 ? "" : "-\($0)") }
+        let names = (1...Limits.securityCopiesMax).lazy.map { "\(self.document.path).before-cluster" + ($0 == 1 ? "" : "-\($0)") }
         guard let path = names.first(where: { access($0, F_OK) != 0 }) else {
             log.write(
-                .error, "Error: Cluster: there are too many copies \(keeper.path).before-cluster: this node uses its own file.")
+                .error, "Error: Cluster: there are too many copies \(document.path).before-cluster: this node uses its own file.")
             return nil
         }
         do throws(FileReplacement.Failure) {
-            try SecurityKeeper.save(keeper.model, to: path)
+            try SecurityDocument.save(document.model, to: path)
             return path
         } catch {
             log.write(
-                .error, "Error: Cluster: no copy of \(keeper.path) can be kept, \(path) \(error): this node uses its own file.")
+                .error, "Error: Cluster: no copy of \(document.path) can be kept, \(path) \(error): this node uses its own file.")
             return nil
         }
     }

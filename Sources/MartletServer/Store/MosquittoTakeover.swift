@@ -121,7 +121,7 @@ struct MosquittoTakeover {
 /// The store of a running broker: opened, given back to the shards, and closed.
 ///
 ///     open ─► restore ─► start ─► close
-struct StoreKeeper {
+struct OpenStore {
     let store: SQLiteStore
     private let durability: Durability
     /// Whether what was acknowledged is on the disk already, whichever listener its client came by.
@@ -129,7 +129,7 @@ struct StoreKeeper {
     private let log: Log
 
     /// Opens the store that the configuration asks for; nil if it asks for none.
-    static func open(_ configuration: BrokerConfiguration, repairs: Bool, log: Log) throws(ServerError) -> StoreKeeper? {
+    static func open(_ configuration: BrokerConfiguration, repairs: Bool, log: Log) throws(ServerError) -> OpenStore? {
         let persistence = configuration.persistence
         guard persistence.isEnabled else { return nil }
         let directory = persistence.location ?? "."
@@ -144,7 +144,7 @@ struct StoreKeeper {
                 options: StoreOptions(repair: repairs, bytesMax: persistence.bytesMax.map { UInt64($0) }),
                 log: { log.write($0, $1) })
             for loss in store.losses { log.write(.error, "Error: lost from the store: \(loss)") }
-            return StoreKeeper(
+            return OpenStore(
                 store: store, durability: configuration.strictestDurability,
                 savesAtOnce: configuration.listeners.allSatisfy { $0.durability == .commit }, log: log)
         } catch {

@@ -140,10 +140,10 @@ struct LocalClientTests {
     @Test func `publications beyond the window are not taken, and may be tried again after an outcome`() {
         let store = SimulatedStore()
         let broker = broker(1, store: store)
-        let keeper = broker.client("keeper")
-        keeper.connect(clean: false, expiry: 100)
-        keeper.subscribe("a", qos: .atLeastOnce)
-        keeper.lose()
+        let owner = broker.client("keeper")
+        owner.connect(clean: false, expiry: 100)
+        owner.subscribe("a", qos: .atLeastOnce)
+        owner.lose()
         let party = broker.attached("bridge") { $0.publicationsMax = 2 }
         store.mode = .paused
         #expect(party.publish("a", "1", qos: .atLeastOnce, token: 1))
@@ -182,11 +182,11 @@ struct LocalClientTests {
     @Test(arguments: [1, 3]) func `a message of QoS 1 and 2 has its outcome when it is durable on all shards`(shards: Int) {
         let store = SimulatedStore()
         let broker = broker(shards, store: store)
-        let keepers = (0..<4).map { broker.client("keeper \($0)") }
-        for keeper in keepers {
-            keeper.connect(clean: false, expiry: 100)
-            keeper.subscribe("a", qos: .exactlyOnce)
-            keeper.lose()
+        let owners = (0..<4).map { broker.client("keeper \($0)") }
+        for owner in owners {
+            owner.connect(clean: false, expiry: 100)
+            owner.subscribe("a", qos: .exactlyOnce)
+            owner.lose()
         }
         let party = broker.attached("bridge") { $0.sessionExpiryInterval = 100 }
         store.mode = .paused
@@ -198,9 +198,9 @@ struct LocalClientTests {
         #expect(party.outcomes == [1: .success, 2: .success])
         let after = broker.crashed()
         for number in 0..<4 {
-            let keeper = after.client("keeper \(number)")
-            keeper.connect(clean: false, expiry: 100)
-            #expect(keeper.messages.map(\.text) == ["1", "2"])
+            let owner = after.client("keeper \(number)")
+            owner.connect(clean: false, expiry: 100)
+            #expect(owner.messages.map(\.text) == ["1", "2"])
         }
     }
 

@@ -21,13 +21,13 @@ import Testing
             client.subscribe("$share/g/t/#", qos: .exactlyOnce)
             return client
         }
-        let keepers = (0..<lasting).map { number in
+        let owners = (0..<lasting).map { number in
             let client = broker.client("lasting \(number)")
             client.connect(expiry: 1000)
             client.subscribe("$share/g/t/#", qos: .exactlyOnce)
             return client
         }
-        return (broker, passers, keepers)
+        return (broker, passers, owners)
     }
 
     /// All that lasting members get when they are back.

@@ -16,10 +16,10 @@ struct LeftSessionsGrowthTests {
         var ends = 0
 
         /// So many sessions of a node, each with a will.
-        init(_ count: Int, of keeper: SessionRecord.Keeper, expiry: UInt32) {
+        init(_ count: Int, of owner: SessionRecord.Owner, expiry: UInt32) {
             for number in 0..<count {
                 var record = SessionRecord(
-                    epoch: 1, keepers: [keeper], identifier: Array("client-\(number)".utf8), expiryInterval: expiry)
+                    epoch: 1, owners: [owner], identifier: Array("client-\(number)".utf8), expiryInterval: expiry)
                 record.wills = [
                     SessionRecord.LastWill(name: WillName(epoch: 1, number: 1), delayInterval: 0, message: Array("12345678".utf8))
                 ]
@@ -30,9 +30,9 @@ struct LeftSessionsGrowthTests {
     }
 
     /// A node that lives on.
-    private final class Node: SessionKeeperSink, LeftSessionsSink {
+    private final class Node: SessionOwnershipSink, LeftSessionsSink {
         let engine: Engine
-        var keeper: SessionKeeper
+        var owner: SessionOwnership
         var left = LeftSessions()
         var answers: [(Node) -> Void] = []
         /// The most sessions that it had claimed at once.
@@ -43,14 +43,15 @@ struct LeftSessionsGrowthTests {
 
         init(_ number: UInt32, _ engine: Engine, live: Set<NodeID>) {
             self.engine = engine
-            keeper = SessionKeeper(SessionRecord.Keeper(node: NodeID(store: number, incarnation: 1), leaseSequence: UInt64(number)))
-            keeper.live(live, through: 100, self)
+            owner = SessionOwnership(
+                SessionRecord.Owner(node: NodeID(store: number, incarnation: 1), leaseSequence: UInt64(number)))
+            owner.live(live, through: 100, self)
         }
 
         /// Reads all records, as each node does now and then, and has its turn after so many others.
         func scan(rank: UInt64) {
             for (session, entry) in engine.records.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
-            where keeper.isLeft(session, entry.record) {
+            where owner.isLeft(session, entry.record) {
                 left.note(session, dutyAt: entry.record.dutyAt.map { max($0, Self.now) + rank * Self.staggerMilliseconds })
             }
         }
@@ -60,7 +61,7 @@ struct LeftSessionsGrowthTests {
             var idle = 0
             while idle < 2 {
                 left.step(wallClock: wallClock, self)
-                claimedMax = max(claimedMax, keeper.count)
+                claimedMax = max(claimedMax, owner.count)
                 let taken = answers
                 answers = []
                 for answer in taken { answer(self) }
@@ -72,7 +73,7 @@ struct LeftSessionsGrowthTests {
             engine.questions += 1
             answers.append { node in
                 let known = node.engine.records[session]
-                node.keeper.found(session, known?.record, at: known?.sequence ?? 0, now: 0, node)
+                node.owner.found(session, known?.record, at: known?.sequence ?? 0, now: 0, node)
             }
         }
 
@@ -81,11 +82,11 @@ struct LeftSessionsGrowthTests {
             engine.bytes += record.encoded.count
             answers.append { node in
                 guard node.engine.records[session]?.sequence == sequence else {
-                    return node.keeper.written(session, number: number, .conflict, now: 0, node)
+                    return node.owner.written(session, number: number, .conflict, now: 0, node)
                 }
                 node.engine.sequence += 1
                 node.engine.records[session] = (record, node.engine.sequence)
-                node.keeper.written(session, number: number, .stored(at: node.engine.sequence), now: 0, node)
+                node.owner.written(session, number: number, .stored(at: node.engine.sequence), now: 0, node)
             }
         }
 
@@ -103,7 +104,7 @@ struct LeftSessionsGrowthTests {
 
         func stop(_ session: [UInt8]) -> [UInt8]? { nil }
 
-        func adopt(_ session: [UInt8]) { keeper.adopt(session, wallClock: Self.now, now: 0, self) }
+        func adopt(_ session: [UInt8]) { owner.adopt(session, wallClock: Self.now, now: 0, self) }
 
         func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
             engine.wills += 1
@@ -111,16 +112,16 @@ struct LeftSessionsGrowthTests {
         }
 
         func remove(_ wills: Set<WillName>, of session: [UInt8]) {
-            _ = keeper.save(session, now: 0, self) { $0.wills.removeAll { wills.contains($0.name) } }
+            _ = owner.save(session, now: 0, self) { $0.wills.removeAll { wills.contains($0.name) } }
         }
 
         func end(_ session: [UInt8]) {
             engine.ends += 1
             engine.records[session] = nil
-            keeper.release(session)
+            owner.release(session)
         }
 
-        func letGo(_ session: [UInt8]) { keeper.release(session) }
+        func letGo(_ session: [UInt8]) { owner.release(session) }
     }
 
     /// Two writes and a record of the log for each, one question of whoever claims it and one of each other node that lives on; few are claimed
@@ -129,7 +130,7 @@ struct LeftSessionsGrowthTests {
     func `a session of a node that is gone costs two writes, its will one record, and each node that lives on a question`(
         nodes: Int, sessions: Int
     ) {
-        let gone = SessionRecord.Keeper(node: NodeID(store: 99, incarnation: 1), leaseSequence: 50)
+        let gone = SessionRecord.Owner(node: NodeID(store: 99, incarnation: 1), leaseSequence: 50)
         let engine = Engine(sessions, of: gone, expiry: .max)
         let live = Set((1...nodes).map { NodeID(store: UInt32($0), incarnation: 1) })
         let all = (1...nodes).map { Node(UInt32($0), engine, live: live) }
@@ -140,7 +141,7 @@ struct LeftSessionsGrowthTests {
         #expect(engine.wills == sessions && engine.ends == 0)
         #expect(engine.writes == 2 * sessions && engine.questions == nodes * sessions)
         #expect(engine.bytes / engine.writes < 80)
-        #expect(all.allSatisfy { $0.claimedMax <= Limits.leftSessionsHandledMax && $0.left.isEmpty && $0.keeper.count == 0 })
+        #expect(all.allSatisfy { $0.claimedMax <= Limits.leftSessionsHandledMax && $0.left.isEmpty && $0.owner.count == 0 })
         // Nothing is due of them any more: who reads them again has nothing to ask.
         for node in all { node.scan(rank: 0) }
         let questions = engine.questions
@@ -149,12 +150,12 @@ struct LeftSessionsGrowthTests {
     }
 
     @Test func `a session whose time is over costs a write and the mark of its end, and stays nobody's`() {
-        let gone = SessionRecord.Keeper(node: NodeID(store: 99, incarnation: 1), leaseSequence: 50)
+        let gone = SessionRecord.Owner(node: NodeID(store: 99, incarnation: 1), leaseSequence: 50)
         let engine = Engine(1000, of: gone, expiry: 10)
         let node = Node(1, engine, live: [NodeID(store: 1, incarnation: 1)])
         node.scan(rank: 0)
         node.step(at: Node.now + 20_000)
         #expect(engine.wills == 1000 && engine.writes == 1000 && engine.ends == 1000 && engine.questions == 1000)
-        #expect(engine.records.isEmpty && node.keeper.count == 0 && node.left.isEmpty)
+        #expect(engine.records.isEmpty && node.owner.count == 0 && node.left.isEmpty)
     }
 }

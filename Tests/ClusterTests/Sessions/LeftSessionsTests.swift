@@ -29,7 +29,7 @@ import Testing
 
     private func record(expiry: UInt32, away: UInt64 = now, _ wills: (number: UInt64, delay: UInt32)...) -> SessionRecord {
         var record = SessionRecord(
-            epoch: 9, keepers: [SessionRecord.Keeper(node: NodeID(1), leaseSequence: 1)], identifier: session,
+            epoch: 9, owners: [SessionRecord.Owner(node: NodeID(1), leaseSequence: 1)], identifier: session,
             expiryInterval: expiry)
         record.awaySince = away
         record.wills = wills.map {

@@ -32,7 +32,7 @@ extension SessionNode: LeftSessionsSink {
     // MARK: Clients that come and go
 
     func recordFound(_ session: [UInt8], _ record: SessionRecord?) {
-        guard arrivals[session] != nil, arrivals[session]?.found == nil || record?.keepers[0].node != id else { return }
+        guard arrivals[session] != nil, arrivals[session]?.found == nil || record?.owners[0].node != id else { return }
         arrivals[session]?.found = record
         arrivals[session]?.isPresent = record.map { !$0.hasEnded(now: world.wallClock) } ?? false
     }
@@ -60,7 +60,7 @@ extension SessionNode: LeftSessionsSink {
             if jobs[session] == nil { arrive(session) }
         case .publishing:
             arrivals[session]?.stage = .clearing
-            _ = keeper?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
+            _ = owner?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
         case .claiming, .cleared:
             let state = arrival.connection.isClean ? nil : arrival.state
             let kept = state.map(KeptSession.init) ?? KeptSession(at: record.cursors.first ?? 1)
@@ -80,7 +80,7 @@ extension SessionNode: LeftSessionsSink {
     }
 
     func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {
-        clock.after(0) { [self] in act { [self] in if keeper?.keeps(session) != true { left.notTaken(session) } } }
+        clock.after(0) { [self] in act { [self] in if owner?.keeps(session) != true { left.notTaken(session) } } }
     }
 
     private func hasSaved(_ session: [UInt8], _ record: SessionRecord) {
@@ -89,7 +89,7 @@ extension SessionNode: LeftSessionsSink {
             return left.step(wallClock: world.wallClock, self)
         }
         if let kept = sessions[session], record.wills.isEmpty { kept.parted?.isGoodbyeStored = true }
-        guard let arrival = arrivals[session], keeper?.epoch(of: session) == record.epoch else { return }
+        guard let arrival = arrivals[session], owner?.epoch(of: session) == record.epoch else { return }
         switch arrival.stage {
         case .clearing:
             arrivals[session]?.stage = .cleared
@@ -150,22 +150,22 @@ extension SessionNode: LeftSessionsSink {
     func letInUnsettled() {
         for (session, arrival) in arrivals.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
         where arrival.connection.isClean && arrival.record == nil && clock.now >= arrival.connection.askedAt + 1_500_000 {
-            keeper?.keepUnsettled(session, self)
-            guard let epoch = keeper?.epoch(of: session), keeper?.isSettled(session) == false else { continue }
+            owner?.keepUnsettled(session, self)
+            guard let epoch = owner?.epoch(of: session), owner?.isSettled(session) == false else { continue }
             unsettled[session] = (epoch, now, false)
             world.letInUnsettled += 1
         }
         for (session, entry) in unsettled.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-            guard keeper?.keeps(session) == true, keeper?.epoch(of: session) == entry.epoch else {
+            guard owner?.keeps(session) == true, owner?.epoch(of: session) == entry.epoch else {
                 unsettled[session] = nil
                 continue
             }
-            if keeper?.isSettled(session) == true {
+            if owner?.isSettled(session) == true {
                 unsettled[session] = nil
                 if entry.isOver { end(session) }
             } else if now >= entry.since + SessionWorld.unsettledMilliseconds {
                 unsettled[session] = nil
-                keeper?.release(session)
+                owner?.release(session)
                 arrivals[session] = nil
                 if let connection = sessions.removeValue(forKey: session)?.connection, connection.endedAt == nil {
                     connection.endedAt = clock.now
@@ -209,22 +209,22 @@ extension SessionNode: LeftSessionsSink {
     // MARK: LeftSessionsSink
 
     func adopt(_ session: [UInt8]) {
-        guard arrivals[session] == nil, keeper?.adopt(session, wallClock: world.wallClock, now: now, self) == true else {
+        guard arrivals[session] == nil, owner?.adopt(session, wallClock: world.wallClock, now: now, self) == true else {
             return clock.after(0) { [self] in act { [self] in if left.record(of: session) == nil { left.notTaken(session) } } }
         }
     }
 
     func remove(_ wills: Set<WillName>, of session: [UInt8]) {
-        _ = keeper?.save(session, now: now, self) { $0.wills.removeAll { wills.contains($0.name) } }
+        _ = owner?.save(session, now: now, self) { $0.wills.removeAll { wills.contains($0.name) } }
     }
 
-    func letGo(_ session: [UInt8]) { keeper?.release(session) }
+    func letGo(_ session: [UInt8]) { owner?.release(session) }
 
     func end(_ session: [UInt8]) {
-        if let entry = unsettled[session], keeper?.epoch(of: session) == entry.epoch, keeper?.isSettled(session) == false {
+        if let entry = unsettled[session], owner?.epoch(of: session) == entry.epoch, owner?.isSettled(session) == false {
             unsettled[session]?.isOver = true
         } else {
-            endings[session] = .some(keeper?.release(session))
+            endings[session] = .some(owner?.release(session))
         }
     }
 

@@ -2,14 +2,14 @@ import SeededRandom
 
 @testable import Cluster
 
-/// A node with a lease and a keeper of sessions, and a clock of its own.
-final class SessionNode: EngineClient, SessionKeeperSink {
+/// A node with a lease and a owner of sessions, and a clock of its own.
+final class SessionNode: EngineClient, SessionOwnershipSink {
     let id: NodeID
     unowned let world: SessionWorld
     private(set) var connection: EngineConnection?
     private var lease = NodeLease(
         lifeMilliseconds: SessionWorld.lifeMilliseconds, allowanceMilliseconds: SessionWorld.allowanceMilliseconds)
-    var keeper: SessionKeeper?
+    var owner: SessionOwnership?
     private var isRunning = true
     /// Parts in a thousand by which its clock is wrong: up to 2 %.
     private let rate: UInt64
@@ -53,7 +53,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     var isWell: Bool { isRunning && clock.now >= hangsUntil && lease.mayAct(now: now) && connection != nil }
 
     /// Whether it acts for a session: a hanging node does not, but may in the moment in which it goes on.
-    func mayAct(_ session: [UInt8]) -> Bool { isRunning && lease.mayAct(now: now) && keeper?.keeps(session) == true }
+    func mayAct(_ session: [UInt8]) -> Bool { isRunning && lease.mayAct(now: now) && owner?.keeps(session) == true }
 
     // MARK: Life
 
@@ -75,7 +75,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         guard clock.now >= hangsUntil else { return clock.at(hangsUntil) { [self] in act(action) } }
         lease.expire(now: now)
         if lease.state == .ended {
-            keeper?.fence(self)
+            owner?.fence(self)
             stop()
             world.nodeIsGone(self, isLate: true)
             return world.restart(self)
@@ -87,7 +87,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         clock.after(250_000) { [self] in
             act { [self] in
                 renew()
-                keeper?.tick(now: now, self)
+                owner?.tick(now: now, self)
                 letInUnsettled()
                 save()
                 adopt()
@@ -148,10 +148,10 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         }
     }
 
-    /// The first lease makes a keeper.
+    /// The first lease makes a owner.
     private func begin() {
-        guard keeper == nil, lease.mayAct(now: now), lease.firstSequence > 0 else { return }
-        keeper = SessionKeeper(SessionRecord.Keeper(node: id, leaseSequence: lease.firstSequence))
+        guard owner == nil, lease.mayAct(now: now), lease.firstSequence > 0 else { return }
+        owner = SessionOwnership(SessionRecord.Owner(node: id, leaseSequence: lease.firstSequence))
         tellLeases()
     }
 
@@ -168,7 +168,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     /// What nodes have kept whose lease has ended, somebody has to go on with.
     private func adopt() {
         for (session, record) in records.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
-        where keeper?.isLeft(session, record) == true && arrivals[session] == nil && endings[session] == nil
+        where owner?.isLeft(session, record) == true && arrivals[session] == nil && endings[session] == nil
             && clock.random.oneIn(8)
         {
             left.note(session, dutyAt: record.dutyAt)
@@ -177,14 +177,14 @@ final class SessionNode: EngineClient, SessionKeeperSink {
 
     private func tellLeases() {
         let live = Set(leases.keys.compactMap { NodeID(token: Array($0.utf8.dropFirst(5))) })
-        keeper?.live(live, through: nextSequence - 1, self)
+        owner?.live(live, through: nextSequence - 1, self)
     }
 
     // MARK: Sessions
 
     func connect(_ client: String) {
         act { [self] in
-            guard keeper != nil else { return }
+            guard owner != nil else { return }
             let session = Array(client.utf8)
             let connection = world.begin(client, at: self)
             var arrival = IncomingSession(connection)
@@ -202,8 +202,9 @@ final class SessionNode: EngineClient, SessionKeeperSink {
             (endings[session], unsettled[session]) = (nil, nil)
             arrivals[session] = arrival
             isConnecting = true
-            keeper?.connect(
-                session, SessionKeeper.Terms(expiryInterval: connection.terms.expiry, firstEpoch: world.wallClock), now: now, self)
+            owner?.connect(
+                session, SessionOwnership.Terms(expiryInterval: connection.terms.expiry, firstEpoch: world.wallClock), now: now,
+                self)
             isConnecting = false
         }
     }
@@ -218,11 +219,11 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                 let last = records.first { $0.subject == subject(session) }
                 let record = last.flatMap { SessionRecord($0.payload) }
                 if endings[session] != nil {
-                    endings[session] = record?.keepers[0].node == id ? .some(last?.sequence) : nil
+                    endings[session] = record?.owners[0].node == id ? .some(last?.sequence) : nil
                     return
                 }
                 recordFound(session, record)
-                keeper?.found(session, record, at: last?.sequence ?? 0, now: now, self)
+                owner?.found(session, record, at: last?.sequence ?? 0, now: now, self)
             }
         }
     }
@@ -237,7 +238,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                     case .wrongLast: .conflict
                     case .unavailable, .noRoom: .unavailable
                     }
-                keeper?.written(session, number: number, told, now: now, self)
+                owner?.written(session, number: number, told, now: now, self)
             }
         }
     }
@@ -271,7 +272,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
 
     func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {
         act { [self] in
-            guard keeper != nil else { return }
+            guard owner != nil else { return }
             let (node, epoch, end) = (
                 NodeID(store: UInt32(payload[1]), incarnation: 0), Self.number(payload[4..<12]), 12 + Int(payload[3])
             )
@@ -280,13 +281,13 @@ final class SessionNode: EngineClient, SessionKeeperSink {
                 // Asked again, it waits for the same.
                 if let held = heldAnswers[session], held.epoch == epoch { return }
                 // Who is on the way here has only what others have said.
-                stopsKept = arrivals[session]?.hasSettled ?? (keeper?.keeps(session) == true && !left.isHandling(session))
-                keeper?.askedToHandOver(session, by: node, epoch: epoch, self)
+                stopsKept = arrivals[session]?.hasSettled ?? (owner?.keeps(session) == true && !left.isHandling(session))
+                owner?.askedToHandOver(session, by: node, epoch: epoch, self)
                 stopsKept = false
                 left.notTaken(session)
             } else {
-                if payload[2] == 1, node == arrivals[session]?.found?.keepers[0].node { arrivals[session]?.hasSettled = true }
-                keeper?.handedOver(session, by: node, epoch: epoch, state: payload[0] == 1 ? nil : Array(payload[end...]), self)
+                if payload[2] == 1, node == arrivals[session]?.found?.owners[0].node { arrivals[session]?.hasSettled = true }
+                owner?.handedOver(session, by: node, epoch: epoch, state: payload[0] == 1 ? nil : Array(payload[end...]), self)
             }
         }
     }
@@ -294,11 +295,11 @@ final class SessionNode: EngineClient, SessionKeeperSink {
     // MARK: Keeping
 
     func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
-        // A sink must not ask its keeper, which is not done yet.
+        // A sink must not ask its owner, which is not done yet.
         clock.after(0) { [self] in
             act { [self] in
-                guard keeper?.keeps(session) == true, keeper?.epoch(of: session) == record.epoch else { return }
-                if keeper?.isSettled(session) == true { world.restored(session, by: self) }
+                guard owner?.keeps(session) == true, owner?.epoch(of: session) == record.epoch else { return }
+                if owner?.isSettled(session) == true { world.restored(session, by: self) }
                 if isAssumed {
                     left.restored(session, record)
                     return left.step(wallClock: world.wallClock, self)
@@ -355,7 +356,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
         guard let kept = sessions[session], let last = world.stream.records.last(where: { $0.subject == subject(session) }),
             let record = SessionRecord(last.payload)
         else { return false }
-        return record.keepers[0].node == id && record.epoch == keeper?.epoch(of: session)
+        return record.owners[0].node == id && record.epoch == owner?.epoch(of: session)
             && record.wills == kept.will.map { [$0] } ?? [] && record.awaySince == kept.awaySince
             && record.cursors == [kept.cursor.position]
     }
@@ -381,7 +382,7 @@ final class SessionNode: EngineClient, SessionKeeperSink {
 
     func save(_ session: [UInt8], _ kept: KeptSession) {
         guard jobs[session] == nil else { return }
-        _ = keeper?.save(session, hasAll: true, now: now, self) { record in
+        _ = owner?.save(session, hasAll: true, now: now, self) { record in
             record.cursors = [kept.cursor.position]
             record.wills = kept.will.map { [$0] } ?? []
             record.awaySince = kept.awaySince

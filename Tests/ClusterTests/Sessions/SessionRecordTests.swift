@@ -7,9 +7,9 @@ struct SessionRecordTests {
     private var whole: SessionRecord {
         var record = SessionRecord(
             epoch: 300,
-            keepers: [
-                SessionRecord.Keeper(node: NodeID(.max), leaseSequence: 7),
-                SessionRecord.Keeper(node: NodeID(1), leaseSequence: 200),
+            owners: [
+                SessionRecord.Owner(node: NodeID(.max), leaseSequence: 7),
+                SessionRecord.Owner(node: NodeID(1), leaseSequence: 200),
             ],
             identifier: Array("client".utf8), userName: "Ω", expiryInterval: .max, cursors: [0, 1 << 40])
         record.subscriptions = [
@@ -33,7 +33,7 @@ struct SessionRecordTests {
 
     @Test func `a record is read as it was written`() {
         #expect(SessionRecord(whole.encoded) == whole)
-        let least = SessionRecord(epoch: 1, keepers: [SessionRecord.Keeper(node: NodeID(0), leaseSequence: 0)])
+        let least = SessionRecord(epoch: 1, owners: [SessionRecord.Owner(node: NodeID(0), leaseSequence: 0)])
         #expect(SessionRecord(least.encoded) == least)
         #expect(least.encoded == [1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0])
     }
@@ -85,7 +85,7 @@ struct SessionRecordTests {
         }
     }
 
-    @Test func `a record of another version, without a keeper, or with what is no filter is refused`() {
+    @Test func `a record of another version, without a owner, or with what is no filter is refused`() {
         for version: UInt8 in [1, 2, 4] {
             var bytes = whole.encoded
             bytes[0] = version

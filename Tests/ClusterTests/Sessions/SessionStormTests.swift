@@ -26,7 +26,7 @@ struct SessionStormTests {
         for seed in seeds {
             let world = SessionWorld(seed: seed)
             for _ in 0..<30 { world.step(faults: false) }
-            // The first keeper of each of six clients has nobody to ask.
+            // The first owner of each of six clients has nobody to ask.
             let replays = world.replays
             world.check()
             #expect(

@@ -20,7 +20,8 @@ final class SessionWorld: CustomStringConvertible {
     private var receivers: ArraySlice<String> { clients.prefix(3) }
     /// In the order in which they began.
     private(set) var connections: [ClientConnection] = []
-    /// By client: what it has received, in order; what of that is acknowledged; and what of that the next keeper could not know.
+    /// By client: what it has received, in order; what of that is acknowledged; and what of that the next owner could
+    /// not know.
     private(set) var received: [[UInt8]: [UInt64]] = [:]
     private var acknowledged: [[UInt8]: Set<UInt64>] = [:]
     private var forgiven: [[UInt8]: Set<UInt64>] = [:]
@@ -99,8 +100,8 @@ final class SessionWorld: CustomStringConvertible {
 
     /// Any node, or the one that the client is connected to that begins anew.
     private func victim() -> SessionNode {
-        let keeper = nodes.first { $0.mayAct(Array("g".utf8)) }
-        return clock.random.oneIn(2) ? keeper ?? nodes[0] : nodes[clock.random.below(nodes.count)]
+        let owner = nodes.first { $0.mayAct(Array("g".utf8)) }
+        return clock.random.oneIn(2) ? owner ?? nodes[0] : nodes[clock.random.below(nodes.count)]
     }
 
     private func connect() {
@@ -157,7 +158,7 @@ final class SessionWorld: CustomStringConvertible {
         }
     }
 
-    /// A node has restored a session without what its last keeper knew.
+    /// A node has restored a session without what its last owner knew.
     func replays(_ session: [UInt8]) {
         replays += 1
         forgiven[session] = acknowledged[session]
@@ -180,9 +181,9 @@ final class SessionWorld: CustomStringConvertible {
         for _ in 0..<2 { for client in clients { nodes[clock.random.below(nodes.count)].connect(client) } }
         run(12_000_000)
         for client in clients {
-            let keepers = nodes.filter { $0.mayAct(Array(client.utf8)) }
-            if keepers.count != 1 { fail("session \(client) has \(keepers.count) keepers with all well") }
-            for node in keepers where !node.isStored(Array(client.utf8)) {
+            let owners = nodes.filter { $0.mayAct(Array(client.utf8)) }
+            if owners.count != 1 { fail("session \(client) has \(owners.count) keepers with all well") }
+            for node in owners where !node.isStored(Array(client.utf8)) {
                 fail("the record of \(client) does not say what node \(node.id) has of it")
             }
         }

@@ -76,13 +76,13 @@ final class PlayedCoordinator {
     let coordinator: SessionCoordinator
     /// What it says.
     var shardHas: (isHere: Bool, will: SavedWill.Name?) = (false, nil)
-    let me: SessionRecord.Keeper
+    let me: SessionRecord.Owner
 
     init(
         store: UInt32 = 1, detached: DetachedConduct = .refuse, payloadBytesMax: Int = 1 << 20,
         bucketIsMadeMeanwhile: Bool = false
     ) throws {
-        me = SessionRecord.Keeper(node: NodeID(store: store, incarnation: 5), leaseSequence: 10)
+        me = SessionRecord.Owner(node: NodeID(store: store, incarnation: 5), leaseSequence: 10)
         var configuration = BrokerConfiguration.default()
         configuration.cluster.servers = ["nats://a"]
         configuration.cluster.name = "c"
@@ -227,7 +227,7 @@ final class PlayedCoordinator {
     /// The record of a session that a node has kept which is gone.
     static func left(_ wills: [SavedWill] = [], expiry: UInt32 = 60, away: UInt64 = 0, state: [UInt8] = []) -> SessionRecord {
         var record = SessionRecord(
-            epoch: 1000, keepers: [SessionRecord.Keeper(node: NodeID(store: 2, incarnation: 1), leaseSequence: 3)],
+            epoch: 1000, owners: [SessionRecord.Owner(node: NodeID(store: 2, incarnation: 1), leaseSequence: 3)],
             identifier: session,
             expiryInterval: expiry)
         (record.wills, record.awaySince) = (wills.map { SessionRecord.LastWill($0) }, away)

@@ -25,7 +25,7 @@ import Testing
         node.coordinator.leaseEnded()
         var record = try #require(node.record)
         record.epoch += 1
-        record.keepers.insert(SessionRecord.Keeper(node: PlayedCoordinator.second, leaseSequence: 3), at: 0)
+        record.owners.insert(SessionRecord.Owner(node: PlayedCoordinator.second, leaseSequence: 3), at: 0)
         (record.wills, record.awaySince) = ([], away)
         node.servers.put(record.encoded, to: node.subject)
         node.lease(PlayedCoordinator.second)
@@ -51,7 +51,7 @@ import Testing
             PlayedCoordinator.session, offer: nil, hasSettledWills: false, epoch: record.epoch + 1, by: PlayedCoordinator.second)
         #expect(adoption(node.take()) == record.epoch + 1)
         #expect(
-            node.coordinator.keeper?.epoch(of: PlayedCoordinator.session) == record.epoch + 1 && node.wills.isEmpty
+            node.coordinator.owner?.epoch(of: PlayedCoordinator.session) == record.epoch + 1 && node.wills.isEmpty
                 && node.coordinator.left.isEmpty)
         // What changes from now on is stored.
         node.note(PlayedCoordinator.saved(record.epoch + 1, 2))
@@ -70,7 +70,7 @@ import Testing
                     by: PlayedCoordinator.second)
             }
             let orders = node.take()
-            #expect(isGone(orders) && adoption(orders) == nil && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == false)
+            #expect(isGone(orders) && adoption(orders) == nil && node.coordinator.owner?.keeps(PlayedCoordinator.session) == false)
         }
     }
 
@@ -78,18 +78,18 @@ import Testing
         let (node, epoch, _) = try stayed()
         node.servers.remove(node.subject)
         node.note(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
-        #expect(adoption(node.take()) == epoch + 1 && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == true)
+        #expect(adoption(node.take()) == epoch + 1 && node.coordinator.owner?.keeps(PlayedCoordinator.session) == true)
     }
 
     // MARK: Sessions that are left
 
-    @Test func `a session is adopted though another of its keepers lives`() throws {
+    @Test func `a session is adopted though another of its owners lives`() throws {
         let node = try PlayedCoordinator()
         node.lease(PlayedCoordinator.second)
         var record = PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)])
-        record.keepers = [
-            SessionRecord.Keeper(node: NodeID(store: 9, incarnation: 1), leaseSequence: 3),
-            SessionRecord.Keeper(node: PlayedCoordinator.second, leaseSequence: 4),
+        record.owners = [
+            SessionRecord.Owner(node: NodeID(store: 9, incarnation: 1), leaseSequence: 3),
+            SessionRecord.Owner(node: PlayedCoordinator.second, leaseSequence: 4),
         ]
         node.servers.put(record.encoded, to: node.subject)
         node.coordinator.consider(record)
@@ -107,8 +107,8 @@ import Testing
         node.coordinator.consider(record)
         node.run(ticks: 8)
         #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince ?? 0 > 0)
-        #expect(node.record?.keepers.map(\.node) == [node.me.node, NodeID(store: 2, incarnation: 1)])
-        #expect(node.coordinator.counters.leftWills == 1 && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == false)
+        #expect(node.record?.owners.map(\.node) == [node.me.node, NodeID(store: 2, incarnation: 1)])
+        #expect(node.coordinator.counters.leftWills == 1 && node.coordinator.owner?.keeps(PlayedCoordinator.session) == false)
         #expect(node.coordinator.nextDeadline != nil)
         node.run(ticks: 10)
         #expect(node.record != nil)

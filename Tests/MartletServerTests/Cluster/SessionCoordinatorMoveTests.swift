@@ -24,7 +24,7 @@ import Testing
         node.servers.put(PlayedCoordinator.left([PlayedCoordinator.will(1000, 1)]).encoded, to: node.subject)
         #expect(isArriving(node.come((PlayedCoordinator.second, 1000))))
         let record = try #require(node.record)
-        #expect(record.wills == [] && record.keepers.map(\.node) == [node.me.node, PlayedCoordinator.second])
+        #expect(record.wills == [] && record.owners.map(\.node) == [node.me.node, PlayedCoordinator.second])
         // What is half here is no answer to a third.
         let third = try PlayedCoordinator(store: 3)
         third.lease(node.me.node, PlayedCoordinator.second)
@@ -32,7 +32,7 @@ import Testing
         #expect(isArriving(third.come((node.me.node, nil), (PlayedCoordinator.second, 1000))))
         // All of it is here.
         node.note(PlayedCoordinator.saved(record.epoch, 1))
-        #expect(PlayedCoordinator.numbers(node.take()) == [1] && node.record?.keepers.map(\.node) == [node.me.node])
+        #expect(PlayedCoordinator.numbers(node.take()) == [1] && node.record?.owners.map(\.node) == [node.me.node])
     }
 
     @Test(arguments: [false, true])
@@ -73,7 +73,7 @@ import Testing
             node.lease(PlayedCoordinator.second)
             var record = PlayedCoordinator.left()
             if !isFetched {
-                record.keepers.append(SessionRecord.Keeper(node: NodeID(store: 1, incarnation: 4), leaseSequence: 2))
+                record.owners.append(SessionRecord.Owner(node: NodeID(store: 1, incarnation: 4), leaseSequence: 2))
             }
             node.servers.put(record.encoded, to: node.subject)
             node.note(.wakes(identifier: PlayedCoordinator.session, epoch: 999, isConnected: false))
@@ -91,7 +91,7 @@ import Testing
         node.lease(first, PlayedCoordinator.second)
         var record = PlayedCoordinator.left(state: [99])
         record.epoch += 1
-        record.keepers.append(SessionRecord.Keeper(node: first, leaseSequence: 2))
+        record.owners.append(SessionRecord.Owner(node: first, leaseSequence: 2))
         node.servers.put(record.encoded, to: node.subject)
         #expect(isArriving(node.come((PlayedCoordinator.second, nil), (first, nil))) && node.coordinator.counters.restored == 1)
         // Who has saved it, and says that there is none, has ended it.
@@ -110,7 +110,7 @@ import Testing
         let node = try PlayedCoordinator()
         node.lease(PlayedCoordinator.second)
         var record = PlayedCoordinator.left()
-        record.keepers.append(node.me)
+        record.owners.append(node.me)
         node.servers.put(record.encoded, to: node.subject)
         // This node's claim is stored, and it does not know that yet when the other asks by the claim before it.
         node.servers.holdsAnswers = true

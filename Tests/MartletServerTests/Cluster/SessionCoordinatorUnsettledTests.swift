@@ -9,7 +9,7 @@ import Testing
 
 /// Clients that begin anew while the node that has kept their session does not answer, and holds its lease.
 @Suite struct SessionCoordinatorUnsettledTests {
-    private static let second = SessionRecord.Keeper(node: PlayedCoordinator.second, leaseSequence: 3)
+    private static let second = SessionRecord.Owner(node: PlayedCoordinator.second, leaseSequence: 3)
 
     /// A desk beside another node with a lease, which has a session with this record and does not answer.
     private func coordinator(_ record: SessionRecord = PlayedCoordinator.left()) throws -> PlayedCoordinator {
@@ -33,7 +33,7 @@ import Testing
         let come = claim(node.come(expiry: 0, cleanStart: true) + node.take())
         #expect(come?.origin == .nowhere && come?.epoch == 1001)
         // Whoever claims it next asks both; what it was is not there any more.
-        #expect(node.record?.keepers == [node.me, Self.second])
+        #expect(node.record?.owners == [node.me, Self.second])
         #expect(node.record?.expiryInterval == 0 && node.record?.saved == nil)
         let before = asks(node).count
         node.run(ticks: 5)
@@ -45,7 +45,7 @@ import Testing
         let after = asks(node).count
         node.note(PlayedCoordinator.saved(1001, 1))
         node.run(ticks: 5)
-        #expect(asks(node).count == after && node.record?.keepers == [node.me] && node.coordinator.unsettled.isEmpty)
+        #expect(asks(node).count == after && node.record?.owners == [node.me] && node.coordinator.unsettled.isEmpty)
     }
 
     @Test func `it waits for nobody whose lease has ended`() throws {
@@ -54,7 +54,7 @@ import Testing
         node.lease()
         node.note(PlayedCoordinator.saved(1001, 1))
         _ = node.take()
-        #expect(node.record?.keepers == [node.me] && node.coordinator.unsettled.isEmpty)
+        #expect(node.record?.owners == [node.me] && node.coordinator.unsettled.isEmpty)
     }
 
     @Test func `a session that ends before the other node has stopped leaves its record behind that`() throws {
@@ -65,7 +65,7 @@ import Testing
         node.note(.sessionEnded(identifier: PlayedCoordinator.session))
         node.run()
         // Somebody else asks the other node, and takes up nothing.
-        #expect(node.record?.keepers == [node.me, Self.second] && node.record?.expiryInterval == 0 && node.record?.saved == nil)
+        #expect(node.record?.owners == [node.me, Self.second] && node.record?.expiryInterval == 0 && node.record?.saved == nil)
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
         node.run()
@@ -103,7 +103,7 @@ import Testing
         let isGone = [2, 6].map { node.take(ticks: $0).contains { if case .sessionGone = $0 { true } else { false } } }
         #expect(isGone == [false, true])
         #expect(
-            node.record?.keepers == [node.me, Self.second] && node.coordinator.keeper?.keeps(PlayedCoordinator.session) == false)
+            node.record?.owners == [node.me, Self.second] && node.coordinator.owner?.keeps(PlayedCoordinator.session) == false)
     }
 
     @Test func `an offer that comes late makes nobody forget a session that was not let in without it`() throws {

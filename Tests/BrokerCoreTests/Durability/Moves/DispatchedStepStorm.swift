@@ -166,7 +166,7 @@ struct DispatchedStepStorm {
         answersSince[number] = members[number].acknowledgement == .automatic ? 0 : nil
         cluster.connect(members[number], to: node, receiveMaximum: receiveMaximum)
         // A store waits a moment for what clients are about to acknowledge.
-        for known in crashesMoves ? cluster.keepers(of: members[number]) + [last, node] : [node] {
+        for known in crashesMoves ? cluster.owners(of: members[number]) + [last, node] : [node] {
             cluster.nodes[known].advance(milliseconds: 100)
             cluster.run()
         }

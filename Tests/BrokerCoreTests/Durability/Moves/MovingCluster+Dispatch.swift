@@ -51,7 +51,7 @@ extension MovingCluster {
     /// - Parameter logsSome: whether what it had published reaches the log, of which it hears nothing.
     func lose(_ node: Int, logsSome: Bool = false) {
         cut(node, logsSome: logsSome)
-        for identifier in sessions.keys { sessions[identifier]?.keepers.remove(node) }
+        for identifier in sessions.keys { sessions[identifier]?.owners.remove(node) }
     }
 
     /// The lease of a node that is lost has ended, or those of its runs before the present one: the others know, and

@@ -81,7 +81,7 @@ extension MovingCluster {
             giveUp(identifier, at: node)
         case .sessionEnded(let identifier):
             ended.append(identifier)
-            sessions[identifier]?.keepers.remove(node)
+            sessions[identifier]?.owners.remove(node)
         case .assumed(_, let isHere, let will): adoptions.append((node, isHere, will))
         case .wakes(let identifier, _, _): woken.append((node, identifier))
         case .interest, .group, .fence, .messages, .retained, .swept, .staleChanges, .saves, .will, .willEnds: return
@@ -96,9 +96,9 @@ extension MovingCluster {
             core(earlier.to, identifier).received(.claimFailed(identifier, "its client has gone to another node."))
         }
         var record = sessions[identifier] ?? Record()
-        let others = record.keepers.subtracting([node])
+        let others = record.owners.subtracting([node])
         record.epoch += 1
-        record.keepers.insert(node)
+        record.owners.insert(node)
         sessions[identifier] = record
         claims[identifier, default: [:]][node] = record.epoch
         if letsInEarly, claim.cleanStart {
@@ -123,7 +123,7 @@ extension MovingCluster {
         guard claims[identifier]?[node] ?? 0 < epoch, !lost.contains(node) else { return true }
         core(node, identifier).received(.sessionLeaves(identifier, cleanStart: true))
         nodes[node].settle()
-        sessions[identifier]?.keepers.remove(node)
+        sessions[identifier]?.owners.remove(node)
         return true
     }
 
@@ -134,7 +134,7 @@ extension MovingCluster {
             guard !nodeMessages.contains(where: { $0.node == move.to }) else { continue }
             moves[identifier]?.answers = [:]
             moves[identifier]?.from = nil
-            let others = (sessions[identifier]?.keepers ?? []).subtracting([move.to])
+            let others = (sessions[identifier]?.owners ?? []).subtracting([move.to])
             moves[identifier]?.unanswered = others
             for other in others.sorted() {
                 core(other, identifier).received(.sessionLeaves(identifier, cleanStart: move.cleanStart))
@@ -151,7 +151,7 @@ extension MovingCluster {
         if move.from == node { return core(move.to, identifier).received(.sessionArrives(identifier, piece)) }
         guard move.unanswered.contains(node), piece.number == 0 else { return }
         moves[identifier]?.unanswered.remove(node)
-        if piece.bytes.isEmpty { sessions[identifier]?.keepers.remove(node) } else { moves[identifier]?.answers[node] = piece }
+        if piece.bytes.isEmpty { sessions[identifier]?.owners.remove(node) } else { moves[identifier]?.answers[node] = piece }
         settle(identifier)
     }
 
@@ -189,7 +189,7 @@ extension MovingCluster {
     func expire(_ identifier: [UInt8], at node: Int) {
         var record = sessions[identifier] ?? Record()
         record.epoch += 1
-        record.keepers = [node]
+        record.owners = [node]
         sessions[identifier] = record
         ending.insert(identifier)
         restore(identifier, at: node, epoch: record.epoch, isOver: true)
@@ -202,9 +202,9 @@ extension MovingCluster {
     func giveUp(_ identifier: [UInt8], at node: Int) {
         guard moves[identifier]?.to == node else { return }
         moves[identifier] = nil
-        for other in sessions[identifier]?.keepers ?? [] where other != node {
+        for other in sessions[identifier]?.owners ?? [] where other != node {
             core(other, identifier).received(.sessionGone(identifier))
         }
-        sessions[identifier]?.keepers = [node]
+        sessions[identifier]?.owners = [node]
     }
 }

@@ -45,7 +45,7 @@ final class MovingCluster {
     struct Record {
         var epoch: UInt64 = 0
         /// Who has kept it and may have it still.
-        var keepers: Set<Int> = []
+        var owners: Set<Int> = []
     }
 
     var nodes: [SimulatedBroker]
@@ -235,8 +235,8 @@ final class MovingCluster {
     func number(of node: Int, run: Int) -> UInt64 { dispatches ? UInt64(node + 1) << 32 | UInt64(run + 1) : 0 }
 
     /// Nodes that are there and may have a client's session.
-    func keepers(of client: TestClient) -> [Int] {
-        (sessions[Array(client.identifier.bytes)]?.keepers ?? []).subtracting(lost).sorted()
+    func owners(of client: TestClient) -> [Int] {
+        (sessions[Array(client.identifier.bytes)]?.owners ?? []).subtracting(lost).sorted()
     }
 
     func core(_ node: Int, _ identifier: [UInt8]) -> BrokerShard {

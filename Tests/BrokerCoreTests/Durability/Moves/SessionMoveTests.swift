@@ -50,7 +50,7 @@ import Testing
         cluster.run()
         #expect(next.connack?.sessionPresent == false)
         #expect(cluster.ended.isEmpty)
-        #expect(cluster.sessions[Array("client".utf8)]?.keepers == [0])
+        #expect(cluster.sessions[Array("client".utf8)]?.owners == [0])
         // Its connection that has gone in vain leaves nothing.
         next.disconnect(expiry: 0)
         cluster.run()
@@ -436,7 +436,7 @@ import Testing
         client.connect(clean: false, expiry: 100)
         client.lose()
         cluster.run()
-        #expect(cluster.sessions[Array("client".utf8)]?.keepers == [1] && cluster.ended == [])
+        #expect(cluster.sessions[Array("client".utf8)]?.owners == [1] && cluster.ended == [])
         cluster.nodes[1].advance(seconds: 39)
         cluster.run()
         #expect(cluster.ended == [])

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Cluster
 
-/// Conversations of one node's keeper, with the engine and the other nodes played by the test.
-@Suite struct SessionKeeperTests {
-    private final class Sink: SessionKeeperSink {
+/// Conversations of one node's owner, with the engine and the other nodes played by the test.
+@Suite struct SessionOwnershipTests {
+    private final class Sink: SessionOwnershipSink {
         var lines: [String] = []
         var written: SessionRecord?
         var number: UInt64 = 0
@@ -37,48 +37,48 @@ import Testing
     }
 
     private let session: [UInt8] = [1]
-    private let terms = SessionKeeper.Terms(expiryInterval: 60, firstEpoch: 1000)
+    private let terms = SessionOwnership.Terms(expiryInterval: 60, firstEpoch: 1000)
 
-    private func keeper(_ store: UInt32, _ incarnation: UInt32, lease: UInt64) -> SessionRecord.Keeper {
-        SessionRecord.Keeper(node: NodeID(store: store, incarnation: incarnation), leaseSequence: lease)
+    private func owner(_ store: UInt32, _ incarnation: UInt32, lease: UInt64) -> SessionRecord.Owner {
+        SessionRecord.Owner(node: NodeID(store: store, incarnation: incarnation), leaseSequence: lease)
     }
 
     private func node(_ store: UInt32, _ incarnation: UInt32) -> NodeID { NodeID(store: store, incarnation: incarnation) }
 
-    /// A keeper on store 1, incarnation 1, which has claimed a session that others have kept.
-    private func claim(_ keepers: [SessionRecord.Keeper], live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
-        var keeper = SessionKeeper(keeper(1, 1, lease: 50))
-        keeper.live(live, through: 60, sink)
-        keeper.connect(session, terms, now: 0, sink)
-        keeper.found(session, SessionRecord(epoch: 7, keepers: keepers, identifier: session), at: 40, now: 1, sink)
-        keeper.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
-        return keeper
+    /// A owner on store 1, incarnation 1, which has claimed a session that others have kept.
+    private func claim(_ owners: [SessionRecord.Owner], live: Set<NodeID>, _ sink: Sink) -> SessionOwnership {
+        var owner = SessionOwnership(owner(1, 1, lease: 50))
+        owner.live(live, through: 60, sink)
+        owner.connect(session, terms, now: 0, sink)
+        owner.found(session, SessionRecord(epoch: 7, owners: owners, identifier: session), at: 40, now: 1, sink)
+        owner.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
+        return owner
     }
 
     @Test func `a session that was never there is restored with a high number`() {
         let sink = Sink()
-        var keeper = SessionKeeper(keeper(1, 1, lease: 50))
-        keeper.connect(session, terms, now: 0, sink)
-        keeper.found(session, nil, at: 3, now: 1, sink)
-        keeper.written(session, number: sink.number, .stored(at: 4), now: 2, sink)
+        var owner = SessionOwnership(owner(1, 1, lease: 50))
+        owner.connect(session, terms, now: 0, sink)
+        owner.found(session, nil, at: 3, now: 1, sink)
+        owner.written(session, number: sink.number, .stored(at: 4), now: 2, sink)
         #expect(sink.lines == ["read", "write 1000 expecting 3", "taken up 1000, nothing"])
-        #expect(sink.written?.identifier == session && keeper.epoch(of: session) == 1000)
-        let released = keeper.release(session)
-        #expect(released == 4 && !keeper.keeps(session))
+        #expect(sink.written?.identifier == session && owner.epoch(of: session) == 1000)
+        let released = owner.release(session)
+        #expect(released == 4 && !owner.keeps(session))
     }
 
     @Test func `a node that was started again answers for its earlier incarnation`() {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.2"])
-        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50), keeper(2, 1, lease: 10)])
+        #expect(sink.written?.owners == [owner(1, 1, lease: 50), owner(2, 1, lease: 10)])
         claimed.handedOver(session, by: node(2, 2), epoch: 8, state: [5], sink)
         #expect(sink.take() == ["taken up 8, [5]"])
     }
 
     @Test func `while the lease of an earlier incarnation lasts both are asked, and one answer will do`() {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(2, 2)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1", "ask 2.2"])
         claimed.handedOver(session, by: node(2, 2), epoch: 8, state: nil, sink)
         #expect(sink.take() == ["taken up 8, nothing"])
@@ -86,7 +86,7 @@ import Testing
 
     @Test func `nobody answers for a store that is not there, once the lease has ended`() {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
         claimed.live([node(1, 1)], through: 61, sink)
         #expect(sink.take() == ["taken up 8, nothing"])
@@ -94,19 +94,19 @@ import Testing
 
     @Test func `what this node's earlier incarnation has kept is here`() {
         let sink = Sink()
-        _ = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        _ = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8, nothing"])
-        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)])
+        #expect(sink.written?.owners == [owner(1, 1, lease: 50)])
     }
 
     @Test func `who may have a session stays in its record until all of it has come`() {
         let sink = Sink()
-        let other = keeper(2, 1, lease: 10)
+        let other = owner(2, 1, lease: 10)
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
-        for (hasAll, keepers) in [(false, [keeper(1, 1, lease: 50), other]), (true, [keeper(1, 1, lease: 50)])] {
+        for (hasAll, owners) in [(false, [owner(1, 1, lease: 50), other]), (true, [owner(1, 1, lease: 50)])] {
             let isSaving = claimed.save(session, hasAll: hasAll, now: 3, sink) { $0.awaySince = 1 }
-            #expect(isSaving && sink.written?.keepers == keepers)
+            #expect(isSaving && sink.written?.owners == owners)
             claimed.written(session, number: sink.number, .stored(at: 42), now: 3, sink)
         }
     }
@@ -115,7 +115,7 @@ import Testing
 
     @Test func `who begins anew need not wait for a node that does not answer, which is asked until it has stopped`() {
         let sink = Sink()
-        let (me, other) = (keeper(1, 1, lease: 50), keeper(2, 1, lease: 10))
+        let (me, other) = (owner(1, 1, lease: 50), owner(2, 1, lease: 10))
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
         claimed.keepUnsettled(session, sink)
@@ -124,7 +124,7 @@ import Testing
         #expect(sink.take() == ["ask 2.1"])
         // Whoever claims it next asks the other one, too.
         let isSaving = claimed.save(session, hasAll: true, now: 1003, sink) { $0.awaySince = 1 }
-        #expect(isSaving && sink.written?.keepers == [me, other])
+        #expect(isSaving && sink.written?.owners == [me, other])
         claimed.written(session, number: sink.number, .stored(at: 42), now: 1004, sink)
         _ = sink.take()
         claimed.tick(now: 3000, sink)
@@ -133,12 +133,12 @@ import Testing
         claimed.tick(now: 5000, sink)
         #expect(sink.take() == [] && claimed.keeps(session) && claimed.isSettled(session))
         let isSavingAgain = claimed.save(session, hasAll: true, now: 5001, sink) { $0.awaySince = 2 }
-        #expect(isSavingAgain && sink.written?.keepers == [me])
+        #expect(isSavingAgain && sink.written?.owners == [me])
     }
 
     @Test func `who was not waited for is asked no more when its lease has ended`() {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         claimed.keepUnsettled(session, sink)
         claimed.live([node(1, 1)], through: 61, sink)
         _ = sink.take()
@@ -148,23 +148,23 @@ import Testing
 
     @Test func `only a claim that waits for others is kept before they have answered`() {
         let sink = Sink()
-        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.keepUnsettled(session, sink)
         claiming.connect(session, terms, now: 0, sink)
         claiming.keepUnsettled(session, sink)
         #expect(sink.take() == ["read"] && !claiming.keeps(session))
         // Who comes to the same node again has a claim that names them still.
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         claimed.keepUnsettled(session, sink)
         claimed.connect(session, terms, now: 3, sink)
-        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50), keeper(2, 1, lease: 10)] && sink.written?.epoch == 9)
+        #expect(sink.written?.owners == [owner(1, 1, lease: 50), owner(2, 1, lease: 10)] && sink.written?.epoch == 9)
     }
 
     @Test func `a claim leaves the expiry and what was saved as they are`() {
         let sink = Sink()
-        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
-        claiming.connect(session, SessionKeeper.Terms(expiryInterval: 0), now: 0, sink)
-        var found = record([keeper(1, 0, lease: 10)])
+        var claiming = SessionOwnership(owner(1, 1, lease: 50))
+        claiming.connect(session, SessionOwnership.Terms(expiryInterval: 0), now: 0, sink)
+        var found = record([owner(1, 0, lease: 10)])
         found.saved = SessionRecord.Saved(epoch: 7, state: [1], places: [])
         claiming.found(session, found, at: 40, now: 1, sink)
         #expect(sink.written?.expiryInterval == 60 && sink.written?.saved == found.saved)
@@ -172,7 +172,7 @@ import Testing
 
     @Test func `a write that was refused is over: what is kept stays, and a claim is given up`() {
         let sink = Sink()
-        var claimed = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        var claimed = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(isSaving)
         let isOlder = claimed.refused(session, number: sink.number - 1)
@@ -180,7 +180,7 @@ import Testing
         #expect(!isOlder && isRefused && claimed.keeps(session))
         let isAgain = claimed.save(session, now: 4, sink) { $0.awaySince = 1 }
         #expect(isAgain)
-        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
         claiming.found(session, nil, at: 0, now: 1, sink)
         let isGivenUp = claiming.refused(session, number: sink.number)
@@ -189,11 +189,11 @@ import Testing
 
     @Test func `an answer to a question from before a session was kept leaves its save under way`() {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1)], sink)
         let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(isSaving)
         _ = sink.take()
-        claimed.found(session, record([keeper(2, 1, lease: 10)]), at: 40, now: 3, sink)
+        claimed.found(session, record([owner(2, 1, lease: 10)]), at: 40, now: 3, sink)
         claimed.written(session, number: sink.number, .stored(at: 42), now: 4, sink)
         #expect(sink.take() == ["saved"])
     }
@@ -201,7 +201,7 @@ import Testing
     @Test(arguments: [true, false])
     func `a save without an answer is looked for, and made again if it is not there`(isThere: Bool) {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1)], sink)
         let before = claimed.record(of: session)
         let isSaving = claimed.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(isSaving)
@@ -218,11 +218,11 @@ import Testing
 
     @Test func `who has handed over to an earlier claim, and has kept the session since, is waited for`() {
         let sink = Sink()
-        let other = keeper(2, 1, lease: 10)
+        let other = owner(2, 1, lease: 10)
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         claimed.release(session)
         claimed.connect(session, terms, now: 3, sink)
-        let newer = SessionRecord(epoch: 9, keepers: [other, keeper(1, 1, lease: 50)], identifier: session)
+        let newer = SessionRecord(epoch: 9, owners: [other, owner(1, 1, lease: 50)], identifier: session)
         claimed.found(session, newer, at: 42, now: 3, sink)
         claimed.written(session, number: sink.number, .stored(at: 43), now: 4, sink)
         _ = sink.take()
@@ -234,28 +234,28 @@ import Testing
 
     // MARK: Adopting
 
-    /// A keeper on store 1, incarnation 1, that assumes a session with a record.
-    private func adopt(_ record: SessionRecord?, live: Set<NodeID>, _ sink: Sink) -> SessionKeeper {
-        var adopting = SessionKeeper(keeper(1, 1, lease: 50))
+    /// A owner on store 1, incarnation 1, that assumes a session with a record.
+    private func adopt(_ record: SessionRecord?, live: Set<NodeID>, _ sink: Sink) -> SessionOwnership {
+        var adopting = SessionOwnership(owner(1, 1, lease: 50))
         adopting.live(live, through: 60, sink)
         adopting.adopt(session, wallClock: 5000, now: 0, sink)
         adopting.found(session, record, at: 40, now: 1, sink)
         return adopting
     }
 
-    private func record(_ keepers: [SessionRecord.Keeper]) -> SessionRecord {
-        SessionRecord(epoch: 7, keepers: keepers, identifier: session, expiryInterval: 60)
+    private func record(_ owners: [SessionRecord.Owner]) -> SessionRecord {
+        SessionRecord(epoch: 7, owners: owners, identifier: session, expiryInterval: 60)
     }
 
     @Test func `a session of a node that is gone is assumed, and keeps the name of who may have it`() {
         let sink = Sink()
-        let gone = keeper(2, 1, lease: 10)
+        let gone = owner(2, 1, lease: 10)
         var adopting = adopt(record([gone]), live: [node(1, 1)], sink)
-        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50), gone] && sink.written?.awaySince == 5000)
+        #expect(sink.written?.owners == [owner(1, 1, lease: 50), gone] && sink.written?.awaySince == 5000)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "taken up 8, nothing"])
         let isSaving = adopting.save(session, now: 3, sink) { $0.wills = [] }
-        #expect(isSaving && sink.written?.keepers.count == 2)
+        #expect(isSaving && sink.written?.owners.count == 2)
         adopting.written(session, number: sink.number, .stored(at: 42), now: 3, sink)
         #expect(sink.take() == ["write 8 expecting 41", "saved"])
         let released = adopting.release(session)
@@ -264,7 +264,7 @@ import Testing
 
     @Test func `since when a client is away is said once`() {
         let sink = Sink()
-        var known = record([keeper(2, 1, lease: 10)])
+        var known = record([owner(2, 1, lease: 10)])
         known.awaySince = 4000
         _ = adopt(known, live: [node(1, 1)], sink)
         #expect(sink.written?.awaySince == 4000)
@@ -272,30 +272,30 @@ import Testing
 
     @Test func `what is another node's, or may be, is not adopted, nor what has ended`() {
         let sink = Sink()
-        _ = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1), node(2, 1)], sink)
+        _ = adopt(record([owner(2, 1, lease: 10)]), live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "not adopted 7"])
         // Its store is there again: whoever has that goes on.
-        _ = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1), node(2, 2)], sink)
+        _ = adopt(record([owner(2, 1, lease: 10)]), live: [node(1, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "not adopted 7"])
         // A list of leases that is older than its own says nothing.
-        _ = adopt(record([keeper(2, 1, lease: 61)]), live: [node(1, 1)], sink)
+        _ = adopt(record([owner(2, 1, lease: 61)]), live: [node(1, 1)], sink)
         #expect(sink.take() == ["read", "not adopted 7"])
         _ = adopt(nil, live: [node(1, 1)], sink)
         #expect(sink.take() == ["read", "not adopted 0"])
     }
 
     @Test func `an earlier incarnation's sessions, and those of an earlier lease, are this node's to assume`() {
-        for earlier in [keeper(1, 0, lease: 10), keeper(1, 1, lease: 10), keeper(1, 1, lease: 50)] {
+        for earlier in [owner(1, 0, lease: 10), owner(1, 1, lease: 10), owner(1, 1, lease: 50)] {
             let sink = Sink()
             _ = adopt(record([earlier]), live: [node(1, 1)], sink)
             #expect(sink.take() == ["read", "write 8 expecting 40"])
-            #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)])
+            #expect(sink.written?.owners == [owner(1, 1, lease: 50)])
         }
     }
 
     @Test func `a client that comes while its session is assumed gets it`() {
         let sink = Sink()
-        var adopting = adopt(record([keeper(2, 1, lease: 10)]), live: [node(1, 1)], sink)
+        var adopting = adopt(record([owner(2, 1, lease: 10)]), live: [node(1, 1)], sink)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
         _ = sink.take()
         adopting.connect(session, terms, now: 3, sink)
@@ -307,7 +307,7 @@ import Testing
 
     @Test func `a claim that is given up is answered like any other session`() {
         let sink = Sink()
-        var claimed = claim([keeper(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         let released = claimed.release(session)
         #expect(released == nil && claimed.epoch(of: session) == nil)
         _ = sink.take()
@@ -318,9 +318,9 @@ import Testing
 
     // MARK: What comes late, or does not come
 
-    @Test func `a save is written behind the last entry that was found, and by the claim of its keeper`() {
+    @Test func `a save is written behind the last entry that was found, and by the claim of its owner`() {
         let sink = Sink()
-        var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
         #expect(keeping.epoch(of: session) == 8)
         keeping.found(session, keeping.record(of: session), at: 45, now: 4, sink)
@@ -331,14 +331,14 @@ import Testing
     }
 
     @Test func `a save that meets another claim is not written over it, and what is here is given when that asks`() {
-        let other = keeper(2, 1, lease: 10)
-        for (keepers, epoch) in [([other], 9), ([other], 8), ([keeper(1, 1, lease: 50)], 9)] as [([SessionRecord.Keeper], UInt64)] {
+        let other = owner(2, 1, lease: 10)
+        for (owners, epoch) in [([other], 9), ([other], 8), ([owner(1, 1, lease: 50)], 9)] as [([SessionRecord.Owner], UInt64)] {
             let sink = Sink()
-            var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+            var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
             _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
             _ = sink.take()
             keeping.written(session, number: sink.number, .conflict, now: 4, sink)
-            keeping.found(session, SessionRecord(epoch: epoch, keepers: keepers, identifier: session), at: 42, now: 5, sink)
+            keeping.found(session, SessionRecord(epoch: epoch, owners: owners, identifier: session), at: 42, now: 5, sink)
             #expect(sink.take() == ["read"] && keeping.keeps(session))
             keeping.askedToHandOver(session, by: node(2, 1), epoch: 9, sink)
             #expect(sink.take() == ["stop", "answer [9]"])
@@ -347,16 +347,16 @@ import Testing
 
     @Test func `the number of a record is not known while a change of it is on its way`() {
         let sink = Sink()
-        var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1)], sink)
+        var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
         _ = keeping.save(session, now: 3, sink) { $0.awaySince = 1 }
         let released = keeping.release(session)
         #expect(released == nil)
     }
 
-    @Test func `what one keeper hands over stays when another one has nothing`() {
+    @Test func `what one owner hands over stays when another one has nothing`() {
         let sink = Sink()
         var claimed = claim(
-            [keeper(2, 1, lease: 10), keeper(3, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(3, 1)], sink)
+            [owner(2, 1, lease: 10), owner(3, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(3, 1)], sink)
         _ = sink.take()
         claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
         claimed.handedOver(session, by: node(3, 1), epoch: 8, state: nil, sink)
@@ -366,7 +366,7 @@ import Testing
     @Test func `what was kept here goes once to whoever asks while it is claimed here anew`() {
         for isNewer in [false, true] {
             let sink = Sink()
-            var keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+            var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
             keeping.connect(session, terms, now: 3, sink)
             _ = sink.take()
             keeping.askedToHandOver(session, by: node(2, 1), epoch: isNewer ? 10 : 9, sink)
@@ -377,7 +377,7 @@ import Testing
             }
             #expect(sink.take() == ["answer [9]"])
             keeping.written(session, number: sink.number, .conflict, now: 4, sink)
-            let other = SessionRecord(epoch: 9, keepers: [keeper(2, 1, lease: 10)], identifier: session)
+            let other = SessionRecord(epoch: 9, owners: [owner(2, 1, lease: 10)], identifier: session)
             keeping.found(session, other, at: 42, now: 5, sink)
             keeping.written(session, number: sink.number, .stored(at: 43), now: 6, sink)
             #expect(sink.take() == ["read", "write 10 expecting 42", "ask 2.1"])
@@ -388,7 +388,7 @@ import Testing
 
     @Test func `a claim without an answer is asked for again, and a second CONNECT asks for nothing`() {
         let sink = Sink()
-        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
         claiming.connect(session, terms, now: 1, sink)
         let isAdopting = claiming.adopt(session, wallClock: 5000, now: 2, sink)
@@ -406,28 +406,28 @@ import Testing
 
     @Test func `a claim has a higher number than any that ended, and that its client has stayed by`() {
         let sink = Sink()
-        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
         claiming.found(session, nil, at: 5, ended: 2000, now: 1, sink)
         #expect(sink.take() == ["read", "write 2001 expecting 5"])
-        var adopting = SessionKeeper(keeper(1, 1, lease: 50))
+        var adopting = SessionOwnership(owner(1, 1, lease: 50))
         adopting.adopt(session, stayedBy: 3000, wallClock: 5000, now: 0, sink)
         adopting.found(session, nil, at: 5, ended: 2000, now: 1, sink)
         #expect(sink.take() == ["read", "write 3001 expecting 5"])
     }
 
-    @Test func `a claim names no more keepers than a record takes`() {
+    @Test func `a claim names no more owners than a record takes`() {
         let sink = Sink()
-        let all = (2..<UInt32(2 + Limits.keepersMax)).map { keeper($0, 1, lease: 10) }
+        let all = (2..<UInt32(2 + Limits.ownersMax)).map { owner($0, 1, lease: 10) }
         _ = claim(all, live: [node(1, 1)], sink)
-        #expect(sink.written?.keepers == [keeper(1, 1, lease: 50)] + all.dropLast())
+        #expect(sink.written?.owners == [owner(1, 1, lease: 50)] + all.dropLast())
     }
 
     @Test func `since when a client is away stays while its wills may be due`() {
         let sink = Sink()
-        var claiming = SessionKeeper(keeper(1, 1, lease: 50))
+        var claiming = SessionOwnership(owner(1, 1, lease: 50))
         claiming.connect(session, terms, now: 0, sink)
-        var found = record([keeper(1, 0, lease: 10)])
+        var found = record([owner(1, 0, lease: 10)])
         found.awaySince = 4000
         found.wills = [SessionRecord.LastWill(name: WillName(epoch: 7, number: 1), delayInterval: 5, message: [])]
         claiming.found(session, found, at: 40, now: 1, sink)
@@ -436,8 +436,8 @@ import Testing
 
     @Test func `what was handed over to an adoption goes to the client that comes meanwhile`() {
         let sink = Sink()
-        let keepers = [keeper(2, 1, lease: 10), keeper(3, 1, lease: 10), keeper(4, 1, lease: 10)]
-        var adopting = adopt(record(keepers), live: [node(1, 1), node(3, 1), node(4, 1)], sink)
+        let owners = [owner(2, 1, lease: 10), owner(3, 1, lease: 10), owner(4, 1, lease: 10)]
+        var adopting = adopt(record(owners), live: [node(1, 1), node(3, 1), node(4, 1)], sink)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
         adopting.handedOver(session, by: node(3, 1), epoch: 8, state: [5], sink)
         let written = sink.written
@@ -451,8 +451,8 @@ import Testing
 
     @Test func `a client that has stayed is the only one if others have looked after its session at most`() {
         let sink = Sink()
-        let keeping = claim([keeper(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
-        var found = record([keeper(2, 1, lease: 10), keeper(1, 1, lease: 50)])
+        let keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
+        var found = record([owner(2, 1, lease: 10), owner(1, 1, lease: 50)])
         found.awaySince = 4000
         #expect(keeping.isLookedAfter(found, since: 6))
         found.saved = SessionRecord.Saved(epoch: 6, state: [], places: [])
@@ -463,7 +463,7 @@ import Testing
         found.awaySince = 0
         #expect(!keeping.isLookedAfter(found, since: 6))
         found.awaySince = 4000
-        found.keepers.removeLast()
+        found.owners.removeLast()
         #expect(!keeping.isLookedAfter(found, since: 6))
         // What is kept here is not left.
         #expect(keeping.record(of: session).map { keeping.isLeft(session, $0) } == false)

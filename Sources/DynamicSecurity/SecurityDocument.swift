@@ -5,7 +5,7 @@ public import Security
 /// Dynamic security of one file: keeps it, performs commands on it, and tells the directory that the loops ask.
 ///
 /// Belongs to one thread; `directory` is for all.
-public final class SecurityKeeper {
+public final class SecurityDocument {
     public let path: String
     public let directory: SecurityDirectory
     private var dispatcher: SecurityDispatcher

@@ -19,17 +19,19 @@ extension SecurityConfiguration {
 }
 
 /// The files of dynamic security that the configuration names, each opened once and open until the broker ends. Belongs to the control thread.
-final class SecurityKeepers {
-    private(set) var keepers: [String: SecurityKeeper] = [:]
+final class SecurityDocuments {
+    private(set) var documents: [String: SecurityDocument] = [:]
     private let log: Log
 
     init(log: Log) { self.log = log }
 
     /// What the loops ask, by file.
-    var directories: [String: SecurityDirectory] { keepers.mapValues(\.directory) }
+    var directories: [String: SecurityDirectory] { documents.mapValues(\.directory) }
 
-    /// The keeper that clients of a listener have to do with; nil where there is none.
-    func keeper(of security: SecurityConfiguration) -> SecurityKeeper? { security.dynamicSecurityFile.flatMap { keepers[$0] } }
+    /// The document that clients of a listener have to do with; nil where there is none.
+    func document(of security: SecurityConfiguration) -> SecurityDocument? {
+        security.dynamicSecurityFile.flatMap { documents[$0] }
+    }
 
     /// Opens what is not open yet. A file that is not there is made, with an administrator. Throws all that is wrong with any of them.
     func open(_ configuration: BrokerConfiguration) throws(SecurityFilesError) {
@@ -37,10 +39,10 @@ final class SecurityKeepers {
         // A file that cannot be opened is told of once, and not for each listener.
         var tried: Set<String> = []
         for security in configuration.openListeners.map(\.security) {
-            guard let path = security.dynamicSecurityFile, keepers[path] == nil, tried.insert(path).inserted else { continue }
+            guard let path = security.dynamicSecurityFile, documents[path] == nil, tried.insert(path).inserted else { continue }
             do throws(SecurityFileError) {
                 if access(path, F_OK) != 0, errno == ENOENT { try makeFile(at: path, security, configuration.general) }
-                keepers[path] = try SecurityKeeper(path: path)
+                documents[path] = try SecurityDocument(path: path)
             } catch {
                 problems += error.problems.map { Self.named($0, path) }
             }
@@ -50,11 +52,11 @@ final class SecurityKeepers {
 
     /// Warns of files to which changes cannot be saved, by the user that the broker runs as, and of those that somebody else has written.
     func warn() {
-        for (path, keeper) in keepers.sorted(by: { $0.key < $1.key }) {
+        for (path, document) in documents.sorted(by: { $0.key < $1.key }) {
             if let warning = Self.warning(onSaving: path) {
                 log.write(.warning, "Warning: plugin_opt_config_file \(path): \(warning)")
             }
-            guard keeper.isWrittenByOthers else { continue }
+            guard document.isWrittenByOthers else { continue }
             log.write(
                 .warning,
                 "Warning: plugin_opt_config_file \(path): the file was changed by another program, and a running broker does not read it again. "
@@ -65,7 +67,7 @@ final class SecurityKeepers {
 
     /// Why nothing can be saved to a file, with what to type; nil when it can.
     static func warning(onSaving path: String) -> String? {
-        SecurityKeeper.obstacle(toSaving: path).map {
+        SecurityDocument.obstacle(toSaving: path).map {
             "dynamic security cannot be changed, because no change can be saved: \($0.advice())."
         }
     }
@@ -83,7 +85,7 @@ final class SecurityKeepers {
                         throw SecurityFileError(file: path, message: "cannot be created: \(obstacle.advice()).")
                     }
                 } else {
-                    _ = try SecurityKeeper.model(readingFrom: path)
+                    _ = try SecurityDocument.model(readingFrom: path)
                 }
             } catch {
                 problems += error.problems.map { named($0, path) }
@@ -117,7 +119,7 @@ final class SecurityKeepers {
                 try FileReplacement.write(Array(list.utf8), to: "\(path).pw")
                 give("\(path).pw")
             }
-            try SecurityKeeper.save(.first(passwords.clients, hash: hash), to: path)
+            try SecurityDocument.save(.first(passwords.clients, hash: hash), to: path)
             give(path)
         } catch {
             throw SecurityFileError(file: path, message: "\(error).")

@@ -1,12 +1,12 @@
-/// Carries out what a `SessionKeeper` decides. It does not call the keeper from its methods.
+/// Carries out what a `SessionOwnership` decides. It does not call the owner from its methods.
 ///
 /// Sessions are named by their client identifiers.
-public protocol SessionKeeperSink: AnyObject {
-    /// Asks the engine's leader for the session's record; `SessionKeeper.found` takes the answer.
+public protocol SessionOwnershipSink: AnyObject {
+    /// Asks the engine's leader for the session's record; `SessionOwnership.found` takes the answer.
     func read(_ session: [UInt8])
 
-    /// Writes the record if the last entry of the session has this number (0: if there is none); `SessionKeeper.written` takes the answer,
-    /// with the number of the write.
+    /// Writes the record if the last entry of the session has this number (0: if there is none);
+    /// `SessionOwnership.written` takes the answer, with the number of the write.
     func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64)
 
     /// Asks another node to stop and to hand over; it calls `askedToHandOver`.
@@ -26,7 +26,7 @@ public protocol SessionKeeperSink: AnyObject {
     /// - Parameters:
     ///   - session: which.
     ///   - record: as it is in the engine.
-    ///   - state: what the last keeper has handed over; nil if that is gone, and what it had is to be read from the log.
+    ///   - state: what the last owner has handed over; nil if that is gone, and what it had is to be read from the log.
     ///   - isAssumed: whether no client has asked for it.
     func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool)
 
@@ -42,7 +42,7 @@ public protocol SessionKeeperSink: AnyObject {
 
     /// The session is another node's from now on: its client is closed with 0x8E, here and before this returns.
     ///
-    /// - Returns: what the next keeper needs to go on; nil for nothing.
+    /// - Returns: what the next owner needs to go on; nil for nothing.
     func stop(_ session: [UInt8]) -> [UInt8]?
 }
 

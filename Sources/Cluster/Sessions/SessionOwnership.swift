@@ -1,26 +1,26 @@
-/// Makes sure that a session has one keeper in the cluster, and that each CONNECT finds one soon.
+/// Makes sure that a session has one owner in the cluster, and that each CONNECT finds one soon.
 ///
 ///     connect ──► reading ──► writing ──────► settling ──► kept
 ///                    ▲  conflict, no answer │    (all who may still keep it have stopped)
 ///                    └──────────────────────┘
 ///
 /// - reading: the record is on its way.
-/// - writing: a record with the next epoch and this node in front of its keepers is on its way. Without an answer nobody knows whether it
-///   was stored; reading it again tells.
+/// - writing: a record with the next epoch and this node in front of its owners is on its way. Without an answer nobody
+///   knows whether it was stored; reading it again tells.
 /// - settling: the record says that the session is ours; those who kept it before are asked to stop. Each has answered, or its lease has
 ///   ended, before we act. A node that was started again with the same store answers for its earlier incarnation, whose
 ///   sessions it has.
 /// - kept: this node acts for the session, while its lease lasts.
 ///
 /// The promise: no two nodes act for a session at the same time. It rests on three facts: a record is stored only if nothing came in
-/// between; a keeper stops before it answers; a lease's holder stops before others can know that it has ended. `keepUnsettled` makes the one
-/// exception, for a session that begins anew: there the node that kept the session before may act for what it was until it is reached, or
-/// its lease has ended.
-public struct SessionKeeper {
+/// between; a owner stops before it answers; a lease's holder stops before others can know that it has ended.
+/// `keepUnsettled` makes the one exception, for a session that begins anew: there the node that kept the session before
+/// may act for what it was until it is reached, or its lease has ended.
+public struct SessionOwnership {
     enum Phase {
         case reading
         case writing(SessionRecord)
-        case settling(SessionRecord, waitingFor: [SessionRecord.Keeper])
+        case settling(SessionRecord, waitingFor: [SessionRecord.Owner])
         case kept(SessionRecord)
     }
 
@@ -43,7 +43,7 @@ public struct SessionKeeper {
         /// While kept: the same record with what has changed, on its way.
         var saving: SessionRecord?
         /// While kept: those that may still act by earlier claims, see `keepUnsettled`.
-        var unsettled: [SessionRecord.Keeper] = []
+        var unsettled: [SessionRecord.Owner] = []
     }
 
     /// What CONNECT says of a session.
@@ -59,7 +59,7 @@ public struct SessionKeeper {
         }
     }
 
-    public let me: SessionRecord.Keeper
+    public let me: SessionRecord.Owner
     var claims: [[UInt8]: Claim] = [:]
     /// The sessions of which something is under way: few of many.
     var busy: Set<[UInt8]> = []
@@ -68,7 +68,7 @@ public struct SessionKeeper {
     private var lastNumber: UInt64 = 0
 
     /// - Parameter me: this node, and the number of its lease's first entry.
-    public init(_ me: SessionRecord.Keeper) { self.me = me }
+    public init(_ me: SessionRecord.Owner) { self.me = me }
 
     /// Whether this node acts for a session, as long as its lease lasts.
     public func keeps(_ session: [UInt8]) -> Bool {
@@ -112,7 +112,7 @@ public struct SessionKeeper {
     /// A session begins anew, and needs nothing of those that kept it before: it is kept from now on, although not all of them have stopped. They
     /// are asked until they have, or their leases have ended. Up to then they stand in the record, so that whoever claims the session next
     /// asks them too. Does nothing unless the claim waits for just that.
-    public mutating func keepUnsettled(_ session: [UInt8], _ sink: some SessionKeeperSink) {
+    public mutating func keepUnsettled(_ session: [UInt8], _ sink: some SessionOwnershipSink) {
         guard let claim = claims[session], claim.terms != nil, case .settling(let record, let waitingFor) = claim.phase else {
             return
         }
@@ -120,9 +120,9 @@ public struct SessionKeeper {
         keep(session, record, sink)
     }
 
-    /// A client wants its session; `SessionKeeperSink.restored` follows, or `stop` if it is claimed elsewhere
+    /// A client wants its session; `SessionOwnershipSink.restored` follows, or `stop` if it is claimed elsewhere
     /// meanwhile.
-    public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionKeeperSink) {
+    public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionOwnershipSink) {
         if let claim = claims[session] {
             // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for nobody.
             guard case .kept(let record) = claim.phase else {
@@ -153,13 +153,13 @@ public struct SessionKeeper {
     ///   - sink: what is to be done goes there.
     public mutating func found(
         _ session: [UInt8], _ record: SessionRecord?, at sequence: UInt64, ended: UInt64 = 0, now: UInt64,
-        _ sink: some SessionKeeperSink
+        _ sink: some SessionOwnershipSink
     ) {
         guard let claim = claims[session] else { return }
         if let saving = claim.saving { return foundWhileSaving(session, saving, record, at: sequence, now: now, sink) }
         guard case .reading = claim.phase else { return }
         // Only this node writes records that it is in front of.
-        if let record, record.keepers[0] == me, record.epoch == claim.written?.epoch {
+        if let record, record.owners[0] == me, record.epoch == claim.written?.epoch {
             return settle(session, record, at: sequence, now: now, sink)
         }
         guard claim.terms != nil || mayAssume(session, record, stayedBy: claim.stayedBy) else {
@@ -174,7 +174,7 @@ public struct SessionKeeper {
 
     /// The engine has answered to the record that was written with this number.
     public mutating func written(
-        _ session: [UInt8], number: UInt64, _ answer: RecordAnswer, now: UInt64, _ sink: some SessionKeeperSink
+        _ session: [UInt8], number: UInt64, _ answer: RecordAnswer, now: UInt64, _ sink: some SessionOwnershipSink
     ) {
         // Of an earlier one it says nothing about the one under way.
         guard let claim = claims[session], claim.number == number else { return }
@@ -212,7 +212,7 @@ public struct SessionKeeper {
     }
 
     /// Another node has claimed the session with an epoch.
-    public mutating func askedToHandOver(_ session: [UInt8], by node: NodeID, epoch: UInt64, _ sink: some SessionKeeperSink) {
+    public mutating func askedToHandOver(_ session: [UInt8], by node: NodeID, epoch: UInt64, _ sink: some SessionOwnershipSink) {
         guard let claim = claims[session] else { return sink.answer(session, to: node, epoch: epoch, state: nil) }
         switch claim.phase {
         case .reading, .writing:
@@ -236,7 +236,7 @@ public struct SessionKeeper {
 
     /// Another node has stopped.
     public mutating func handedOver(
-        _ session: [UInt8], by node: NodeID, epoch: UInt64, state: [UInt8]?, _ sink: some SessionKeeperSink
+        _ session: [UInt8], by node: NodeID, epoch: UInt64, state: [UInt8]?, _ sink: some SessionOwnershipSink
     ) {
         guard let claim = claims[session] else { return }
         if case .kept(let record) = claim.phase, record.epoch == epoch {
@@ -249,7 +249,7 @@ public struct SessionKeeper {
     }
 
     /// The nodes that hold a lease, by all entries of their stream up to a number.
-    public mutating func live(_ nodes: Set<NodeID>, through sequence: UInt64, _ sink: some SessionKeeperSink) {
+    public mutating func live(_ nodes: Set<NodeID>, through sequence: UInt64, _ sink: some SessionOwnershipSink) {
         live = nodes
         liveThrough = sequence
         for session in busySorted {
@@ -265,7 +265,7 @@ public struct SessionKeeper {
     }
 
     /// Asks again what was not answered; to be called about each second.
-    public mutating func tick(now: UInt64, _ sink: some SessionKeeperSink) {
+    public mutating func tick(now: UInt64, _ sink: some SessionOwnershipSink) {
         for session in busySorted {
             guard let claim = claims[session], now >= claim.askedAt + Limits.claimAnswerMilliseconds else { continue }
             switch claim.phase {
@@ -282,7 +282,7 @@ public struct SessionKeeper {
     }
 
     /// The lease has ended: this node acts for nobody any more.
-    public mutating func fence(_ sink: some SessionKeeperSink) {
+    public mutating func fence(_ sink: some SessionOwnershipSink) {
         for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { _ = sink.stop(session) }
         (claims, busy) = ([:], [])
     }
@@ -303,7 +303,7 @@ public struct SessionKeeper {
     }
 
     mutating func write(
-        _ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+        _ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, now: UInt64, _ sink: some SessionOwnershipSink
     ) {
         lastNumber += 1
         claims[session]?.number = lastNumber
@@ -312,34 +312,34 @@ public struct SessionKeeper {
         sink.write(record, of: session, expecting: sequence, number: lastNumber)
     }
 
-    private mutating func read(_ session: [UInt8], now: UInt64, _ sink: some SessionKeeperSink) {
+    private mutating func read(_ session: [UInt8], now: UInt64, _ sink: some SessionOwnershipSink) {
         claims[session]?.phase = .reading
         claims[session]?.askedAt = now
         sink.read(session)
     }
 
     private mutating func settle(
-        _ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+        _ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, now: UInt64, _ sink: some SessionOwnershipSink
     ) {
         claims[session]?.sequence = sequence
         claims[session]?.askedAt = now
-        let waitingFor = record.keepers.dropFirst().filter { !isGone($0) }
+        let waitingFor = record.owners.dropFirst().filter { !isGone($0) }
         ask(waitingFor, for: session, epoch: record.epoch, sink)
         settle(session, record, waitingFor: waitingFor, sink)
     }
 
     /// Asks whoever has the stores of these, or may have them.
-    private func ask(_ keepers: [SessionRecord.Keeper], for session: [UInt8], epoch: UInt64, _ sink: some SessionKeeperSink) {
-        for keeper in keepers {
-            let successors = live.filter { $0.store == keeper.node.store }
-            for node in successors.union([keeper.node]).sorted() where successors.isEmpty || successors.contains(node) {
+    private func ask(_ owners: [SessionRecord.Owner], for session: [UInt8], epoch: UInt64, _ sink: some SessionOwnershipSink) {
+        for owner in owners {
+            let successors = live.filter { $0.store == owner.node.store }
+            for node in successors.union([owner.node]).sorted() where successors.isEmpty || successors.contains(node) {
                 sink.askToHandOver(session, from: node, epoch: epoch)
             }
         }
     }
 
     private mutating func settle(
-        _ session: [UInt8], _ record: SessionRecord, waitingFor: [SessionRecord.Keeper], _ sink: some SessionKeeperSink
+        _ session: [UInt8], _ record: SessionRecord, waitingFor: [SessionRecord.Owner], _ sink: some SessionOwnershipSink
     ) {
         let left = waitingFor.filter { !isGone($0) }
         guard left.isEmpty else {
@@ -349,7 +349,7 @@ public struct SessionKeeper {
         keep(session, record, sink)
     }
 
-    private mutating func keep(_ session: [UInt8], _ record: SessionRecord, _ sink: some SessionKeeperSink) {
+    private mutating func keep(_ session: [UInt8], _ record: SessionRecord, _ sink: some SessionOwnershipSink) {
         claims[session]?.phase = .kept(record)
         rest(session)
         let state = claims[session]?.state
@@ -358,13 +358,13 @@ public struct SessionKeeper {
     }
 
     /// Whether a node is known to hold no lease any more: one that the list does not name may be one that it does not name yet.
-    private func hasEnded(_ keeper: SessionRecord.Keeper) -> Bool {
-        liveThrough >= keeper.leaseSequence && !live.contains(keeper.node)
+    private func hasEnded(_ owner: SessionRecord.Owner) -> Bool {
+        liveThrough >= owner.leaseSequence && !live.contains(owner.node)
     }
 
     /// Whether its lease has ended, and nobody has its store: it acts no more, and nobody can tell what it had.
-    func isGone(_ keeper: SessionRecord.Keeper) -> Bool {
-        hasEnded(keeper) && !live.contains { $0.store == keeper.node.store }
+    func isGone(_ owner: SessionRecord.Owner) -> Bool {
+        hasEnded(owner) && !live.contains { $0.store == owner.node.store }
     }
 
     /// The record of the next epoch.
@@ -372,10 +372,10 @@ public struct SessionKeeper {
         of record: SessionRecord?, _ session: [UInt8], _ claim: Claim, ended: UInt64 = 0
     ) -> SessionRecord {
         let before = max((claim.terms?.firstEpoch ?? 1) - 1, ended, claim.stayedBy ?? 0)
-        var next = record ?? SessionRecord(epoch: before, keepers: [me], identifier: session)
+        var next = record ?? SessionRecord(epoch: before, owners: [me], identifier: session)
         next.epoch += 1
         // Who is gone may be back with what it had.
-        next.keepers = [me] + next.keepers.filter { $0.node.store != me.node.store }.prefix(Limits.keepersMax - 1)
+        next.owners = [me] + next.owners.filter { $0.node.store != me.node.store }.prefix(Limits.ownersMax - 1)
         guard let terms = claim.terms else {
             if next.awaySince == 0 { next.awaySince = claim.wallClock }
             return next
@@ -389,10 +389,10 @@ public struct SessionKeeper {
 }
 
 /// Sessions that nobody keeps any more, and whose clients have not come.
-extension SessionKeeper {
-    /// The lease of a session's keeper has ended: what it owes, such as a will, is this node's to do, if no other takes it.
-    /// `SessionKeeperSink.restored` follows then, as for a client, or `notAssumed`; nothing if it is kept here, or
-    /// about to be.
+extension SessionOwnership {
+    /// The lease of a session's owner has ended: what it owes, such as a will, is this node's to do, if no other takes
+    /// it. `SessionOwnershipSink.restored` follows then, as for a client, or `notAssumed`; nothing if it is kept here,
+    /// or about to be.
     ///
     /// - Parameters:
     ///   - session: which.
@@ -401,10 +401,10 @@ extension SessionKeeper {
     ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
-    /// - Returns: whether the keeper looks after it.
+    /// - Returns: whether the owner looks after it.
     @discardableResult
     public mutating func adopt(
-        _ session: [UInt8], stayedBy epoch: UInt64? = nil, wallClock: UInt64, now: UInt64, _ sink: some SessionKeeperSink
+        _ session: [UInt8], stayedBy epoch: UInt64? = nil, wallClock: UInt64, now: UInt64, _ sink: some SessionOwnershipSink
     ) -> Bool {
         guard claims[session] == nil else { return false }
         claims[session] = Claim(phase: .reading, askedAt: now, terms: nil, wallClock: wallClock, stayedBy: epoch)
@@ -413,18 +413,18 @@ extension SessionKeeper {
         return true
     }
 
-    /// Whether nobody acts for a session with this record but whoever takes it: its keeper is gone, or an earlier
+    /// Whether nobody acts for a session with this record but whoever takes it: its owner is gone, or an earlier
     /// incarnation of this node, or this one, which has let go of it.
     public func isLeft(_ session: [UInt8], _ record: SessionRecord) -> Bool {
-        let keeper = record.keepers[0]
-        if keeper.node.store == me.node.store { return keeper != me || !keeps(session) }
-        return isGone(keeper)
+        let owner = record.owners[0]
+        if owner.node.store == me.node.store { return owner != me || !keeps(session) }
+        return isGone(owner)
     }
 
     /// Whether a client that has stayed here by a claim is still the only one: since then others have looked after its session at most.
     public func isLookedAfter(_ record: SessionRecord, since epoch: UInt64) -> Bool {
         // Whoever keeps it for a client says that this one is there, or has saved what it is.
-        record.awaySince > 0 && record.saved?.epoch ?? 0 <= epoch && record.keepers.contains { $0.node.store == me.node.store }
+        record.awaySince > 0 && record.saved?.epoch ?? 0 <= epoch && record.owners.contains { $0.node.store == me.node.store }
     }
 
     func mayAssume(_ session: [UInt8], _ record: SessionRecord?, stayedBy epoch: UInt64?) -> Bool {
@@ -434,9 +434,9 @@ extension SessionKeeper {
 }
 
 /// What changes of a session that is kept.
-extension SessionKeeper {
+extension SessionOwnership {
     /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are confirmed.
-    /// `SessionKeeperSink.saved` follows when it stands in the engine.
+    /// `SessionOwnershipSink.saved` follows when it stands in the engine.
     ///
     /// - Parameters:
     ///   - session: which.
@@ -447,7 +447,7 @@ extension SessionKeeper {
     ///   - change: what has changed.
     /// - Returns: false if the session is not kept, or an earlier change is on its way: to be tried again.
     public mutating func save(
-        _ session: [UInt8], hasAll: Bool = false, now: UInt64, _ sink: some SessionKeeperSink,
+        _ session: [UInt8], hasAll: Bool = false, now: UInt64, _ sink: some SessionOwnershipSink,
         _ change: (inout SessionRecord) -> Void
     ) -> Bool {
         guard let claim = claims[session], case .kept(let record) = claim.phase, claim.saving == nil else { return false }
@@ -455,13 +455,13 @@ extension SessionKeeper {
         change(&next)
         next.epoch = record.epoch
         // Who has stopped still has what its client wants, until that is here.
-        if claim.terms != nil, hasAll { next.keepers = [me] + claim.unsettled }
+        if claim.terms != nil, hasAll { next.owners = [me] + claim.unsettled }
         claims[session]?.saving = next
         write(next, of: session, expecting: claim.sequence, now: now, sink)
         return true
     }
 
-    mutating func saved(_ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, _ sink: some SessionKeeperSink) {
+    mutating func saved(_ session: [UInt8], _ record: SessionRecord, at sequence: UInt64, _ sink: some SessionOwnershipSink) {
         claims[session]?.phase = .kept(record)
         claims[session]?.sequence = sequence
         claims[session]?.saving = nil
@@ -472,11 +472,11 @@ extension SessionKeeper {
     /// What was to be saved met another entry: one of our own without an answer, or the claim of another node.
     mutating func foundWhileSaving(
         _ session: [UInt8], _ saving: SessionRecord, _ record: SessionRecord?, at sequence: UInt64, now: UInt64,
-        _ sink: some SessionKeeperSink
+        _ sink: some SessionOwnershipSink
     ) {
         // An answer to a question from before this was kept.
         guard sequence >= claims[session]?.sequence ?? 0 else { return }
-        guard let record, record.keepers[0] == me, record.epoch == saving.epoch else {
+        guard let record, record.owners[0] == me, record.epoch == saving.epoch else {
             // It waits for us, and asks: what it needs to go on is given then, and not before.
             claims[session]?.saving = nil
             rest(session)
