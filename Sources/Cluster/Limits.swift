@@ -40,7 +40,7 @@ enum Limits {
     static let recordBytesMax = 32 << 10
 
     /// How many records of one node are under way to one partition.
-    static let logLanes = 4
+    static let logQueues = 4
 
     /// Bytes that wait for the log; beyond them publishers are not read from.
     static let logWaitingBytesMax = 16 << 20
@@ -119,7 +119,7 @@ enum Limits {
     static let documentEarlierChanges = 16
 
     /// Parts of a document that are under way to the engine at the same time.
-    static let documentLanes = 8
+    static let documentQueues = 8
 
     /// Milliseconds without progress that a change of a document has; then whoever wants it is told that it is not known whether it was made.
     static let documentChangeMillisecondsMax: UInt64 = 8000

@@ -25,7 +25,7 @@ extension ClusterRunner: NATSListener {
     }
 
     private func passOn(_ message: MessageView, isNobodyThere: Bool) {
-        lane.received(
+        bus.received(
             subject: message.subject, reply: message.reply, isNobodyThere: isNobodyThere, payload: message.payload, now: now, sink)
     }
 
@@ -33,7 +33,7 @@ extension ClusterRunner: NATSListener {
         awayReason = nil
         log(.notice, "connected to nats-server \(info.version) (\(info.serverName)).")
         loop.control?.post(.clusterReached)
-        lane.attached(now: now, payloadBytesMax: info.payloadBytesMax, sink)
+        bus.attached(now: now, payloadBytesMax: info.payloadBytesMax, sink)
         members.attached()
         retained.attached(info)
         leases.begin(now: now)
@@ -48,7 +48,7 @@ extension ClusterRunner: NATSListener {
         if awayReason == nil { losses += 1 }
         (awayReason, refusal) = (reason, nil)
         tell(reason)
-        lane.detached(sink)
+        bus.detached(sink)
         log?.detached()
         sessions?.detached()
         retained.detached()
@@ -118,7 +118,7 @@ extension ClusterRunner: NATSListener {
             // Who has said goodbye listens no more, though its lease lasts.
             let there = nodes.filter { !members.table.hasLeft($0) }
             others = Set(there).subtracting([incarnations.current])
-            lane.live(there, now: now, sink)
+            bus.live(there, now: now, sink)
             dispatch?.live(others)
         }
         renew()

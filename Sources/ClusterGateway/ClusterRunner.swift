@@ -7,10 +7,11 @@ import NATSClient
 package import ServerLoops
 import Transports
 
-/// One node's part in its cluster: brings together the shards, the bus lane's decisions, the leases and the connection to the servers.
+/// One node's part in its cluster: brings together the shards, the bus's decisions, the leases and the connection to
+/// the servers.
 ///
-///     shards ── ToCluster ──► ClusterRunner ──► BusLane ──► ClusterSink ──► NATSConnection
-///     shard ◄── ClusterSink ◄── BusLane ◄── ClusterRunner ◄── NATSConnection
+///     shards ── ToCluster ──► ClusterRunner ──► ClusterBus ──► ClusterSink ──► NATSConnection
+///     shard ◄── ClusterSink ◄── ClusterBus ◄── ClusterRunner ◄── NATSConnection
 ///
 /// Belongs to the thread of the first loop.
 package final class ClusterRunner: ClusterParticipant {
@@ -19,14 +20,14 @@ package final class ClusterRunner: ClusterParticipant {
     let incarnations: NodeIncarnations
     let space: SubjectSpace
     // Not lazy: a value that is made late is copied for each call.
-    var lane: BusLane
+    var bus: ClusterBus
     var leases: NodeLeases
     lazy var connection = NATSConnection(
         plan.settings, tls: plan.credentials.tls, on: loop.events, workspace: loop.workspace, resolver: NameResolver(),
         listener: self,
         post: { [mailbox = loop.mailbox] in mailbox.post(.gateway(.nats($0))) })
     /// nil where nothing is logged.
-    var log: LogLane?
+    var log: ClusterLog?
     /// nil where sessions do not move: without a store.
     var sessions: SessionCoordinator?
     /// nil where nothing is logged.
@@ -79,12 +80,12 @@ package final class ClusterRunner: ClusterParticipant {
     package init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
         (self.plan, incarnations, self.loop) = (plan, NodeIncarnations(node), loop)
         space = SubjectSpace(cluster: plan.name)
-        lane = BusLane(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
+        bus = ClusterBus(node: node, space: space, worksDetached: plan.detached == .local, readsLog: plan.logPartitions > 0)
         leases = NodeLeases(plan, node: node)
         tickets = Array(repeating: 0, count: loop.shard.placement.shardCount)
         awayReason = "no server has answered yet"
         guard plan.logPartitions > 0 else { return }
-        let log = LogLane(plan, incarnations, on: loop, connection: connection, refusals, context: self)
+        let log = ClusterLog(plan, incarnations, on: loop, connection: connection, refusals, context: self)
         let sessions = SessionCoordinator(plan, incarnations, on: loop, connection, log: log, context: self)
         (self.log, self.sessions) = (log, sessions)
         dispatch = DispatchCoordinator(incarnations, on: loop, log: log, replay: sessions.replay)
@@ -111,7 +112,7 @@ package final class ClusterRunner: ClusterParticipant {
 
     package var nextDeadline: UInt64? {
         [
-            connection.nextDeadline, lane.wakesAt, leases.dueAt, leases.endsAt, log?.nextDeadline, access.nextDeadline,
+            connection.nextDeadline, bus.wakesAt, leases.dueAt, leases.endsAt, log?.nextDeadline, access.nextDeadline,
             retained.nextDeadline, sessions?.nextDeadline,
         ].compactMap { $0 }.min()
     }
@@ -120,7 +121,7 @@ package final class ClusterRunner: ClusterParticipant {
         guard let nextDeadline, nextDeadline <= now else { return }
         if leases.hasEnded(now: now) || log?.isOver == true { endIncarnation() }
         connection.advance(now: now)
-        lane.tick(now: now, sink)
+        bus.tick(now: now, sink)
         log?.advance(now: now)
         access.advance(now: now)
         retained.advance()
@@ -180,10 +181,10 @@ package final class ClusterRunner: ClusterParticipant {
     func received(_ message: ToCluster, from shard: Int) {
         switch message {
         case .interest(let filter, true):
-            if let ticket = lane.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
-        case .interest(let filter, false): lane.release(filter, sink)
+            if let ticket = bus.want(filter, now: now, sink) { tickets[shard] = max(tickets[shard], ticket) }
+        case .interest(let filter, false): bus.release(filter, sink)
         case .group(let shareName, let filter, let connected, let away, let isSubscribed):
-            let ticket = lane.members(
+            let ticket = bus.members(
                 of: ShareGroupName(shareName: shareName, filter: filter), part: shard,
                 GroupSize(connected: connected, away: away), now: now, sink)
             if isSubscribed, let ticket { tickets[shard] = max(tickets[shard], ticket) }
@@ -211,10 +212,10 @@ package final class ClusterRunner: ClusterParticipant {
                     (carried.hops, carried.nameBefore) = (dispatch.hops, dispatch.before.rawValue)
                 }
                 // What is passed on by way of the log alone is nobody's on the bus.
-                if carried.hops == 0 || carried.logShares.isEmpty { _ = lane.collect(carried, sink) }
+                if carried.hops == 0 || carried.logShares.isEmpty { _ = bus.collect(carried, sink) }
                 if message.isLogged, let token { log?.append(carried, message.step, token: token) }
             }
-            lane.sendCollected(sink)
+            bus.sendCollected(sink)
             if let token { batch.forEachLoneStep { log?.append($0, token: token) } }
             if let token { log?.end(token) }
         case .retained(let batch, let serial): retained.received(batch, serial: serial, from: shard)
@@ -234,7 +235,7 @@ package final class ClusterRunner: ClusterParticipant {
     /// Whether what is retained is here, and it is known from where on the log is read.
     var isCurrent: Bool { retained.isCurrent && log?.trouble == nil }
 
-    var isCarrying: Bool { lane.state == .open && isCurrent && unsynced == nil }
+    var isCarrying: Bool { bus.state == .open && isCurrent && unsynced == nil }
 
     /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all know.
     func sendGroups() {
@@ -246,7 +247,7 @@ package final class ClusterRunner: ClusterParticipant {
     }
 
     /// A loop knows.
-    func groupsTaken(_ token: UInt64) { if let receipt = receipts.taken(token) { lane.learned(receipt, sink) } }
+    func groupsTaken(_ token: UInt64) { if let receipt = receipts.taken(token) { bus.learned(receipt, sink) } }
 
     /// Lets go what waits for what has come about.
     func settle() {
@@ -288,7 +289,7 @@ extension ClusterRunner {
         connection.abandon()
         wentAway(withRefusals("this node's lease has expired"))
         incarnations.begin()
-        lane.begin(as: incarnations.current)
+        bus.begin(as: incarnations.current)
         leases.begin(as: incarnations.current)
         members.begin(as: incarnations.current, now: now)
         retained.begin(as: incarnations.current)
@@ -369,7 +370,7 @@ extension ClusterRunner {
         var status = ClusterStatus(name: plan.name, trouble: trouble)
         status.server = connection.session.info.map { "\($0.serverName) \($0.version)" }
         status.others = livingOthers
-        let counters = lane.counters
+        let counters = bus.counters
         (status.messagesOut, status.messagesIn, status.copies) = (counters.sent, counters.received, counters.copies)
         status.dropped = counters.dropped + sink.refused + retained.refused
         status.illegible = counters.illegible + sink.illegible + members.illegible + retained.illegible
@@ -409,8 +410,8 @@ extension ClusterRunner {
         if let leaseTrouble { return withRefusals(leaseTrouble) }
         if let unsynced { return unsynced }
         if let trouble = retained.trouble ?? log?.trouble { return trouble }
-        if lane.state == .open { return "the retained messages are being read (stream \(retained.streamName))" }
-        let missing = lane.waitingFor
+        if bus.state == .open { return "the retained messages are being read (stream \(retained.streamName))" }
+        let missing = bus.waitingFor
         guard !missing.isEmpty else { return "discovering the other nodes" }
         let names =
             missing.prefix(Limits.namedNodesMax).map { members.table.shownName(of: $0) }

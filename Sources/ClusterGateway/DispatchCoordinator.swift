@@ -12,7 +12,7 @@ import ServerLoops
 ///
 ///     shards ── dispatched ──► DispatchProgress ──► the log ──► all nodes
 ///     a node is gone ────────┐
-///     earlier incarnations of this ──┴─► the log: successor(of:) ──► the first in it ──► LogLane.whenRead ──► LogReplay ──► learnDispatched, then dispatchAgain
+///     earlier incarnations of this ──┴─► the log: successor(of:) ──► the first in it ──► ClusterLog.whenRead ──► LogReplay ──► learnDispatched, then dispatchAgain
 ///                                                                                                    └──────► learnEarlierDispatches, followEarlierDispatches, dispatchEarlier
 ///
 /// Who dispatches is decided by `NodeSuccessors`.
@@ -21,7 +21,7 @@ import ServerLoops
 final class DispatchCoordinator {
     private unowned let loop: ShardLoop
     private let incarnations: NodeIncarnations
-    private let log: LogLane
+    private let log: ClusterLog
     private let replay: LogReplay
     private var book = DispatchProgress()
     /// The others that are there; nil before they are known.
@@ -33,7 +33,7 @@ final class DispatchCoordinator {
     private var answers: [Int: [DispatchProgress.Dispatched]] = [:]
 
     /// Before any loop runs, and behind `BrokerShard.joinCluster`.
-    init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: LogLane, replay: LogReplay) {
+    init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: ClusterLog, replay: LogReplay) {
         (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
         successors = NodeSuccessors(incarnations.current)
         begin(loop.loops.compactMap(\.shard.unsettledEarlierDispatches))
@@ -149,12 +149,12 @@ final class DispatchCoordinator {
 
 }
 
-/// Carries out what the bus lane decides: to the servers by the connection, to clients by the shard. Belongs to the loop that speaks to the
-/// servers; never calls the lane.
+/// Carries out what the bus decides: to the servers by the connection, to clients by the shard. Belongs to the loop
+/// that speaks to the servers; never calls the bus.
 final class ClusterSink: BusSink {
     private let shard: BrokerShard
     private let connection: NATSConnection
-    /// The connection's numbers of what the lane has subscribed to, by the lane's.
+    /// The connection's numbers of what the bus has subscribed to, by the bus's.
     private var subscriptions: [UInt64: UInt64] = [:]
     /// All interest up to this ticket is in force.
     private(set) var confirmed: UInt64 = 0

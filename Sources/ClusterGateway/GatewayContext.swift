@@ -58,9 +58,9 @@ extension ClusterRunner: GatewayContext {
 
     func refused(_ stream: String, _ error: JetStreamError) { refusals.refused(stream, error) }
 
-    var lastTicket: UInt64 { lane.lastTicket }
+    var lastTicket: UInt64 { bus.lastTicket }
 
-    func isInForce(_ ticket: UInt64) -> Bool { lane.isInForce(ticket) }
+    func isInForce(_ ticket: UInt64) -> Bool { bus.isInForce(ticket) }
 
     func ahead(of will: SessionRecord.LastWill) -> WillAhead {
         will.withMessage { message in

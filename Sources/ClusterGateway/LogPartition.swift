@@ -20,12 +20,12 @@ final class LogPartition: Cluster.LogSink {
     var trouble: String?
     /// The shards that have no place of their own yet.
     var newcomers: Set<Int>
-    private unowned let lane: LogLane
+    private unowned let log: ClusterLog
     private(set) var stream: FollowedStream?
 
     /// - Parameter places: of the shards.
-    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPlaces.Place?], lane: LogLane) {
-        (self.index, self.subject, self.lane) = (index, subject, lane)
+    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPlaces.Place?], log: ClusterLog) {
+        (self.index, self.subject, self.log) = (index, subject, log)
         place = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
         furthest = places.compactMap { $0?.sequence }.max() ?? 0
         newcomers = Set(places.indices.filter { places[$0] == nil })
@@ -36,8 +36,8 @@ final class LogPartition: Cluster.LogSink {
     func follow(on connection: NATSConnection, node: NodeID) {
         let next = place.map { Self.start(behind: $0.sequence) }
         stream = FollowedStream(
-            name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in lane.received($0, self) },
-            tell: { [unowned self] in lane.heard($0, self) })
+            name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in log.received($0, self) },
+            tell: { [unowned self] in log.heard($0, self) })
     }
 
     /// Where reading begins, so that the records behind one can be judged.
@@ -58,13 +58,13 @@ final class LogPartition: Cluster.LogSink {
 
     // MARK: LogSink
 
-    func store(_ record: [UInt8], messageID: String, lane index: Int, number: UInt64) {
-        lane.store(record, messageID: messageID, lane: index, number: number, self)
+    func store(_ record: [UInt8], messageID: String, queue index: Int, number: UInt64) {
+        log.store(record, messageID: messageID, queue: index, number: number, self)
     }
 
-    func stored(_ token: UInt64, at sequence: UInt64) { lane.stored(token, at: sequence, self) }
+    func stored(_ token: UInt64, at sequence: UInt64) { log.stored(token, at: sequence, self) }
 
-    func failed(_ token: UInt64, _ failure: LogFailure) { lane.failed(token, failure, self) }
+    func failed(_ token: UInt64, _ failure: LogFailure) { log.failed(token, failure, self) }
 }
 
 /// Somebody who waits until all partitions of the log are read as far as they go now.

@@ -5,13 +5,14 @@ import MQTTCodec
 import NATSClient
 import ServerLoops
 
-/// One node's part in the cluster's retained messages: brings together the shards, the lane's decisions and the stream.
+/// One node's part in the cluster's retained messages: brings together the shards, the replica's decisions and the
+/// stream.
 ///
-///     shards ── ToCluster.retained ──► RetainedLane ──► requests ──► the stream `martlet_NAME_retained`
-///     shards ◄── settleRetained ◄────── RetainedLane ◄── FollowedStream ◄──┘
+///     shards ── ToCluster.retained ──► RetainedReplica ──► requests ──► the stream `martlet_NAME_retained`
+///     shards ◄── settleRetained ◄────── RetainedReplica ◄── FollowedStream ◄──┘
 ///
-/// Belongs to the loop that speaks to the servers. Where the lane wants the stream read from elsewhere, that is begun when the lane's call
-/// is over, for it may come out of the reading itself.
+/// Belongs to the loop that speaks to the servers. Where the replica wants the stream read from elsewhere, that is
+/// begun when the replica's call is over, for it may come out of the reading itself.
 final class RetainedRunner: RetainedSink {
     private let plan: ClusterPlan
     /// What names the requests of this process.
@@ -19,7 +20,7 @@ final class RetainedRunner: RetainedSink {
     private unowned let loop: ShardLoop
     private let connection: NATSConnection
     private let space: SubjectSpace
-    private var lane: RetainedLane
+    private var replica: RetainedReplica
     private var stream: FollowedStream?
     private var streamCount = 0
     /// Where the stream is to be read from.
@@ -45,7 +46,7 @@ final class RetainedRunner: RetainedSink {
     ) {
         (self.plan, self.node, self.loop, self.connection, self.refusals) = (plan, node, loop, connection, refusals)
         (self.space, self.tell) = (space, tell)
-        lane = RetainedLane(
+        replica = RetainedReplica(
             node: node, space: space, shardCount: loop.shard.placement.shardCount, isMember: loop.shard.isMember(of: plan.name))
     }
 
@@ -54,13 +55,13 @@ final class RetainedRunner: RetainedSink {
     var streamName: String { "martlet_\(plan.name)_retained" }
 
     /// Whether the node has what the stream has.
-    var isCurrent: Bool { lane.isCurrent }
+    var isCurrent: Bool { replica.isCurrent }
     /// Changes that wait for the stream.
-    var waitingCount: Int { lane.waitingCount }
+    var waitingCount: Int { replica.waitingCount }
     /// Changes that the servers have refused for good.
-    var refused: UInt64 { lane.refused }
-    var illegible: UInt64 { lane.illegible + illegibleOrigins }
-    var nextDeadline: UInt64? { [stream?.nextDeadline, lane.wakesAt].compactMap { $0 }.min() }
+    var refused: UInt64 { replica.refused }
+    var illegible: UInt64 { replica.illegible + illegibleOrigins }
+    var nextDeadline: UInt64? { [stream?.nextDeadline, replica.wakesAt].compactMap { $0 }.min() }
 
     // MARK: The connection
 
@@ -83,12 +84,12 @@ final class RetainedRunner: RetainedSink {
     func detached() {
         configuration = nil
         stream?.detached()
-        lane.detached(now: now)
+        replica.detached(now: now)
         settle()
     }
 
     /// This node goes on as another one.
-    func begin(as node: NodeID) { lane.begin(as: node) }
+    func begin(as node: NodeID) { replica.begin(as: node) }
 
     func received(_ message: MessageView) -> Bool {
         guard let stream, stream.received(message, now: now) else { return false }
@@ -98,15 +99,15 @@ final class RetainedRunner: RetainedSink {
 
     func advance() {
         stream?.advance(now: now)
-        if let wakesAt = lane.wakesAt, wakesAt <= now, lane.tick(now: now, self) {
+        if let wakesAt = replica.wakesAt, wakesAt <= now, replica.tick(now: now, self) {
             loop.postToAll(.lookForStaleChanges)
         }
         settle()
     }
 
-    /// Begins to read where the lane wants it, and tells the shards how it is.
+    /// Begins to read where the replica wants it, and tells the shards how it is.
     private func settle() {
-        while let number = tooLarge.popLast() { lane.answered(number, .refused, now: now, self) }
+        while let number = tooLarge.popLast() { replica.answered(number, .refused, now: now, self) }
         while let sequence = wantedSequence {
             wantedSequence = nil
             guard stream?.next != sequence else { continue }
@@ -120,22 +121,22 @@ final class RetainedRunner: RetainedSink {
         }
         // What waits already is tried on, so that it shows when there is room. If nothing does, since others have stored it or it was refused
         // for good, the next change shows it.
-        if lane.waitingCount == 0 { hasRoom() }
-        guard (lane.isFull || lacksRoom) != isFull else { return }
+        if replica.waitingCount == 0 { hasRoom() }
+        guard (replica.isFull || lacksRoom) != isFull else { return }
         isFull.toggle()
         loop.postToAll(.retainedIsFull(isFull))
     }
 
     private func given(_ record: StreamRecord) {
-        lane.received(record.payload, sequence: record.mark.sequence, self)
+        replica.received(record.payload, sequence: record.mark.sequence, self)
     }
 
     func heard(_ news: FollowedStream.News) {
         switch news {
         case .found(_, let last):
             trouble = nil
-            lane.found(lastSequence: last, now: now, self)
-        case .caughtUp: lane.caughtUp(self)
+            replica.found(lastSequence: last, now: now, self)
+        case .caughtUp: replica.caughtUp(self)
         case .failed(let reason):
             trouble = reason
             tell(reason)
@@ -149,7 +150,7 @@ final class RetainedRunner: RetainedSink {
         let now = now
         var count = 0
         batch.forEachMessage { _ in count += 1 }
-        let ticket = lane.begin(count, of: shard, serial: serial)
+        let ticket = replica.begin(count, of: shard, serial: serial)
         batch.forEachMessage { change($0, ticket, isOffer: false, now: now) }
         settle()
     }
@@ -157,18 +158,18 @@ final class RetainedRunner: RetainedSink {
     func swept(_ batch: ShardMessageBatch, next: Int?, round: UInt64) {
         let now = now
         batch.forEachMessage { change($0, nil, isOffer: true, now: now) }
-        lane.swept(next: next, round: round, self)
+        replica.swept(next: next, round: round, self)
         settle()
     }
 
     /// The changes of a topic that are not in the stream yet.
-    func changes(of topic: UnsafeRawBufferPointer) -> [UInt64] { lane.changes(of: topic) }
+    func changes(of topic: UnsafeRawBufferPointer) -> [UInt64] { replica.changes(of: topic) }
 
     /// Whether one of these is still on its way there.
-    func isOpen(_ changes: [UInt64], of topic: [UInt8]) -> Bool { topic.withUnsafeBytes { lane.isOpen(changes, of: $0) } }
+    func isOpen(_ changes: [UInt64], of topic: [UInt8]) -> Bool { topic.withUnsafeBytes { replica.isOpen(changes, of: $0) } }
 
     func foundStale() {
-        lane.foundStale(self)
+        replica.foundStale(self)
         settle()
     }
 
@@ -177,7 +178,7 @@ final class RetainedRunner: RetainedSink {
             node: node, number: message.change.number, topic: message.topic, origin: message.origin, properties: message.properties,
             payload: message.payload, qos: message.qos, expiresAt: loop.shard.clusterTime(message.expiresAt))
         let shardNow = loop.shard.now
-        lane.change(
+        replica.change(
             record, millisecondsLeft: message.expiresAt.map { $0 - min(shardNow, $0) }, ticket, isOffer: isOffer, now: now, self)
     }
 
@@ -201,7 +202,7 @@ final class RetainedRunner: RetainedSink {
 
     /// What has become of a request with a token of `token(of:)`.
     func answered(_ token: UInt64, _ answer: NATSAnswer) {
-        lane.answered(token & ~Self.tokens, read(answer), now: now, self)
+        replica.answered(token & ~Self.tokens, read(answer), now: now, self)
         settle()
     }
 
@@ -253,7 +254,7 @@ final class RetainedRunner: RetainedSink {
 
     // MARK: Tokens
 
-    /// The requests of the lane among those of the connection.
+    /// The requests of the replica among those of the connection.
     private static let tokens: UInt64 = 1 << 63
 
     static func token(of number: UInt64) -> UInt64 { tokens | number }

@@ -23,10 +23,10 @@ extension BrokerShard {
             publication.readAt = batch.readAt
             publication.isOfRow = header.kind == .publish
             publication.mustArrive = header.mustArrive
-            if header.isLogged { publication.lane = .passing }
+            if header.isLogged { publication.path = .passing }
             switch header.kind {
             case .publish: take(detail.receipt, .routed, of: &publication) { route(&$0, .shard) }
-            case .passing: routeByLane(&publication, .shard)
+            case .passing: routeByPath(&publication, .shard)
             case .detoured: receivedDetoured(&publication)
             case .shared:
                 publication.name = detail.name

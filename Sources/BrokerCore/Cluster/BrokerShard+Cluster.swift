@@ -85,10 +85,10 @@ extension BrokerShard {
     public func received(_ message: ClusterMessage) -> Bool {
         guard var publication = publication(message) else { return false }
         beginPacket()
-        if message.isLogged, clusterLog != nil { publication.lane = .passing }
+        if message.isLogged, clusterLog != nil { publication.path = .passing }
         if message.dispatched.map({ $0.hops == 0 }) ?? true {
             let reach: Reach = message.dispatched == nil && message.undispatched == nil ? .node : .nodeWithoutGroups
-            if publication.lane == .passing { routeByLane(&publication, reach) } else { route(&publication, reach) }
+            if publication.path == .passing { routeByPath(&publication, reach) } else { route(&publication, reach) }
         }
         if let dispatched = message.dispatched {
             dispatchNamed(&publication, dispatched)

@@ -59,7 +59,7 @@ extension BrokerShard {
         guard !open.isEmpty else { return true }
         guard var publication = publication(message) else { return false }
         beginPacket()
-        (publication.lane, publication.mustArrive) = (.passing, true)
+        (publication.path, publication.mustArrive) = (.passing, true)
         for (number, share) in open {
             publication.name = name.dispatched(by: number)
             dispatchAgain(&publication, by: share, hops: dispatch.hops)
@@ -143,7 +143,7 @@ extension BrokerShard {
             for part in port.unclaimed.take(of: hash) {
                 beginPacket()
                 var publication = Publication(part.message)
-                (publication.lane, publication.mustArrive, publication.name) = (.passing, true, part.name)
+                (publication.path, publication.mustArrive, publication.name) = (.passing, true, part.name)
                 dispatchShare(&publication, LoggedShare(node: part.node, group: hash), hops: hasNews ? 0 : part.hops, at: nil)
                 finish(&publication)
             }
@@ -163,7 +163,7 @@ extension BrokerShard {
 
     func relog(_ dispatched: RelogQueue.Entry, _ port: ClusterPort, _ log: ShardLog) {
         var publication = Publication(dispatched.message)
-        publication.lane = .passing
+        publication.path = .passing
         var dispatch = GroupDispatch(shares: [], hops: dispatched.hops, logged: [dispatched.share])
         if dispatched.name.isDispatched { dispatch.before = dispatched.name }
         port.pass(publication, dispatch, as: .passing)

@@ -91,7 +91,7 @@ extension BrokerShard {
         case .cluster where port.isStrange, .clusterByBus where port.isStrange: dispatchHere(&publication, matching)
         case .cluster, .clusterByBus:
             var dispatch = publication.dispatch ?? GroupDispatch(shares: [], hops: 0)
-            let isLogged = publication.lane == .passing && port.node != 0 && reach == .cluster
+            let isLogged = publication.path == .passing && port.node != 0 && reach == .cluster
             for group in matching {
                 let near = port.isAway ? chooseMember(of: group, for: publication, isHere: true) : nil
                 guard let member = near ?? chooseMember(of: group, for: publication) else { continue }

@@ -4,9 +4,9 @@ import MQTTCodec
 /// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions that last get them out of
 /// it and in no other way.
 ///
-///     client ── PUBLISH ──► routeByLane(.passing) ──► sessions that end with their connection
+///     client ── PUBLISH ──► routeByPath(.passing) ──► sessions that end with their connection
 ///                              └── ToCluster.messages ──► the log ──► logged ──► PUBACK, PUBREC
-///     client that lasts ◄── routeByLane(.lasting) ◄── received(_:at:), read ◄── the log, on every node
+///     client that lasts ◄── routeByPath(.lasting) ◄── received(_:at:), read ◄── the log, on every node
 ///
 /// The place up to which was read stands in the store in the same batch as what came of it.
 extension BrokerShard {
@@ -32,10 +32,10 @@ extension BrokerShard {
 
     /// Routes a message that is to be logged to sessions that end with their connection.
     func routePassing(_ publication: inout Publication) {
-        publication.lane = .passing
+        publication.path = .passing
         // Other shards' sessions that last get it from the log, which has it once.
         publication.receipt = 0
-        routeByLane(&publication, .cluster)
+        routeByPath(&publication, .cluster)
     }
 
     /// What was appended for the log is to be in it before it is acknowledged.
@@ -166,20 +166,20 @@ extension BrokerShard {
         if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
         beginPacket()
         if message.isWill, isOwn, index == 0, let port = cluster {
-            publication.lane = .passing
-            routeByLane(&publication, .clusterByBus)
+            publication.path = .passing
+            routeByPath(&publication, .clusterByBus)
             effects.append(.cluster(.messages(port.carried(publication))))
             finish(&publication)
             guard let again = self.publication(message) else { return false }
             publication = again
         }
-        publication.lane = .lasting
+        publication.path = .lasting
         // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
         publication.mustArrive = isOwn
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
-        if (message.dispatch?.hops ?? 0) == 0 { routeByLane(&publication, .shard, at: (partition, sequence)) }
+        if (message.dispatch?.hops ?? 0) == 0 { routeByPath(&publication, .shard, at: (partition, sequence)) }
         if let dispatch = message.dispatch {
-            publication.lane = .passing
+            publication.path = .passing
             dispatchLogged(&publication, dispatch, at: OpenDispatches.Place(partition: partition, sequence: sequence))
         }
         finish(&publication)
@@ -211,17 +211,17 @@ extension BrokerShard {
         log.isStored = true
     }
 
-    // MARK: Lanes
+    // MARK: Paths
 
     /// Where a message stands in the log that is being read.
     typealias LogPlace = (partition: Int, sequence: UInt64)
 
-    /// Routes a message to those of its receivers that get it on its lane.
+    /// Routes a message to those of its receivers that get it on its path.
     ///
     /// - Parameter place: of a message that comes out of the log: the record that it stands in.
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
-    func routeByLane(_ publication: inout Publication, _ reach: Reach, at place: LogPlace? = nil) -> Bool {
+    func routeByPath(_ publication: inout Publication, _ reach: Reach, at place: LogPlace? = nil) -> Bool {
         if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
         let matches = matches(of: publication.topic)
         if inspection.latencies.isNextFollowed() { follow(publication) }
@@ -229,9 +229,9 @@ extension BrokerShard {
         return matches.with { matches in
             publication.receiverCount = matches.routeCount
             if matches.isObserved {
-                routeObservedByLane(&publication, to: matches, reach, at: place)
+                routeObservedByPath(&publication, to: matches, reach, at: place)
             } else {
-                deliverByLane(&publication, to: matches, at: place)
+                deliverByPath(&publication, to: matches, at: place)
             }
             if reach != .shard {
                 if matches.shards != 0 { forward(publication, to: matches.shards, as: .passing) }
@@ -241,12 +241,12 @@ extension BrokerShard {
         }
     }
 
-    private func deliverByLane(_ publication: inout Publication, to matches: Matches, at place: LogPlace?) {
-        let lane = publication.lane
+    private func deliverByPath(_ publication: inout Publication, to matches: Matches, at place: LogPlace?) {
+        let path = publication.path
         for position in 0..<matches.routeCount {
             let route = matches.routes[position]
             let isMeant = route.session.with { session in
-                switch lane {
+                switch path {
                 case .all: true
                 case .passing: !session.readsLog
                 case .lasting:
@@ -255,12 +255,12 @@ extension BrokerShard {
                 }
             }
             guard isMeant else { continue }
-            if lane == .lasting, keepsAside(&publication, route) { continue }
+            if path == .lasting, keepsAside(&publication, route) { continue }
             deliver(&publication, to: route)
         }
     }
 
-    private func routeObservedByLane(
+    private func routeObservedByPath(
         _ publication: inout Publication, to matches: Matches, _ reach: Reach, at place: LogPlace?
     ) {
         guard let observed else { return }
@@ -269,7 +269,7 @@ extension BrokerShard {
         if isFirst, observers.traces != 0 { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
         let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
         observed.isCounting = true
-        deliverByLane(&publication, to: matches, at: place)
+        deliverByPath(&publication, to: matches, at: place)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {

@@ -148,7 +148,7 @@ extension BrokerShard {
         guard !shares.isEmpty else { return true }
         guard var publication = publication(message) else { return false }
         beginPacket()
-        (publication.lane, publication.mustArrive) = (.passing, true)
+        (publication.path, publication.mustArrive) = (.passing, true)
         for (number, share) in shares {
             publication.name = name.dispatched(by: number)
             earlierDispatches.forgetUnheard(publication.name)

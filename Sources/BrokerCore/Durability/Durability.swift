@@ -362,14 +362,14 @@ struct OwedConfirmations {
 ///
 ///     append ─► waiting ───────────────────────────────────► pop
 ///                  │  this shard's store: one order for all    ▲
-///                  └─► lanes ──────────────────────────────────┘
+///                  └─► lines ──────────────────────────────────┘
 ///                      other shards' stores: an order for each connection
 ///
 /// Everything waits for the same store first, in the order in which it came. What relies on shard messages that another
-/// shard has not confirmed by then goes on waiting in its connection's lane, and all of that connection behind it, but
+/// shard has not confirmed by then goes on waiting in its connection's line, and all of that connection behind it, but
 /// nothing of any other.
 ///
-///     sequences in `waiting` never fall; answers and reliances name items in `waiting` or in a lane
+///     sequences in `waiting` never fall; answers and reliances name items in `waiting` or in a line
 struct HeldQueue {
     /// Something that may happen now.
     struct Released {
@@ -391,13 +391,13 @@ struct HeldQueue {
     /// The needs of items in `waiting`, by number.
     private var needs: [Need] = []
     private var needsHead = 0
-    private var lanes: HeldLanes
+    private var lines: HeldLines
 
     /// - Parameter shard: this one.
-    init(shard: Int, receiverCount: Int) { lanes = HeldLanes(shard: shard, receiverCount: receiverCount) }
+    init(shard: Int, receiverCount: Int) { lines = HeldLines(shard: shard, receiverCount: receiverCount) }
 
     /// How many items there are.
-    var count: Int { waiting.count - head + lanes.count }
+    var count: Int { waiting.count - head + lines.count }
     private var endNumber: UInt64 { headNumber &+ UInt64(waiting.count - head) }
 
     /// Adds an item; its change is no earlier than those of the items before.
@@ -418,11 +418,11 @@ struct HeldQueue {
     mutating func waitsAgain(
         _ item: HeldPacket, relyingOn reliance: Reliance, _ shardMessages: AwaitedShardMessages, persisted: UInt64
     ) -> Bool {
-        keepsWaiting(HeldLanes.Entry(item: item, number: 0, reliance: reliance), shardMessages, persisted)
+        keepsWaiting(HeldLines.Entry(item: item, number: 0, reliance: reliance), shardMessages, persisted)
     }
 
     /// Other shards have confirmed shard messages.
-    mutating func confirmed(by shard: Int) { lanes.wake(shard) }
+    mutating func confirmed(by shard: Int) { lines.wake(shard) }
 
     /// Takes the next item that may happen; nil if there is none.
     ///
@@ -430,7 +430,7 @@ struct HeldQueue {
     ///   - persisted: the last change that would survive a power cut.
     ///   - shardMessages: what other shards have to confirm.
     mutating func pop(persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Released? {
-        if let entry = lanes.pop(persisted: persisted, shardMessages) {
+        if let entry = lines.pop(persisted: persisted, shardMessages) {
             return Released(item: entry.item, answer: takeAnswer(entry))
         }
         while head < waiting.count, waiting[head].sequence <= persisted {
@@ -443,16 +443,16 @@ struct HeldQueue {
     }
 
     @inline(__always)
-    private mutating func keepsWaiting(_ entry: HeldLanes.Entry, _ shardMessages: AwaitedShardMessages, _ persisted: UInt64) -> Bool
+    private mutating func keepsWaiting(_ entry: HeldLines.Entry, _ shardMessages: AwaitedShardMessages, _ persisted: UInt64) -> Bool
     {
-        guard !lanes.isEmpty || entry.reliance.shards != 0 || entry.item.sequence > persisted else { return false }
-        let keepsWaiting = lanes.takesIn(entry, persisted: persisted, shardMessages)
-        for number in lanes.takeForgotten() { answers[number] = nil }
+        guard !lines.isEmpty || entry.reliance.shards != 0 || entry.item.sequence > persisted else { return false }
+        let keepsWaiting = lines.takesIn(entry, persisted: persisted, shardMessages)
+        for number in lines.takeForgotten() { answers[number] = nil }
         return keepsWaiting
     }
 
-    private mutating func takeHead(_ shardMessages: AwaitedShardMessages) -> HeldLanes.Entry {
-        var entry = HeldLanes.Entry(item: waiting[head], number: headNumber, reliance: .nothing)
+    private mutating func takeHead(_ shardMessages: AwaitedShardMessages) -> HeldLines.Entry {
+        var entry = HeldLines.Entry(item: waiting[head], number: headNumber, reliance: .nothing)
         if needsHead < needs.count, needs[needsHead].number == headNumber {
             let reliance = needs[needsHead].reliance
             entry.reliance = reliance.isEverything ? Reliance(shards: .max, serial: shardMessages.serial) : reliance
@@ -477,7 +477,7 @@ struct HeldQueue {
     }
 
     @inline(__always)
-    private mutating func takeAnswer(_ entry: HeldLanes.Entry) -> HeldAnswer? {
+    private mutating func takeAnswer(_ entry: HeldLines.Entry) -> HeldAnswer? {
         entry.item.kind.hasAnswer ? answers.removeValue(forKey: entry.number) : nil
     }
 
@@ -485,12 +485,12 @@ struct HeldQueue {
     func items(relyingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
         let waitingHere = needs.dropFirst(needsHead).filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }
         return waitingHere.map { waiting[head + Int($0.number &- headNumber)] }
-            + lanes.entries.filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }.map(\.item)
+            + lines.entries.filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }.map(\.item)
     }
 
     /// How many items there are of each connection.
     func counts() -> [ConnectionID: Int] {
-        Dictionary((waiting[head...] + lanes.items).map { ($0.connection, 1) }, uniquingKeysWith: +)
+        Dictionary((waiting[head...] + lines.items).map { ($0.connection, 1) }, uniquingKeysWith: +)
     }
 
     func checkInvariants() {
@@ -500,8 +500,8 @@ struct HeldQueue {
         let numbers = needs.dropFirst(needsHead).map(\.number)
         precondition(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "reliances come in order")
         precondition(numbers.allSatisfy { $0 >= headNumber && $0 < endNumber }, "a reliance is of something that waits")
-        let answered = (waiting[head...] + lanes.items).count { $0.kind.hasAnswer }
+        let answered = (waiting[head...] + lines.items).count { $0.kind.hasAnswer }
         precondition(answers.count == answered, "each answer has its item")
-        lanes.checkInvariants()
+        lines.checkInvariants()
     }
 }

@@ -245,7 +245,7 @@ struct ShardMessageHeader: BitwiseCopyable {
         self.hasDetail = hasDetail
         topicLength = UInt16(publication.topic.count)
         mustArrive = publication.mustArrive
-        isLogged = publication.lane != .all
+        isLogged = publication.path != .all
         propertiesLength = UInt32(publication.properties.count)
         payloadLength = UInt32(publication.payload.count)
         expiresAt = publication.expiresAt

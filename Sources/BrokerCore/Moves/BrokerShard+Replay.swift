@@ -17,7 +17,7 @@ extension BrokerShard {
         guard let moves = cluster?.moves else { return true }
         guard var publication = publication(message) else { return false }
         beginPacket()
-        publication.lane = .lasting
+        publication.path = .lasting
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
         var takers: [Session] = []
         for identifier in identifiers {
@@ -72,7 +72,7 @@ extension BrokerShard {
         if clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil { clusterLog?.newestSteps[session.key] = nil }
         for aside in replay.aside {
             var publication = Publication(aside.message)
-            (publication.lane, publication.mustArrive) = (.lasting, aside.mustArrive)
+            (publication.path, publication.mustArrive) = (.lasting, aside.mustArrive)
             publication.name = aside.name
             deliverReplayed(&publication, to: [session])
             finish(&publication)

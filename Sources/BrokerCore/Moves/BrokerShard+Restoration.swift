@@ -63,13 +63,13 @@ extension BrokerShard {
         guard replay.restoration?.phase == .rest, let dispatched = replay.restoration?.flows.takeDispatched(publication.name) else {
             return
         }
-        let (lane, name, mustArrive) = (publication.lane, publication.name, publication.mustArrive)
+        let (path, name, mustArrive) = (publication.path, publication.name, publication.mustArrive)
         for dispatched in dispatched {
             guard let member = member(of: replay.session, named: dispatched, dispatch) else { continue }
-            (publication.lane, publication.name, publication.mustArrive) = (.passing, dispatched, true)
+            (publication.path, publication.name, publication.mustArrive) = (.passing, dispatched, true)
             sendToMember(&publication, member)
         }
-        (publication.lane, publication.name, publication.mustArrive) = (lane, name, mustArrive)
+        (publication.path, publication.name, publication.mustArrive) = (path, name, mustArrive)
     }
 
     /// The session as a member of the group that has dispatched a message to it; nil if it has left that.

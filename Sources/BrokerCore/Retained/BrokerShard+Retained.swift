@@ -39,7 +39,7 @@ extension BrokerShard {
     }
 
     private func routeHere(_ publication: inout Publication) {
-        if publication.lane == .all { route(&publication, .shard) } else { routeByLane(&publication, .shard) }
+        if publication.path == .all { route(&publication, .shard) } else { routeByPath(&publication, .shard) }
     }
 
     /// - Parameters:

@@ -42,7 +42,7 @@ struct Publication: ~Copyable {
     var sharedPayload: SharedFrame?
     var message: Message?
     /// Which of its receivers get it in this way.
-    var lane = Lane.all
+    var path = Path.all
     /// Names a QoS 2 message for the other shards; 0 for none.
     var receipt: UInt64 = 0
     /// What the cluster's log calls a message that comes out of it.
@@ -51,7 +51,7 @@ struct Publication: ~Copyable {
     private var dispatched: DispatchedMessage?
 
     /// A message that a cluster logs has two ways to its receivers.
-    enum Lane: UInt8 {
+    enum Path: UInt8 {
         /// There is no log: all receivers.
         case all
         /// At once: those whose sessions end with their connection, and share groups.

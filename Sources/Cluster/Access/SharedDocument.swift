@@ -194,7 +194,7 @@ public struct SharedDocument: Sendable {
             name: name, base: base, head: DocumentHead(change: name, after: head, content: .parts(names)),
             deadline: now + Limits.documentChangeMillisecondsMax, missing: Set(queue.map(\.name)), queue: queue.reversed())
         if queue.isEmpty { return putHead() }
-        for _ in 0..<Limits.documentLanes { putPart() }
+        for _ in 0..<Limits.documentQueues { putPart() }
     }
 
     private mutating func putPart() {

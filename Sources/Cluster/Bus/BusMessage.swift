@@ -1,6 +1,6 @@
 public import MQTTCodec
 
-/// A message on the bus lane, where it lies: the pointers are valid during the call that is given it.
+/// A message on the bus, where it lies: the pointers are valid during the call that is given it.
 ///
 ///     version 1 │ flags │ node 8 │ sequence │ [milliseconds left] │ properties' length │ properties │ [topic's length │ topic]
 ///       │ [change │ origin's length │ origin] │ payload
@@ -148,7 +148,7 @@ extension BusMessage {
     }
 }
 
-/// Carries out what a `BusLane` decides, in the order of the calls. It does not call the lane from them.
+/// Carries out what a `ClusterBus` decides, in the order of the calls. It does not call the bus from them.
 ///
 /// What concerns the engine goes to one connection, which keeps the order and does not send a node's own messages back to it.
 public protocol BusSink: AnyObject {
@@ -174,7 +174,7 @@ public protocol BusSink: AnyObject {
     /// - Parameters:
     ///   - news: each all that the node has of its group.
     ///   - node: which one.
-    ///   - receipt: `BusLane.learned` is to be called with it when the whole node knows this, and what came before.
+    ///   - receipt: `ClusterBus.learned` is to be called with it when the whole node knows this, and what came before.
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt)
 
     /// Another node is gone, and its members of share groups with it.

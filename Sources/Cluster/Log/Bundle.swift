@@ -2,20 +2,20 @@ internal import MQTTCodec
 
 /// One record of the log: what a node has packed together, each entry with all that its readers need.
 ///
-///     version 1 │ node 8 │ lane │ number │ entry │ entry …        entry: kind │ length │ body
+///     version 1 │ node 8 │ queue │ number │ entry │ entry …        entry: kind │ length │ body
 ///
 /// Receipts stand behind everything else: nodes of an earlier version, which stop at them, have read all messages then.
 ///
-/// Numbers without a size are variable integers. The number counts the records of one lane of one node, from 1.
+/// Numbers without a size are variable integers. The number counts the records of one queue of one node, from 1.
 public struct Bundle {
-    /// Where a bundle comes from: the lanes of a node's incarnation.
+    /// Where a bundle comes from: the queues of a node's incarnation.
     public struct Origin: Hashable, Sendable {
         public let node: NodeID
-        public let lane: UInt8
+        public let queue: UInt8
 
-        public init(node: NodeID, lane: UInt8) {
+        public init(node: NodeID, queue: UInt8) {
             self.node = node
-            self.lane = lane
+            self.queue = queue
         }
     }
 
@@ -57,7 +57,7 @@ public struct Bundle {
     static func header(_ origin: Origin, number: UInt64) -> [UInt8] {
         var bytes = [version]
         append(origin.node.rawValue, to: &bytes)
-        bytes.append(origin.lane)
+        bytes.append(origin.queue)
         VariableInteger.append(number, to: &bytes)
         return bytes
     }
@@ -131,8 +131,8 @@ public struct Bundle {
         VariableInteger.append(name.number, to: &body)
     }
 
-    /// The lane of records that have one will each. They are in no order, for several nodes may publish the same one.
-    static let willLane: UInt8 = 255
+    /// The queue of records that have one will each. They are in no order, for several nodes may publish the same one.
+    static let willQueue: UInt8 = 255
 
     /// A record with one will. Whoever publishes it does so under the same name, so that the engine stores it once.
     ///
@@ -144,7 +144,7 @@ public struct Bundle {
         var body: [UInt8] = []
         appendWill(of: session, will.name, to: &body)
         body += will.message
-        var bytes = header(Origin(node: node, lane: willLane), number: 1) + [willKind]
+        var bytes = header(Origin(node: node, queue: willQueue), number: 1) + [willKind]
         VariableInteger.append(UInt64(body.count), to: &bytes)
         return bytes + body
     }
@@ -158,10 +158,10 @@ public struct Bundle {
     /// Reads a record's header; nil if it is none, or of a version that this node does not know.
     public init?(_ record: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(record)
-        guard reader.byte() == Self.version, let node = reader.fixed64(), let lane = reader.byte(), let number = reader.integer(),
+        guard reader.byte() == Self.version, let node = reader.fixed64(), let queue = reader.byte(), let number = reader.integer(),
             number > 0
         else { return nil }
-        origin = Origin(node: NodeID(node), lane: lane)
+        origin = Origin(node: NodeID(node), queue: queue)
         self.number = number
         entries = reader.rest
     }

@@ -88,11 +88,11 @@ public struct LogScan<Reader: Hashable> {
 
 /// Which records of a partition count, for whoever reads them in the log's order.
 ///
-/// A node sends a lane's records one after the other. One that comes behind a later one of its lane was given up before: nobody was told
-/// that it is stored, and what followed it has been read. One that comes a second time was sent again after the engine had forgotten it.
-/// One that comes behind the word that its node is gone was on its way for so long that nobody is there any more who would be told; others
-/// have acted for that node by what stood before. All these are passed over, by all readers alike. Of records with one will `WillOrder` says
-/// whether they count.
+/// A node sends a queue's records one after the other. One that comes behind a later one of its queue was given up
+/// before: nobody was told that it is stored, and what followed it has been read. One that comes a second time was sent
+/// again after the engine had forgotten it. One that comes behind the word that its node is gone was on its way for so
+/// long that nobody is there any more who would be told; others have acted for that node by what stood before. All
+/// these are passed over, by all readers alike. Of records with one will `WillOrder` says whether they count.
 public struct LogOrder: Sendable {
     private var last: [Bundle.Origin: UInt64] = [:]
     /// The nodes that are said to be gone, and in which record first.
@@ -112,7 +112,7 @@ public struct LogOrder: Sendable {
 
     /// Whether a record counts for a reader that has read which nodes it says to be gone.
     public mutating func counts(_ bundle: Bundle, at sequence: UInt64, gone nodes: [NodeID]) -> Bool {
-        guard bundle.origin.lane != Bundle.willLane else {
+        guard bundle.origin.queue != Bundle.willQueue else {
             var counts = false
             _ = bundle.forEach { entry in
                 if case .will(let session, let name, _) = entry { counts = wills.counts(Array(session), name) }
@@ -123,7 +123,7 @@ public struct LogOrder: Sendable {
         last[bundle.origin] = bundle.number
         for node in nodes where gone[node] == nil {
             gone[node] = sequence
-            for lane in 0..<UInt8(Limits.logLanes) { last[Bundle.Origin(node: node, lane: lane)] = nil }
+            for queue in 0..<UInt8(Limits.logQueues) { last[Bundle.Origin(node: node, queue: queue)] = nil }
         }
         return true
     }

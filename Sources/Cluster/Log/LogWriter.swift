@@ -1,16 +1,17 @@
 /// Takes what has to be in the log to one of its partitions, packed into records as large as the engine's pace makes them.
 ///
-///     append ──► lane 0   entries that wait   [record under way]  ──► engine
-///                lane 1   entries that wait   [record under way]  ──►
-///                …        by publisher: what one publishes stays in one lane
+///     append ──► queue 0   entries that wait   [record under way]  ──► engine
+///                queue 1   entries that wait   [record under way]  ──►
+///                …        by publisher: what one publishes stays in one queue
 ///
-/// A lane has one record under way. While it is, what comes waits, and goes together in the next one: a slow engine gets few large
-/// records, a quick one many small ones. With four lanes four are under way at once, which is what an engine that syncs each record needs.
+/// A queue has one record under way. While it is, what comes waits, and goes together in the next one: a slow engine
+/// gets few large records, a quick one many small ones. With four queues four are under way at once, which is what an
+/// engine that syncs each record needs.
 ///
 /// What became of a record is unknown until the engine has answered: without an answer the same record is sent again under the same
-/// Nats-Msg-Id, until there is one. Nothing of the same lane is sent in between, so each publisher's order holds whatever happens. (With
-/// several records of one publisher under way, the first could be lost with a leader and the second not.) It is given up before the engine
-/// forgets the identifier, and nobody is told that it is stored then.
+/// Nats-Msg-Id, until there is one. Nothing of the same queue is sent in between, so each publisher's order holds
+/// whatever happens. (With several records of one publisher under way, the first could be lost with a leader and the
+/// second not.) It is given up before the engine forgets the identifier, and nobody is told that it is stored then.
 ///
 /// Without a connection it waits as long, and is refused then.
 ///
@@ -18,7 +19,7 @@
 /// before: that one is tried on. Messages that come are refused from then on, also those that might fit, so that each publisher's order holds. Every
 /// second the writer looks whether there is room again, with a record that says nothing and is as large as the one that was refused.
 ///
-/// Invariant: a lane with entries that wait has a record under way while there is a connection.
+/// Invariant: a queue with entries that wait has a record under way while there is a connection.
 public struct LogWriter {
     private struct Waiting {
         /// Empty for none.
@@ -40,7 +41,7 @@ public struct LogWriter {
         var isRepeated = false
     }
 
-    private struct Lane {
+    private struct Queue {
         var waiting: [Waiting] = []
         var record: Record?
         /// Since when entries wait without a record under way: there is no connection.
@@ -52,7 +53,7 @@ public struct LogWriter {
 
     /// How far a publisher's messages had come in.
     public struct Place: Hashable, Sendable {
-        let lane: Int
+        let queue: Int
         let count: UInt64
     }
 
@@ -60,7 +61,7 @@ public struct LogWriter {
     private let partition: Int
     private let recordBytesMax: Int
     private let outageMilliseconds: UInt64
-    private var lanes: [Lane]
+    private var queues: [Queue]
     private var isAttached = false
     /// While the log has no room: bytes of the largest record that was refused, up to those of one that was packed; and when it is looked next.
     private var lacking: (byteCount: Int, looksAt: UInt64)?
@@ -77,7 +78,7 @@ public struct LogWriter {
         self.partition = partition
         self.recordBytesMax = recordBytesMax ?? Limits.recordBytesMax
         self.outageMilliseconds = outageMilliseconds ?? Limits.outageMilliseconds
-        lanes = Array(repeating: Lane(), count: Limits.logLanes)
+        queues = Array(repeating: Queue(), count: Limits.logQueues)
     }
 
     /// Whether so much waits that nothing more should be read from publishers.
@@ -87,18 +88,18 @@ public struct LogWriter {
     public var lacksRoom: Bool { lacking != nil }
 
     /// How many records are under way.
-    public var recordCount: Int { lanes.count { $0.record != nil } }
+    public var recordCount: Int { queues.count { $0.record != nil } }
 
     /// Behind all that a publisher has given so far. `hasPassed` says when all of that is in the log, or is given up.
     public func place(of publisher: UInt64) -> Place {
-        let lane = laneOf(publisher)
-        let open = (lanes[lane].record?.tokens.count ?? 0) + lanes[lane].waiting.count
-        return Place(lane: lane, count: lanes[lane].finished + UInt64(open))
+        let queue = queueOf(publisher)
+        let open = (queues[queue].record?.tokens.count ?? 0) + queues[queue].waiting.count
+        return Place(queue: queue, count: queues[queue].finished + UInt64(open))
     }
 
-    public func hasPassed(_ place: Place) -> Bool { lanes[place.lane].finished >= place.count }
+    public func hasPassed(_ place: Place) -> Bool { queues[place.queue].finished >= place.count }
 
-    private func laneOf(_ publisher: UInt64) -> Int { Int(publisher % UInt64(lanes.count)) }
+    private func queueOf(_ publisher: UInt64) -> Int { Int(publisher % UInt64(queues.count)) }
 
     // MARK: Input
 
@@ -114,14 +115,14 @@ public struct LogWriter {
     public mutating func append(
         _ entry: Bundle.Entry?, receipt: Bundle.Entry? = nil, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink
     ) {
-        let index = laneOf(publisher)
+        let index = queueOf(publisher)
         // What says nothing but a step may fit.
         guard lacking == nil || entry == nil || token == Self.noToken else { return sink.failed(token, .noRoom) }
         let waiting = Waiting(
             entry: entry.map { Bundle.encode($0) } ?? [], receipt: receipt.map { Bundle.encode($0) } ?? [], token: token)
         waitingBytes += waiting.byteCount
-        lanes[index].waiting.append(waiting)
-        if !isAttached, lanes[index].record == nil, lanes[index].waitsSince == nil { lanes[index].waitsSince = now }
+        queues[index].waiting.append(waiting)
+        if !isAttached, queues[index].record == nil, queues[index].waitsSince == nil { queues[index].waitsSince = now }
         send(index, now: now, sink)
     }
 
@@ -130,24 +131,24 @@ public struct LogWriter {
     public mutating func begin(as node: NodeID, _ sink: some LogSink) {
         precondition(!isAttached, "a record under way is the last run's")
         self.node = node
-        for index in lanes.indices {
-            if let record = lanes[index].record { giveUp(index, record, sink) } else { turnAway(index, sink) }
+        for index in queues.indices {
+            if let record = queues[index].record { giveUp(index, record, sink) } else { turnAway(index, sink) }
         }
     }
 
     /// There is a connection: what is under way may have been lost with the last one.
     public mutating func attached(now: UInt64, _ sink: some LogSink) {
         isAttached = true
-        for index in lanes.indices {
-            if lanes[index].record == nil { send(index, now: now, sink) } else { resend(index, now: now, sink) }
+        for index in queues.indices {
+            if queues[index].record == nil { send(index, now: now, sink) } else { resend(index, now: now, sink) }
         }
     }
 
     public mutating func detached() { isAttached = false }
 
     /// The engine has answered. An answer to a record that is not under way any more is ignored.
-    public mutating func answered(lane index: Int, number: UInt64, _ answer: LogAnswer, now: UInt64, _ sink: some LogSink) {
-        guard lanes.indices.contains(index), let record = lanes[index].record, record.number == number else { return }
+    public mutating func answered(queue index: Int, number: UInt64, _ answer: LogAnswer, now: UInt64, _ sink: some LogSink) {
+        guard queues.indices.contains(index), let record = queues[index].record, record.number == number else { return }
         switch answer {
         case .stored(let sequence):
             if let lacking, record.bytes.count >= lacking.byteCount { self.lacking = nil }
@@ -155,22 +156,22 @@ public struct LogWriter {
             for token in record.tokens { sink.stored(token, at: sequence) }
             send(index, now: now, sink)
         case .unavailable:
-            lanes[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
+            queues[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
         case .noRoom:
             // A larger record than others are is no reason to refuse these.
             let byteCount = min(record.bytes.count, recordBytesMax)
             let isLarger = record.bytes.count > recordBytesMax
             lacking = (max(lacking?.byteCount ?? 0, byteCount), isLarger ? now : now + Limits.logRoomMilliseconds)
             guard !record.isRepeated else {
-                lanes[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
+                queues[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
                 return
             }
             end(index, record)
             let isMessage = { (waiting: Waiting) in !waiting.entry.isEmpty && waiting.token != Self.noToken }
-            let behind = lanes[index].waiting.filter(isMessage)
-            lanes[index].waiting.removeAll(where: isMessage)
+            let behind = queues[index].waiting.filter(isMessage)
+            queues[index].waiting.removeAll(where: isMessage)
             waitingBytes -= behind.reduce(0) { $0 + $1.byteCount }
-            lanes[index].finished += UInt64(behind.count)
+            queues[index].finished += UInt64(behind.count)
             for token in record.tokens + behind.map(\.token) { sink.failed(token, .noRoom) }
             send(index, now: now, sink)
         case .refused:
@@ -183,9 +184,9 @@ public struct LogWriter {
     /// Time has passed; to be called when `wakesAt` has come.
     public mutating func tick(now: UInt64, _ sink: some LogSink) {
         if let lacking, isAttached, now >= lacking.looksAt { lookForRoom(lacking.byteCount, now: now, sink) }
-        for index in lanes.indices {
-            guard let record = lanes[index].record else {
-                if let since = lanes[index].waitsSince, now >= since + outageMilliseconds { turnAway(index, sink) }
+        for index in queues.indices {
+            guard let record = queues[index].record else {
+                if let since = queues[index].waitsSince, now >= since + outageMilliseconds { turnAway(index, sink) }
                 continue
             }
             if now >= record.firstSentAt + outageMilliseconds {
@@ -198,20 +199,20 @@ public struct LogWriter {
 
     /// When `tick` has something to do; nil for never.
     public var wakesAt: UInt64? {
-        let ofLanes = lanes.compactMap { lane in
-            lane.record.map { min($0.firstSentAt + outageMilliseconds, isAttached ? $0.sendsAt : .max) }
-                ?? lane.waitsSince.map { $0 + outageMilliseconds }
+        let ofQueues = queues.compactMap { queue in
+            queue.record.map { min($0.firstSentAt + outageMilliseconds, isAttached ? $0.sendsAt : .max) }
+                ?? queue.waitsSince.map { $0 + outageMilliseconds }
         }
-        return (ofLanes + (isAttached ? [lacking?.looksAt].compactMap { $0 } : [])).min()
+        return (ofQueues + (isAttached ? [lacking?.looksAt].compactMap { $0 } : [])).min()
     }
 
-    /// Has a record stored that says nothing, in a lane that has nothing else to say.
+    /// Has a record stored that says nothing, in a queue that has nothing else to say.
     private mutating func lookForRoom(_ byteCount: Int, now: UInt64, _ sink: some LogSink) {
         lacking?.looksAt = now + Limits.logRoomMilliseconds
-        guard let index = lanes.indices.first(where: { lanes[$0].record == nil && lanes[$0].waiting.isEmpty }) else { return }
+        guard let index = queues.indices.first(where: { queues[$0].record == nil && queues[$0].waiting.isEmpty }) else { return }
         let padding = Bundle.encodeNothing(byteCount: byteCount)
         waitingBytes += padding.count
-        lanes[index].waiting.append(Waiting(entry: [], receipt: padding, token: Self.noToken))
+        queues[index].waiting.append(Waiting(entry: [], receipt: padding, token: Self.noToken))
         send(index, now: now, sink)
     }
 
@@ -220,64 +221,64 @@ public struct LogWriter {
 
     // MARK: Records
 
-    /// Sends what waits in a lane, unless it has a record under way.
+    /// Sends what waits in a queue, unless it has a record under way.
     private mutating func send(_ index: Int, now: UInt64, _ sink: some LogSink) {
-        guard isAttached, lanes[index].record == nil, !lanes[index].waiting.isEmpty else { return }
-        lanes[index].waitsSince = nil
-        lanes[index].lastNumber += 1
-        let number = lanes[index].lastNumber
-        var bytes = Bundle.header(Bundle.Origin(node: node, lane: UInt8(index)), number: number)
+        guard isAttached, queues[index].record == nil, !queues[index].waiting.isEmpty else { return }
+        queues[index].waitsSince = nil
+        queues[index].lastNumber += 1
+        let number = queues[index].lastNumber
+        var bytes = Bundle.header(Bundle.Origin(node: node, queue: UInt8(index)), number: number)
         var receipts: [UInt8] = []
         var count = 0
-        for waiting in lanes[index].waiting {
+        for waiting in queues[index].waiting {
             guard count == 0 || bytes.count + receipts.count + waiting.byteCount <= recordBytesMax else { break }
             bytes += waiting.entry
             receipts += waiting.receipt
             count += 1
         }
         bytes += receipts
-        let tokens = lanes[index].waiting.prefix(count).map(\.token)
-        waitingBytes += bytes.count - lanes[index].waiting.prefix(count).reduce(0) { $0 + $1.byteCount }
-        lanes[index].waiting.removeFirst(count)
-        lanes[index].record = Record(
+        let tokens = queues[index].waiting.prefix(count).map(\.token)
+        waitingBytes += bytes.count - queues[index].waiting.prefix(count).reduce(0) { $0 + $1.byteCount }
+        queues[index].waiting.removeFirst(count)
+        queues[index].record = Record(
             number: number, bytes: bytes, tokens: tokens, firstSentAt: now, sendsAt: now + Limits.logAnswerMilliseconds)
-        sink.store(bytes, messageID: messageID(index, number), lane: index, number: number)
+        sink.store(bytes, messageID: messageID(index, number), queue: index, number: number)
     }
 
     private mutating func resend(_ index: Int, now: UInt64, _ sink: some LogSink) {
-        guard let record = lanes[index].record else { return }
-        lanes[index].record?.sendsAt = now + Limits.logAnswerMilliseconds
-        lanes[index].record?.isRepeated = true
-        sink.store(record.bytes, messageID: messageID(index, record.number), lane: index, number: record.number)
+        guard let record = queues[index].record else { return }
+        queues[index].record?.sendsAt = now + Limits.logAnswerMilliseconds
+        queues[index].record?.isRepeated = true
+        sink.store(record.bytes, messageID: messageID(index, record.number), queue: index, number: record.number)
     }
 
     /// What waits behind a record of unknown fate fails with it: the publishers of that one are closed and publish anew, and their later
     /// messages must not be in front of the earlier ones.
     private mutating func giveUp(_ index: Int, _ record: Record, _ sink: some LogSink) {
         end(index, record)
-        let waiting = lanes[index].waiting
+        let waiting = queues[index].waiting
         waitingBytes -= waiting.reduce(0) { $0 + $1.byteCount }
-        lanes[index].waiting = []
-        lanes[index].finished += UInt64(waiting.count)
+        queues[index].waiting = []
+        queues[index].finished += UInt64(waiting.count)
         for token in record.tokens + waiting.map(\.token) { sink.failed(token, .unknown) }
     }
 
     /// What was never sent is in no log.
     private mutating func turnAway(_ index: Int, _ sink: some LogSink) {
-        let waiting = lanes[index].waiting
+        let waiting = queues[index].waiting
         waitingBytes -= waiting.reduce(0) { $0 + $1.byteCount }
-        (lanes[index].waiting, lanes[index].waitsSince) = ([], nil)
-        lanes[index].finished += UInt64(waiting.count)
+        (queues[index].waiting, queues[index].waitsSince) = ([], nil)
+        queues[index].finished += UInt64(waiting.count)
         for entry in waiting { sink.failed(entry.token, .refused) }
     }
 
     private mutating func end(_ index: Int, _ record: Record) {
-        lanes[index].record = nil
-        lanes[index].finished += UInt64(record.tokens.count)
+        queues[index].record = nil
+        queues[index].finished += UInt64(record.tokens.count)
         waitingBytes -= record.bytes.count
     }
 
-    private func messageID(_ lane: Int, _ number: UInt64) -> String { "\(node)-\(partition)-\(lane)-\(number)" }
+    private func messageID(_ queue: Int, _ number: UInt64) -> String { "\(node)-\(partition)-\(queue)-\(number)" }
 }
 
 /// What the engine answers to a record that is to be stored.
@@ -304,14 +305,14 @@ public enum LogFailure: Equatable, Sendable {
 
 /// Carries out what a `LogWriter` decides. It does not call the writer from its methods.
 public protocol LogSink: AnyObject {
-    /// Asks the engine to store a record; its answer goes to `LogWriter.answered` with the same lane and number.
+    /// Asks the engine to store a record; its answer goes to `LogWriter.answered` with the same queue and number.
     ///
     /// - Parameters:
     ///   - record: the payload.
     ///   - messageID: goes along as Nats-Msg-Id, by which the engine knows a record that it has.
-    ///   - lane: for the answer.
+    ///   - queue: for the answer.
     ///   - number: for the answer.
-    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64)
+    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64)
 
     /// What was appended with this token is in the log: it may be acknowledged.
     func stored(_ token: UInt64, at sequence: UInt64)

@@ -177,7 +177,7 @@ final class LogReplay {
             scans[partition] = scan
         }
         guard let stream = scans[partition]?.stream, !stream.isFollowing else { return }
-        stream.attached(LogLane.stream(partition, subject: subjects[partition], plan, info), now: now)
+        stream.attached(ClusterLog.stream(partition, subject: subjects[partition], plan, info), now: now)
     }
 
     private func end(_ partition: Int) {

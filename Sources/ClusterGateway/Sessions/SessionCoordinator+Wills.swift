@@ -164,7 +164,7 @@ extension SessionCoordinator {
     private func stream(of job: WillJob) -> String {
         guard job.stage == .logging else { return "martlet_\(plan.name)_retained" }
         let partition = job.will.withMessage { BrokerShard.logPartition(of: $0.topic, among: plan.logPartitions) } ?? 0
-        return LogLane.streamName(partition, plan)
+        return ClusterLog.streamName(partition, plan)
     }
 
     private func advance(_ job: WillJob) {

@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a lane that an earlier connection has left behind holds up no later one in its slot`() {
+    @Test func `a line that an earlier connection has left behind holds up no later one in its slot`() {
         var queue = HeldQueue(shard: 0, receiverCount: 2)
         var shardMessages = AwaitedShardMessages(receiverCount: 2)
         shardMessages.require(of: 1)

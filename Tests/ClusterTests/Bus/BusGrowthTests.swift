@@ -16,7 +16,7 @@ struct BusGrowthTests {
         let world = BusWorld(seed: 1, nodeCount: nodes)
         world.isProbing = false
         world.heal()
-        #expect(world.nodes.allSatisfy { $0.lane.state == .open })
+        #expect(world.nodes.allSatisfy { $0.bus.state == .open })
         return world
     }
 
@@ -36,7 +36,7 @@ struct BusGrowthTests {
         nodes: Int
     ) {
         let world = open(nodes)
-        func nodeMessages() -> UInt64 { world.nodes.reduce(0) { $0 + $1.lane.counters.nodeMessages } }
+        func nodeMessages() -> UInt64 { world.nodes.reduce(0) { $0 + $1.bus.counters.nodeMessages } }
         func subscribing(_ filters: [TopicFilter]) -> UInt64 {
             let before = nodeMessages()
             for filter in filters { world.subscribe(filter, at: world.nodes[nodes - 1]) }

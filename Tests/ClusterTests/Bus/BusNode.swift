@@ -3,12 +3,12 @@ import SeededRandom
 
 @testable import Cluster
 
-/// A node: a bus lane, a connection to the engine that comes back, and clients that are matched as a broker does.
+/// A node: a bus, a connection to the engine that comes back, and clients that are matched as a broker does.
 final class BusNode: EngineClient, BusSink {
     let id: NodeID
     let index: Int
     private unowned let world: BusWorld
-    private(set) var lane: BusLane
+    private(set) var bus: ClusterBus
     private(set) var connection: EngineConnection?
     private var clients: [BusClient] = []
     private var tickets: [(ticket: UInt64, client: BusClient)] = []
@@ -27,7 +27,7 @@ final class BusNode: EngineClient, BusSink {
         self.id = id
         self.index = index
         self.world = world
-        lane = BusLane(
+        bus = ClusterBus(
             node: id, space: SubjectSpace(cluster: "c"), worksDetached: false,
             groupNewsBytesMax: world.seed % 2 == 0 ? nil : 1)
     }
@@ -48,7 +48,7 @@ final class BusNode: EngineClient, BusSink {
     func start() {
         clock.after(clock.delay(1000...5000) * (clock.random.oneIn(3) ? 30 : 1)) { [self] in
             guard isRunning else { return }
-            lane.live(world.takeLease(id), now: clock.milliseconds, self)
+            bus.live(world.takeLease(id), now: clock.milliseconds, self)
             schedule()
         }
         dial()
@@ -60,9 +60,9 @@ final class BusNode: EngineClient, BusSink {
     }
 
     func hear(_ leases: [NodeID]) {
-        // A list that was read before the own lease was written is not for the lane.
+        // A list that was read before the own lease was written is not for the bus.
         guard isRunning, leases.contains(id) else { return }
-        lane.live(leases, now: clock.milliseconds, self)
+        bus.live(leases, now: clock.milliseconds, self)
         schedule()
     }
 
@@ -72,7 +72,7 @@ final class BusNode: EngineClient, BusSink {
             let up = world.engine.servers.indices.filter { world.engine.servers[$0].isUp }
             guard !up.isEmpty else { return dial() }
             connection = world.engine.connect(self, to: up[clock.random.below(up.count)])
-            lane.attached(now: clock.milliseconds, self)
+            bus.attached(now: clock.milliseconds, self)
             if let topic = publishesNext {
                 publishesNext = nil
                 world.publish(topic, at: self)
@@ -83,17 +83,17 @@ final class BusNode: EngineClient, BusSink {
 
     func closed() {
         connection = nil
-        lane.detached(self)
+        bus.detached(self)
         dial()
     }
 
     private func schedule() {
-        guard let at = lane.wakesAt, ticking != at else { return }
+        guard let at = bus.wakesAt, ticking != at else { return }
         ticking = at
         clock.at(at * 1000) { [self] in
             guard isRunning else { return }
             if ticking == at { ticking = nil }
-            lane.tick(now: clock.milliseconds, self)
+            bus.tick(now: clock.milliseconds, self)
             schedule()
         }
     }
@@ -102,7 +102,7 @@ final class BusNode: EngineClient, BusSink {
 
     func subscribe(_ client: BusClient) {
         clients.append(client)
-        let ticket = lane.want(client.filter.bytes, now: clock.milliseconds, self)
+        let ticket = bus.want(client.filter.bytes, now: clock.milliseconds, self)
         schedule()
         if let ticket { tickets.append((ticket, client)) } else { world.confirmed(client) }
     }
@@ -110,7 +110,7 @@ final class BusNode: EngineClient, BusSink {
     func release(_ client: BusClient) {
         clients.removeAll { $0 === client }
         tickets.removeAll { $0.client === client }
-        lane.release(client.filter.bytes, self)
+        bus.release(client.filter.bytes, self)
     }
 
     func publish(_ topic: TopicName, _ number: UInt64) {
@@ -122,31 +122,31 @@ final class BusNode: EngineClient, BusSink {
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
                 var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
                 message.shares = shares
-                _ = lane.collect(message, self)
+                _ = bus.collect(message, self)
             }
         }
     }
 
-    func sendCollected() { lane.sendCollected(self) }
+    func sendCollected() { bus.sendCollected(self) }
 
     // MARK: Share groups
 
     func join(_ member: BusMember) {
         members.append(member)
-        let tickets = [lane.want(member.name.filter, now: clock.milliseconds, self), tell(member.name)].compactMap { $0 }
+        let tickets = [bus.want(member.name.filter, now: clock.milliseconds, self), tell(member.name)].compactMap { $0 }
         if let ticket = tickets.max() { memberTickets.append((ticket, member)) } else { world.confirmed(member) }
     }
 
     func leave(_ member: BusMember) {
         members.removeAll { $0 === member }
         memberTickets.removeAll { $0.member === member }
-        lane.release(member.name.filter, self)
+        bus.release(member.name.filter, self)
         _ = tell(member.name)
     }
 
     private func tell(_ name: ShareGroupName) -> UInt64? {
         let count = members.count { $0.name == name }
-        let ticket = lane.members(of: name, part: 0, GroupSize(connected: count), now: clock.milliseconds, self)
+        let ticket = bus.members(of: name, part: 0, GroupSize(connected: count), now: clock.milliseconds, self)
         schedule()
         return ticket
     }
@@ -163,7 +163,7 @@ final class BusNode: EngineClient, BusSink {
         return names.compactMap { name in
             let here = members.filter { $0.name == name }
             let others = (elsewhere[name] ?? [:]).sorted { $0.key < $1.key }
-            let isNear = lane.state != .open && !here.isEmpty
+            let isNear = bus.state != .open && !here.isEmpty
             let turn = clock.random.below(here.count + (isNear ? 0 : 1) * others.reduce(0) { $0 + $1.value.size.connected })
             if turn < here.count {
                 world.dispatched(here[turn], number)
@@ -212,7 +212,7 @@ final class BusNode: EngineClient, BusSink {
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
                 var message = BusMessage(topic: topic, properties: none, payload: payload, qos: .atMostOnce)
                 (message.shares, message.hops) = ([share], hops)
-                _ = lane.publish(message, self)
+                _ = bus.publish(message, self)
             }
         }
     }
@@ -224,7 +224,7 @@ final class BusNode: EngineClient, BusSink {
                 if elsewhere[one.name]?.isEmpty ?? false { elsewhere[one.name] = nil }
             }
             guard isRunning else { return }
-            lane.learned(receipt, self)
+            bus.learned(receipt, self)
             schedule()
         }
     }
@@ -238,7 +238,7 @@ final class BusNode: EngineClient, BusSink {
         }
     }
 
-    /// What chooses members gets later what the lane has, in the same order.
+    /// What chooses members gets later what the bus has, in the same order.
     private func learn(_ body: @escaping () -> Void) {
         clock.at(learning.arrival(clock, after: clock.delay(0...300)), body)
     }
@@ -246,7 +246,7 @@ final class BusNode: EngineClient, BusSink {
     /// Whether a message that left at a server, just now, can be expected to reach this node. That a server has just started is no excuse:
     /// a node is not open before its server has found the others.
     func isReachable(from server: Int) -> Bool {
-        guard lane.state == .open, let connection, connection.isOpen else { return false }
+        guard bus.state == .open, let connection, connection.isOpen else { return false }
         return server == connection.server || !world.engine.isCut(server, connection.server)
     }
 
@@ -259,7 +259,7 @@ final class BusNode: EngineClient, BusSink {
         Array(subject.utf8).withUnsafeBytes { subject in
             Array(reply.utf8).withUnsafeBytes { reply in
                 payload.withUnsafeBytes {
-                    lane.received(
+                    bus.received(
                         subject: subject, reply: reply, isNobodyThere: isNobodyThere, payload: $0, now: clock.milliseconds, self)
                 }
             }
@@ -296,7 +296,7 @@ final class BusNode: EngineClient, BusSink {
     func confirm(through ticket: UInt64) {
         let confirmed = tickets.filter { $0.ticket <= ticket }
         tickets.removeAll { $0.ticket <= ticket }
-        // After the call: what is told to clients leads to calls of the lane.
+        // After the call: what is told to clients leads to calls of the bus.
         let joined = memberTickets.filter { $0.ticket <= ticket }
         memberTickets.removeAll { $0.ticket <= ticket }
         clock.after(0) { [self] in for (_, member) in joined where isRunning && member.isThere { world.confirmed(member) } }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Cluster
 
-/// Nodes with bus lanes, their clients, the engine, and chance, which breaks what can break.
+/// Nodes with bus, their clients, the engine, and chance, which breaks what can break.
 final class BusWorld: CustomStringConvertible {
     let seed: UInt64
     let clock: SimulatedClock
@@ -41,7 +41,7 @@ final class BusWorld: CustomStringConvertible {
         let at: UInt64
         /// Whether the node knew of the members of share groups.
         let isKnowing: Bool
-        /// When it left the lane; nil as long as it has not.
+        /// When it left the bus; nil as long as it has not.
         var leftAt: UInt64?
     }
 
@@ -270,7 +270,7 @@ final class BusWorld: CustomStringConvertible {
         node.publish(topic, lastMessage)
     }
 
-    /// The node's lane has let a message go.
+    /// The node's bus has let a message go.
     func left(_ number: UInt64) { messages[number]?.leftAt = clock.now }
 
     func received(_ client: BusClient, _ number: UInt64) {
@@ -322,7 +322,7 @@ final class BusWorld: CustomStringConvertible {
         for client in clients where client.isSubscribed && client.confirmedAt == nil {
             fail("client \(client.number) has no SUBACK")
         }
-        for node in nodes where node.lane.state != .open { fail("node \(node.index) is \(node.lane.state)") }
+        for node in nodes where node.bus.state != .open { fail("node \(node.index) is \(node.bus.state)") }
         let before = lastMessage
         for topic in topics.compactMap({ TopicName($0) }) { for node in nodes { publish(topic, at: node) } }
         clock.run(for: 3_000_000)

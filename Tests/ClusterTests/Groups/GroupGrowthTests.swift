@@ -11,12 +11,12 @@ struct GroupGrowthTests {
         let world = BusWorld(seed: 1, nodeCount: nodes)
         world.isProbing = false
         world.heal()
-        #expect(world.nodes.allSatisfy { $0.lane.state == .open })
+        #expect(world.nodes.allSatisfy { $0.bus.state == .open })
         return world
     }
 
     private func nodeMessages(_ world: BusWorld, _ body: () -> Void) -> UInt64 {
-        func count() -> UInt64 { world.nodes.reduce(0) { $0 + $1.lane.counters.nodeMessages } }
+        func count() -> UInt64 { world.nodes.reduce(0) { $0 + $1.bus.counters.nodeMessages } }
         let before = count()
         body()
         world.clock.run(for: 500_000)

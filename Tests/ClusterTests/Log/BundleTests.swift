@@ -5,7 +5,7 @@ import Testing
 
 struct BundleTests {
     private func record(_ texts: [String], retain: Bool = false, left: UInt64? = nil) -> [UInt8] {
-        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
         for text in texts {
             Array(text.utf8).withUnsafeBytes { text in
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -20,7 +20,7 @@ struct BundleTests {
     private func read(_ bytes: [UInt8]) -> (texts: [String], isWhole: Bool)? {
         bytes.withUnsafeBytes { bytes in
             guard let bundle = Bundle(bytes) else { return nil }
-            #expect(bundle.origin == Bundle.Origin(node: NodeID(5), lane: 3) && bundle.number == 200)
+            #expect(bundle.origin == Bundle.Origin(node: NodeID(5), queue: 3) && bundle.number == 200)
             var texts: [String] = []
             let isWhole = bundle.forEach { entry in
                 guard case .message(let message) = entry else { return }
@@ -54,7 +54,7 @@ struct BundleTests {
 
     @Test func `a message names whose turn it is in share groups, and a record says up to where its node is done`() {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
         let shares = [LogShare(node: NodeID(1), group: 2, member: 300), LogShare(node: NodeID(.max), group: .max, member: 0)]
         Array("a".utf8).withUnsafeBytes { topic in
             var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
@@ -82,7 +82,7 @@ struct BundleTests {
     @Test func `a record says for whom its node would dispatch`() {
         let gone = [NodeID(1), NodeID(0x8000_0000_0000_00ff)]
         let bytes =
-            Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+            Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
             + gone.flatMap { Bundle.encode(.successor(of: $0)) } + Bundle.encode(.gone(NodeID(9)))
             + Bundle.encode(.dispatched(through: 7))
         bytes.withUnsafeBytes { bytes in
@@ -105,7 +105,7 @@ struct BundleTests {
 
     @Test func `a message names its publisher`() {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
-        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+        var bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
         Array("a".utf8).withUnsafeBytes { topic in
             var message = BusMessage(topic: topic, properties: none, payload: none, qos: .atLeastOnce)
             message.publisher = 0x0102_0304_0506_0708
@@ -136,7 +136,7 @@ struct BundleTests {
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         Array("a".utf8).withUnsafeBytes { text in
             let message = BusMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
-            let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), lane: 3), number: 200)
+            let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
             let entry = Bundle.encode(.will(session: text, WillName(epoch: 300, number: 5), message))
             #expect(entry == [4, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
             (bytes + entry).withUnsafeBytes { all in
@@ -186,10 +186,10 @@ struct BundleTests {
         #expect(counts(1, by: 5) && !counts(1, by: 6) && counts(2, by: 6) && !counts(1, by: 7) && !counts(2, by: 5))
     }
 
-    @Test func `a record counts once, and not behind a later one of its lane`() {
+    @Test func `a record counts once, and not behind a later one of its queue`() {
         var order = LogOrder()
-        func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64) -> Bool {
-            Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number).withUnsafeBytes { bytes in
+        func counts(_ node: UInt64, _ queue: UInt8, _ number: UInt64) -> Bool {
+            Bundle.header(Bundle.Origin(node: NodeID(node), queue: queue), number: number).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
                 return order.counts(bundle, at: 1)
             }
@@ -203,9 +203,9 @@ struct BundleTests {
     @Test func `a record does not count behind the word that its node is gone, unless who says so is gone itself`() {
         var order = LogOrder()
         var sequence: UInt64 = 0
-        func counts(_ node: UInt64, _ lane: UInt8, _ number: UInt64, _ said: Bundle.Entry? = nil) -> Bool {
+        func counts(_ node: UInt64, _ queue: UInt8, _ number: UInt64, _ said: Bundle.Entry? = nil) -> Bool {
             sequence += 1
-            let header = Bundle.header(Bundle.Origin(node: NodeID(node), lane: lane), number: number)
+            let header = Bundle.header(Bundle.Origin(node: NodeID(node), queue: queue), number: number)
             return (header + (said.map { Bundle.encode($0) } ?? [])).withUnsafeBytes { bytes in
                 guard let bundle = Bundle(bytes) else { return false }
                 return order.counts(bundle, at: sequence)

@@ -288,16 +288,16 @@ final class LogNode: EngineClient, LogSink {
 
     // MARK: LogSink
 
-    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64) {
+    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64) {
         guard let connection else { return }
         world.stream.publish(record, to: "log", messageID: messageID, by: connection) { [self] answer in
             guard isRunning else { return }
             switch answer {
             case .stored(let sequence, _):
-                writer.answered(lane: lane, number: number, .stored(at: sequence), now: clock.milliseconds, self)
-            case .noRoom: writer.answered(lane: lane, number: number, .noRoom, now: clock.milliseconds, self)
+                writer.answered(queue: queue, number: number, .stored(at: sequence), now: clock.milliseconds, self)
+            case .noRoom: writer.answered(queue: queue, number: number, .noRoom, now: clock.milliseconds, self)
             case .unavailable, .wrongLast:
-                writer.answered(lane: lane, number: number, .unavailable, now: clock.milliseconds, self)
+                writer.answered(queue: queue, number: number, .unavailable, now: clock.milliseconds, self)
             }
             schedule()
         }

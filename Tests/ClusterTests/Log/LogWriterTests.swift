@@ -9,7 +9,7 @@ private final class RecordedLog: LogSink {
     var sizes: [Int] = []
     var records: [[UInt8]] = []
 
-    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64) {
+    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64) {
         lines.append("store \(messageID)")
         sizes.append(record.count)
         records.append(record)
@@ -52,7 +52,7 @@ struct LogWriterTests {
         append(&writer, 2)
         append(&writer, 3, publisher: 1)
         _ = log.take()
-        writer.answered(lane: 1, number: 1, .stored(at: 7), now: 1, log)
+        writer.answered(queue: 1, number: 1, .stored(at: 7), now: 1, log)
         writer.detached()
         append(&writer, 4, publisher: 1)
         _ = log.take()
@@ -63,9 +63,9 @@ struct LogWriterTests {
         append(&writer, 5)
         writer.attached(now: 2, log)
         #expect(log.take() == ["store 000000000000000B-2-0-2"])
-        writer.answered(lane: 0, number: 1, .stored(at: 8), now: 3, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 8), now: 3, log)
         #expect(log.take() == [])
-        writer.answered(lane: 0, number: 2, .stored(at: 9), now: 3, log)
+        writer.answered(queue: 0, number: 2, .stored(at: 9), now: 3, log)
         #expect(log.take() == ["stored 5 at 9"])
         #expect(log.records.last.map { $0.withUnsafeBytes { Bundle($0)?.origin.node } } == NodeID(11))
     }
@@ -95,9 +95,9 @@ struct LogWriterTests {
         append(&writer, 3)
         append(&writer, 4, publisher: 1)
         #expect(!writer.hasPassed(first) && !writer.hasPassed(second))
-        writer.answered(lane: 0, number: 1, .stored(at: 1), now: 1, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 1), now: 1, log)
         #expect(writer.hasPassed(first) && !writer.hasPassed(second))
-        writer.answered(lane: 0, number: 2, .refused, now: 1, log)
+        writer.answered(queue: 0, number: 2, .refused, now: 1, log)
         #expect(writer.hasPassed(second) && !writer.hasPassed(writer.place(of: 1)))
         // Nobody answers, and what waits behind goes with it.
         append(&writer, 5)
@@ -128,7 +128,7 @@ struct LogWriterTests {
         #expect(writer.waitingBytes == 2 * 7 + 3 * 8)
         writer.attached(now: 0, log)
         #expect(log.records.map { kinds($0) } == [["message", "message", "1", "2", "3"]])
-        writer.answered(lane: 0, number: 1, .stored(at: 1), now: 1, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 1), now: 1, log)
         #expect(log.take().suffix(3) == ["stored 1 at 1", "stored 2 at 1", "stored 3 at 1"] && writer.waitingBytes == 0)
         // A message and its receipt are in one record, however large they are.
         var small = makeWriter(recordBytesMax: 20)
@@ -164,19 +164,19 @@ struct LogWriterTests {
         #expect(log.take() == ["store \(name)1"])
         for token in 2...4 { append(&writer, UInt64(token)) }
         #expect(log.take() == [] && writer.recordCount == 1)
-        writer.answered(lane: 0, number: 1, .stored(at: 7), now: 3, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 7), now: 3, log)
         #expect(log.take() == ["stored 1 at 7", "store \(name)2"])
-        writer.answered(lane: 0, number: 2, .stored(at: 9), now: 6, log)
+        writer.answered(queue: 0, number: 2, .stored(at: 9), now: 6, log)
         #expect(log.take() == ["stored 2 at 9", "stored 3 at 9", "stored 4 at 9"])
         #expect(writer.waitingBytes == 0 && writer.wakesAt == nil)
     }
 
-    @Test func `each lane has a record under way, and a publisher one lane`() {
+    @Test func `each queue has a record under way, and a publisher one queue`() {
         var writer = makeWriter()
         writer.attached(now: 0, log)
         for token in 0..<8 { append(&writer, UInt64(token), publisher: UInt64(token)) }
         #expect(log.take() == (0..<4).map { "store 000000000000000A-2-\($0)-1" })
-        writer.answered(lane: 2, number: 1, .stored(at: 1), now: 1, log)
+        writer.answered(queue: 2, number: 1, .stored(at: 1), now: 1, log)
         #expect(log.take() == ["stored 2 at 1", "store 000000000000000A-2-2-2"])
     }
 
@@ -187,7 +187,7 @@ struct LogWriterTests {
         for token in 1...6 { append(&writer, UInt64(token), size: 20) }
         append(&writer, 7, size: 500)
         append(&writer, 8)
-        for number in 1...5 { writer.answered(lane: 0, number: UInt64(number), .stored(at: 1), now: 1, log) }
+        for number in 1...5 { writer.answered(queue: 0, number: UInt64(number), .stored(at: 1), now: 1, log) }
         // The header's 11 bytes, and 6 bytes for each entry beside its payload; those of more than 127 bytes have a longer length.
         #expect(log.sizes == [27, 89, 89, 518, 27])
     }
@@ -202,7 +202,7 @@ struct LogWriterTests {
         #expect(log.take() == [])
         writer.tick(now: 2000, log)
         #expect(log.take() == ["store \(name)1"])
-        writer.answered(lane: 0, number: 1, .unavailable, now: 2100, log)
+        writer.answered(queue: 0, number: 1, .unavailable, now: 2100, log)
         writer.tick(now: 2350, log)
         #expect(log.take() == ["store \(name)1"])
         writer.detached()
@@ -211,8 +211,8 @@ struct LogWriterTests {
         #expect(log.take() == [])
         writer.attached(now: 6000, log)
         #expect(log.take() == ["store \(name)1"])
-        writer.answered(lane: 0, number: 1, .stored(at: 4), now: 6001, log)
-        writer.answered(lane: 0, number: 1, .stored(at: 4), now: 6002, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 4), now: 6001, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 4), now: 6002, log)
         #expect(log.take() == ["stored 1 at 4", "store \(name)2"])
     }
 
@@ -226,7 +226,7 @@ struct LogWriterTests {
         writer.detached()
         writer.tick(now: 10_000, log)
         #expect(log.take() == ["failed 1 unknown", "failed 2 unknown"])
-        writer.answered(lane: 0, number: 1, .stored(at: 4), now: 10_001, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 4), now: 10_001, log)
         #expect(log.take() == [])
         writer.attached(now: 10_002, log)
         append(&writer, 4, now: 10_003)
@@ -239,7 +239,7 @@ struct LogWriterTests {
         append(&writer, 1)
         append(&writer, 2)
         _ = log.take()
-        writer.answered(lane: 0, number: 1, .refused, now: 1, log)
+        writer.answered(queue: 0, number: 1, .refused, now: 1, log)
         #expect(log.take() == ["failed 1 refused", "store \(name)2"])
     }
 
@@ -255,7 +255,7 @@ struct LogWriterTests {
         append(&writer, 1, size: 300)
         append(&writer, 2)
         #expect(log.take() == ["store \(name)1"])
-        writer.answered(lane: 0, number: 1, .noRoom, now: 100, log)
+        writer.answered(queue: 0, number: 1, .noRoom, now: 100, log)
         // What waits behind it might fit, and would be in front of it when that comes again.
         #expect(log.take() == ["failed 1 noRoom", "failed 2 noRoom"])
         #expect(writer.lacksRoom && writer.waitingBytes == 0 && writer.wakesAt == 1100)
@@ -266,16 +266,16 @@ struct LogWriterTests {
         [UInt8(97)].withUnsafeBytes {
             writer.append(nil, receipt: .receipt(session: $0, receipt), publisher: 0, token: 4, now: 300, log)
         }
-        writer.answered(lane: 0, number: 2, .stored(at: 1), now: 400, log)
+        writer.answered(queue: 0, number: 2, .stored(at: 1), now: 400, log)
         #expect(log.take() == ["store \(name)2", "stored 4 at 1"] && writer.lacksRoom)
         writer.tick(now: 1099, log)
         #expect(log.take() == [])
         writer.tick(now: 1100, log)
         #expect(log.take() == ["store \(name)3"] && log.sizes.last.map { $0 >= log.sizes[0] } == true)
-        writer.answered(lane: 0, number: 3, .noRoom, now: 1200, log)
+        writer.answered(queue: 0, number: 3, .noRoom, now: 1200, log)
         #expect(writer.wakesAt == 2200 && writer.lacksRoom)
         writer.tick(now: 2200, log)
-        writer.answered(lane: 0, number: 4, .stored(at: 2), now: 2300, log)
+        writer.answered(queue: 0, number: 4, .stored(at: 2), now: 2300, log)
         // Nobody waits for what says nothing.
         #expect(log.take() == ["failed 0 noRoom", "store \(name)4", "stored 0 at 2"])
         #expect(!writer.lacksRoom && writer.wakesAt == nil && writer.waitingBytes == 0)
@@ -296,11 +296,11 @@ struct LogWriterTests {
         append(&writer, 1)
         writer.tick(now: 2000, log)
         #expect(log.take() == ["store \(name)1", "store \(name)1"])
-        writer.answered(lane: 0, number: 1, .noRoom, now: 2100, log)
+        writer.answered(queue: 0, number: 1, .noRoom, now: 2100, log)
         #expect(writer.lacksRoom && log.take() == [] && writer.wakesAt == 2350)
         writer.tick(now: 2350, log)
         #expect(log.take() == ["store \(name)1"])
-        writer.answered(lane: 0, number: 1, .stored(at: 3), now: 2400, log)
+        writer.answered(queue: 0, number: 1, .stored(at: 3), now: 2400, log)
         #expect(log.take() == ["stored 1 at 3"] && !writer.lacksRoom)
     }
 
@@ -308,11 +308,11 @@ struct LogWriterTests {
         var writer = makeWriter()
         writer.attached(now: 0, log)
         append(&writer, 1, size: 5000)
-        writer.answered(lane: 0, number: 1, .noRoom, now: 100, log)
+        writer.answered(queue: 0, number: 1, .noRoom, now: 100, log)
         #expect(writer.wakesAt == 100)
         writer.tick(now: 100, log)
         #expect(log.take() == ["store \(name)1", "failed 1 noRoom", "store \(name)2"] && log.sizes[1] < 1100)
-        writer.answered(lane: 0, number: 2, .stored(at: 1), now: 110, log)
+        writer.answered(queue: 0, number: 2, .stored(at: 1), now: 110, log)
         #expect(!writer.lacksRoom)
     }
 }

@@ -82,7 +82,7 @@ final class RetainedWorld: CustomStringConvertible {
     /// The time of a message is over, on the servers as on all nodes.
     private func expire() {
         // A change that has gone before its node has read it would be awaited for as long as its topic does not change.
-        guard nodes.allSatisfy({ $0.unsettled.count == 0 && $0.lane.waitingCount == 0 }) else { return }
+        guard nodes.allSatisfy({ $0.unsettled.count == 0 && $0.replica.waitingCount == 0 }) else { return }
         let there = stream.records.filter { stream.isThere($0) }
         guard let record = there.randomElement(using: &clock.random) else { return }
         let value = record.payload.withUnsafeBytes { RetainedRecord($0).map { RetainedNode.number($0.payload) } }
@@ -142,8 +142,8 @@ final class RetainedWorld: CustomStringConvertible {
         }
         let last = newestInStream()
         for node in nodes {
-            if !node.lane.isCurrent { fail("node \(node.id) is not current with all well: \(node.lane.state)") }
-            if node.lane.waitingCount > 0 { fail("node \(node.id) has something under way with all well") }
+            if !node.replica.isCurrent { fail("node \(node.id) is not current with all well: \(node.replica.state)") }
+            if node.replica.waitingCount > 0 { fail("node \(node.id) has something under way with all well") }
             if node.unsettled.count > 0 { fail("node \(node.id) awaits something with all well") }
             if node.values != last { fail("node \(node.id) has \(node.values), and the stream \(last)") }
         }
@@ -180,7 +180,7 @@ final class RetainedWorld: CustomStringConvertible {
 final class RetainedNode: EngineClient, RetainedSink {
     let id: NodeID
     private unowned let world: RetainedWorld
-    private(set) var lane: RetainedLane
+    private(set) var replica: RetainedReplica
     private(set) var unsettled = UnsettledChanges<(topic: String, value: UInt64?)>()
     private(set) var values: [String: UInt64]
     private(set) var isMember: Bool
@@ -192,7 +192,7 @@ final class RetainedNode: EngineClient, RetainedSink {
     private var serials: [(serial: UInt64, number: UInt64, topic: String)] = []
     /// The topics that the stream has, or that have changed, while all of it is read.
     private var marks: Set<String>?
-    /// What the lane wants, done when its call is over.
+    /// What the replica wants, done when its call is over.
     private var wantedSequence: UInt64?
     private var wantedSweep: (place: Int, offers: Bool, round: UInt64)?
     private var follower: EngineFollower?
@@ -200,7 +200,7 @@ final class RetainedNode: EngineClient, RetainedSink {
 
     init(_ id: NodeID, world: RetainedWorld, store: [String: UInt64], isMember: Bool) {
         (self.id, self.world, values, self.isMember) = (id, world, store, isMember)
-        lane = RetainedLane(node: id, space: world.space, shardCount: 1, isMember: isMember)
+        replica = RetainedReplica(node: id, space: world.space, shardCount: 1, isMember: isMember)
     }
 
     private var clock: SimulatedClock { world.clock }
@@ -229,14 +229,14 @@ final class RetainedNode: EngineClient, RetainedSink {
     func closed() {
         connection = nil
         follower?.detached()
-        lane.detached(now: clock.milliseconds)
+        replica.detached(now: clock.milliseconds)
         settle()
         dial()
     }
 
     func received(subject: String, reply: String, isNobodyThere: Bool, payload: [UInt8]) {}
 
-    /// Does what the lane wants.
+    /// Does what the replica wants.
     private func settle() {
         while wantedSequence != nil || wantedSweep != nil {
             if let sequence = wantedSequence {
@@ -248,12 +248,12 @@ final class RetainedNode: EngineClient, RetainedSink {
                 self.sweep(sweep.place, sweep.offers, sweep.round)
             }
         }
-        guard let at = lane.wakesAt, ticking != at else { return }
+        guard let at = replica.wakesAt, ticking != at else { return }
         ticking = at
         clock.at(at * 1000) { [self] in
             guard isRunning else { return }
             if ticking == at { ticking = nil }
-            if lane.tick(now: clock.milliseconds, self) { look() }
+            if replica.tick(now: clock.milliseconds, self) { look() }
             settle()
         }
     }
@@ -263,7 +263,7 @@ final class RetainedNode: EngineClient, RetainedSink {
             values[topic] = living(value)
             marks?.insert(topic)
         }
-        if unsettled.hasStale(now: clock.milliseconds) { lane.foundStale(self) }
+        if unsettled.hasStale(now: clock.milliseconds) { replica.foundStale(self) }
     }
 
     /// As `RetainedRunner` does it.
@@ -272,12 +272,12 @@ final class RetainedNode: EngineClient, RetainedSink {
         follower?.end()
         following += 1
         let made = EngineFollower("n\(id)r\(following)", from: sequence, of: world.stream) { [unowned self] sequence, payload in
-            lane.received(payload, sequence: sequence, self)
+            replica.received(payload, sequence: sequence, self)
             settle()
         } tell: { [unowned self] effect in
             switch effect {
-            case .found(_, let last): lane.found(lastSequence: last, now: clock.milliseconds, self)
-            case .caughtUp: lane.caughtUp(self)
+            case .found(_, let last): replica.found(lastSequence: last, now: clock.milliseconds, self)
+            case .caughtUp: replica.caughtUp(self)
             case .ask, .otherReplicas, .failed: return
             }
             settle()
@@ -296,7 +296,7 @@ final class RetainedNode: EngineClient, RetainedSink {
     static func number(_ payload: UnsafeRawBufferPointer) -> UInt64 { payload.reduce(0) { $0 << 8 | UInt64($1) } }
 
     func publish(_ topic: String, _ value: UInt64, isDeletion: Bool) {
-        guard !lane.isFull else { return }
+        guard !replica.isFull else { return }
         lastChange += 1
         let number = lastChange << 8
         let change = RetainedChange(node: 0, number: number)
@@ -309,7 +309,7 @@ final class RetainedNode: EngineClient, RetainedSink {
         }
         lastSerial += 1
         serials.append((lastSerial, number, topic))
-        let ticket = lane.begin(1, of: 0, serial: lastSerial)
+        let ticket = replica.begin(1, of: 0, serial: lastSerial)
         give(topic, isDeletion ? nil : value, number, ticket, isOffer: false)
         settle()
     }
@@ -321,7 +321,7 @@ final class RetainedNode: EngineClient, RetainedSink {
                 let none = UnsafeRawBufferPointer(start: nil, count: 0)
                 let record = RetainedRecord(
                     node: id, number: number, topic: topic, origin: none, properties: none, payload: payload, qos: .atLeastOnce)
-                lane.change(record, millisecondsLeft: nil, ticket, isOffer: isOffer, now: clock.milliseconds, self)
+                replica.change(record, millisecondsLeft: nil, ticket, isOffer: isOffer, now: clock.milliseconds, self)
             }
         }
     }
@@ -352,7 +352,7 @@ final class RetainedNode: EngineClient, RetainedSink {
                 case .wrongLast: .known
                 case .unavailable, .noRoom: .unavailable
                 }
-            lane.answered(change.number, result, now: clock.milliseconds, self)
+            replica.answered(change.number, result, now: clock.milliseconds, self)
             settle()
         }
     }
@@ -382,7 +382,7 @@ final class RetainedNode: EngineClient, RetainedSink {
     func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64) { wantedSweep = (place, offers, round) }
 
     private func sweep(_ place: Int, _ offers: Bool, _ round: UInt64) {
-        guard place != .max else { return lane.swept(next: nil, round: round, self) }
+        guard place != .max else { return replica.swept(next: nil, round: round, self) }
         for topic in values.keys.sorted() where marks?.contains(topic) == false && !unsettled.isAwaited(Array(topic.utf8)) {
             if offers {
                 lastChange += 1
@@ -392,7 +392,7 @@ final class RetainedNode: EngineClient, RetainedSink {
             }
         }
         marks = nil
-        lane.swept(next: nil, round: round, self)
+        replica.swept(next: nil, round: round, self)
     }
 
     func becameMember() { isMember = true }

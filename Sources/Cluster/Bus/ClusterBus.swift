@@ -1,6 +1,7 @@
 internal import MQTTCodec
 
-/// One node's end of the bus lane: what its clients want of the other nodes, and what they publish, by way of the engine's subjects.
+/// One node's end of the bus: what its clients want of the other nodes, and what they publish, by way of the engine's
+/// subjects.
 ///
 ///     detached ── attached ──► joining ── fence complete ──► open
 ///         ▲                       │                            │
@@ -15,11 +16,11 @@ internal import MQTTCodec
 /// two nodes stand; in the order of each publisher; once.
 ///
 /// Owned by the loop that speaks to the engine. The order of calls is free, but for `attached` and `detached`, which alternate.
-public struct BusLane {
+public struct ClusterBus {
     /// What becomes of a message that is published.
     public enum Outcome: Equatable, Sendable {
         case sent
-        /// It leaves when the lane is open.
+        /// It leaves when the bus is open.
         case held
         /// There is no connection, or too much waits.
         case dropped
@@ -45,7 +46,7 @@ public struct BusLane {
         public var nodeMessages: UInt64 = 0
     }
 
-    /// What waits for the lane to open.
+    /// What waits for the bus to open.
     struct HeldMessage {
         let subject: [UInt8]
         let payload: [UInt8]
@@ -207,8 +208,8 @@ public struct BusLane {
     public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
 }
 
-/// Share groups on the bus lane.
-extension BusLane {
+/// Share groups on the bus.
+extension ClusterBus {
     /// A part of this node has so many members of a share group.
     ///
     /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and connected ones, if it has; nil if
@@ -245,7 +246,7 @@ extension BusLane {
         if state != .detached, !receipt.reply.isEmpty { answer(receipt.node, receipt.reply, sink) }
     }
 
-    /// With the answer comes what the other node has to know before it opens its lane.
+    /// With the answer comes what the other node has to know before it opens its bus.
     mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
         sendNodeMessage(reply, reply: [], nodeMessage(to: peer).encoded, sink)
     }
@@ -302,7 +303,7 @@ extension BusLane {
 }
 
 /// What the engine is asked for, and whether the other nodes have heard of it.
-extension BusLane {
+extension ClusterBus {
     @discardableResult
     mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
         lastIdentifier += 1
@@ -332,7 +333,7 @@ extension BusLane {
 
     var peers: Set<NodeID> { (listed ?? []).union(arrived) }
 
-    /// Begins the fence that opens the lane; nothing happens until the list of nodes is known.
+    /// Begins the fence that opens the bus; nothing happens until the list of nodes is known.
     mutating func join(now: UInt64, _ sink: some BusSink) {
         guard listed != nil else { return }
         begin(now: now, sink)
@@ -397,7 +398,7 @@ extension BusLane {
         }
     }
 
-    /// Opens the lane if it has joined, begins the next fence if one is wanted, and tells what is in force.
+    /// Opens the bus if it has joined, begins the next fence if one is wanted, and tells what is in force.
     mutating func settle(now: UInt64, _ sink: some BusSink) {
         guard state != .detached, listed != nil else { return tell(sink) }
         if state == .joining, fences.currentNumber == nil {
@@ -428,7 +429,7 @@ extension BusLane {
 /// Knows the second copies of messages, which the engine sends where several of a node's filters match.
 ///
 /// A node numbers its messages, and the engine keeps the order of one connection's. So what is not newer than the last one is a copy, or has
-/// been overtaken while its sender changed to another server: order is a promise, arrival on this lane is none.
+/// been overtaken while its sender changed to another server: order is a promise, arrival on this bus is none.
 struct SecondCopies {
     /// Few: they are sought one by one for each message.
     private var last: [(node: NodeID, sequence: UInt64)] = []

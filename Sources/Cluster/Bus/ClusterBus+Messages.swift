@@ -1,7 +1,7 @@
 internal import MQTTCodec
 
 /// What nodes publish to each other.
-extension BusLane {
+extension ClusterBus {
     /// Publishes a message of this node's clients to the other nodes. Not for `$SYS`, which is each node's own.
     public mutating func publish(_ message: BusMessage, _ sink: some BusSink) -> Outcome {
         defer { sendCollected(sink) }

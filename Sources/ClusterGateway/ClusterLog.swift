@@ -13,7 +13,7 @@ import ServerLoops
 ///     shards ◄── LogRecord ◄── FollowedStream ◄────────── JetStream
 ///
 /// Belongs to the loop that speaks to the servers.
-final class LogLane {
+final class ClusterLog {
     /// What was counted since the node has started.
     struct Counters {
         var written: UInt64 = 0
@@ -33,10 +33,10 @@ final class LogLane {
     var ledger: LogLedger
     var counters = Counters()
     /// The records that JetStream was asked to store, by the token of the request.
-    var asked: [UInt64: (partition: Int, lane: Int, number: UInt64)] = [:]
+    var asked: [UInt64: (partition: Int, queue: Int, number: UInt64)] = [:]
     var lastToken: UInt64 = 0
     /// What could not even be asked.
-    var unasked: [(partition: Int, lane: Int, number: UInt64, answer: LogAnswer)] = []
+    var unasked: [(partition: Int, queue: Int, number: UInt64, answer: LogAnswer)] = []
     var isSettling = false
     /// The readers that wait until all is read that stands in the log by now.
     var readers: [LogReader] = []
@@ -68,7 +68,7 @@ final class LogLane {
         for index in 0..<plan.logPartitions {
             guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
             let places = shards.map { index < $0.logPlaces.count ? $0.logPlaces[index] : nil }
-            partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places, lane: self))
+            partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places, log: self))
         }
         for partition in partitions { partition.follow(on: connection, node: incarnations.current) }
     }
@@ -148,7 +148,7 @@ final class LogLane {
 }
 
 /// What stands in the log.
-extension LogLane: ReadLog {
+extension ClusterLog: ReadLog {
     func received(_ record: StreamRecord, _ partition: LogPartition) {
         let sequence = record.mark.sequence
         var bytes: [UInt8] = []
@@ -288,7 +288,7 @@ extension LogLane: ReadLog {
 }
 
 /// The entries that are to be in the log.
-extension LogLane {
+extension ClusterLog {
     /// A batch of a shard is not to be logged.
     func refuse(_ serial: UInt64, of shard: Int) {
         ledger.done(ledger.begin(serial, of: shard), .unknown)
@@ -392,7 +392,7 @@ extension LogLane {
         settle()
     }
 
-    func store(_ record: [UInt8], messageID: String, lane: Int, number: UInt64, _ partition: LogPartition) {
+    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64, _ partition: LogPartition) {
         lastToken += 1
         let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
         guard let request = JetStreamRequest.publish(partition.subject, expectation, payload: record) else {
@@ -402,7 +402,7 @@ extension LogLane {
             try connection.request(
                 request.subject, headers: request.headers, payload: request.payload, token: lastToken,
                 within: Limits.logAnswerMillisecondsMax)
-            asked[lastToken] = (partition.index, lane, number)
+            asked[lastToken] = (partition.index, queue, number)
         } catch {
             var answer = LogAnswer.unavailable
             if case .tooLarge(let bytesMax) = error {
@@ -412,7 +412,7 @@ extension LogLane {
                     "a message with \(record.count) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged."
                 )
             }
-            unasked.append((partition.index, lane, number, answer))
+            unasked.append((partition.index, queue, number, answer))
         }
     }
 
@@ -438,10 +438,10 @@ extension LogLane {
 
     /// What has become of a request; false if it was another's.
     func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
-        guard let (index, lane, number) = asked.removeValue(forKey: token) else { return false }
+        guard let (index, queue, number) = asked.removeValue(forKey: token) else { return false }
         let partition = partitions[index]
         if let answer = read(answer, partition) {
-            partition.writer.answered(lane: lane, number: number, answer, now: now, partition)
+            partition.writer.answered(queue: queue, number: number, answer, now: now, partition)
         }
         settle()
         return true
@@ -475,8 +475,8 @@ extension LogLane {
         while !unasked.isEmpty {
             let taken = unasked
             unasked = []
-            for (index, lane, number, answer) in taken {
-                partitions[index].writer.answered(lane: lane, number: number, answer, now: now, partitions[index])
+            for (index, queue, number, answer) in taken {
+                partitions[index].writer.answered(queue: queue, number: number, answer, now: now, partitions[index])
             }
         }
         let unwritten = unwritten

@@ -9,7 +9,7 @@
 /// is another one, or another node has told of a change that was never stored. catching up: what has changed while it was away.
 /// settling: the shards, one after the other, say that they have taken in what was read. sweeping: what the stream does not have is
 /// removed, shard after shard; or offered to it, if the node's retained messages were never in this cluster. following: as it comes.
-public struct RetainedLane {
+public struct RetainedReplica {
     enum State: Equatable {
         case away
         case reading
@@ -470,9 +470,9 @@ public struct RetainedChangeToStore: Equatable, Sendable {
     }
 }
 
-/// Carries out what a `RetainedLane` decides. It does not call the lane from its methods.
+/// Carries out what a `RetainedReplica` decides. It does not call the replica from its methods.
 public protocol RetainedSink: AnyObject {
-    /// Asks the engine to store a change; its answer goes to `RetainedLane.answered` with the same number.
+    /// Asks the engine to store a change; its answer goes to `RetainedReplica.answered` with the same number.
     func store(_ change: RetainedChangeToStore)
 
     /// What a shard had to tell up to this serial is in the stream.
@@ -487,7 +487,7 @@ public protocol RetainedSink: AnyObject {
     /// All of the stream is about to be read: the shards are to mark what it has from now on.
     func beginReading()
 
-    /// A shard is to remove what the stream does not have, or to offer it; `RetainedLane.swept` follows.
+    /// A shard is to remove what the stream does not have, or to offer it; `RetainedReplica.swept` follows.
     func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64)
 
     /// The cluster has all retained messages of this node.

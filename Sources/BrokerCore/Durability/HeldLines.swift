@@ -1,16 +1,17 @@
 import BrokerModel
 import MQTTCodec
 
-/// What waits for other shards' stores: a lane for each connection that has something there, in which nothing overtakes.
+/// What waits for other shards' stores: a line for each connection that has something there, in which nothing
+/// overtakes.
 ///
 /// ```
-///     lanes, by the connection's slot:  first ─► entry ─► entry ◄─ last
+///     lines, by the connection's slot:  first ─► entry ─► entry ◄─ last
 ///     blocked[shard]: the connections whose first entry waits for that shard; this one's index stands for its own store
 ///     ready: those whose first entry may have become free
 /// ```
-/// A lane that is not empty stands in one of these lists, once. A connection that has ended leaves its lane behind, which empties itself as
-/// any other does, or is forgotten when the next connection in its slot needs one.
-struct HeldLanes {
+/// A line that is not empty stands in one of these lists, once. A connection that has ended leaves its line behind,
+/// which empties itself as any other does, or is forgotten when the next connection in its slot needs one.
+struct HeldLines {
     struct Entry {
         let item: HeldPacket
         /// Names its answer, if it has one.
@@ -23,18 +24,18 @@ struct HeldLanes {
         var next: UInt32
     }
 
-    private struct Lane {
+    private struct Line {
         var generation: UInt32 = 0
-        var first = Lane.none
-        var last = Lane.none
+        var first = Line.none
+        var last = Line.none
 
         static let none = UInt32.max
-        var isEmpty: Bool { first == Lane.none }
+        var isEmpty: Bool { first == Line.none }
     }
 
     private var nodes: [Node] = []
     private var free: [UInt32] = []
-    private var lanes: [Lane] = []
+    private var lines: [Line] = []
     private var blocked: [[ConnectionID]]
     private var ready: [ConnectionID] = []
     /// The shards that have confirmed shard messages since the last `pop`, a bit each.
@@ -57,18 +58,18 @@ struct HeldLanes {
     mutating func takesIn(_ entry: Entry, persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Bool {
         let connection = entry.item.connection
         let slot = Int(connection.slot)
-        let hasLane = slot < lanes.count && lanes[slot].generation == connection.generation && !lanes[slot].isEmpty
-        if hasLane {
+        let hasQueue = slot < lines.count && lines[slot].generation == connection.generation && !lines[slot].isEmpty
+        if hasQueue {
             let node = insert(entry)
-            nodes[Int(lanes[slot].last)].next = node
-            lanes[slot].last = node
+            nodes[Int(lines[slot].last)].next = node
+            lines[slot].last = node
             return true
         }
         guard let shard = firstAwaited(entry, persisted, shardMessages) else { return false }
-        while lanes.count <= slot { lanes.append(Lane()) }
-        forgetLane(slot)
+        while lines.count <= slot { lines.append(Line()) }
+        forgetQueue(slot)
         let node = insert(entry)
-        lanes[slot] = Lane(generation: connection.generation, first: node, last: node)
+        lines[slot] = Line(generation: connection.generation, first: node, last: node)
         blocked[shard].append(connection)
         return true
     }
@@ -88,14 +89,14 @@ struct HeldLanes {
         guard !isEmpty else { return nil }
         if persisted != lastPersisted { wake(shard) }
         lastPersisted = persisted
-        wakeLanes()
+        wakeLines()
         while let connection = ready.last {
-            let lane = lanes[Int(connection.slot)]
-            guard lane.generation == connection.generation, !lane.isEmpty else {
+            let line = lines[Int(connection.slot)]
+            guard line.generation == connection.generation, !line.isEmpty else {
                 ready.removeLast()
                 continue
             }
-            let entry = nodes[Int(lane.first)].entry
+            let entry = nodes[Int(line.first)].entry
             if let shard = firstAwaited(entry, persisted, shardMessages) {
                 ready.removeLast()
                 blocked[shard].append(connection)
@@ -109,13 +110,13 @@ struct HeldLanes {
 
     private mutating func removeFirst(of connection: ConnectionID) {
         let slot = Int(connection.slot)
-        let node = lanes[slot].first
-        lanes[slot].first = nodes[Int(node)].next
+        let node = lines[slot].first
+        lines[slot].first = nodes[Int(node)].next
         remove(node)
-        if lanes[slot].isEmpty { ready.removeLast() }
+        if lines[slot].isEmpty { ready.removeLast() }
     }
 
-    private mutating func wakeLanes() {
+    private mutating func wakeLines() {
         while awakened != 0 {
             let shard = awakened.trailingZeroBitCount
             awakened &= awakened &- 1
@@ -128,10 +129,10 @@ struct HeldLanes {
         entry.item.sequence > persisted ? shard : shardMessages.firstAwaited(entry.reliance)
     }
 
-    private mutating func forgetLane(_ slot: Int) {
-        while !lanes[slot].isEmpty {
-            let node = lanes[slot].first
-            lanes[slot].first = nodes[Int(node)].next
+    private mutating func forgetQueue(_ slot: Int) {
+        while !lines[slot].isEmpty {
+            let node = lines[slot].first
+            lines[slot].first = nodes[Int(node)].next
             let entry = nodes[Int(node)].entry
             if entry.item.kind.hasAnswer { forgotten.append(entry.number) }
             remove(node)
@@ -139,7 +140,7 @@ struct HeldLanes {
     }
 
     private mutating func insert(_ entry: Entry) -> UInt32 {
-        let node = Node(entry: entry, next: Lane.none)
+        let node = Node(entry: entry, next: Line.none)
         if let index = free.popLast() {
             nodes[Int(index)] = node
             return index
@@ -155,13 +156,13 @@ struct HeldLanes {
         nodes.removeAll(keepingCapacity: nodes.count <= Limits.heldCapacityMax)
     }
 
-    /// All that is there, lane by lane. O(n).
-    var entries: [Entry] { lanes.indices.flatMap { entries(of: $0) } }
+    /// All that is there, line by line. O(n).
+    var entries: [Entry] { lines.indices.flatMap { entries(of: $0) } }
     var items: [HeldPacket] { entries.map(\.item) }
 
     private func entries(of slot: Int) -> [Entry] {
-        var (entries, node): ([Entry], UInt32) = ([], lanes[slot].first)
-        while node != Lane.none, entries.count <= nodes.count {
+        var (entries, node): ([Entry], UInt32) = ([], lines[slot].first)
+        while node != Line.none, entries.count <= nodes.count {
             entries.append(nodes[Int(node)].entry)
             node = nodes[Int(node)].next
         }
@@ -172,10 +173,10 @@ struct HeldLanes {
         var listed: [ConnectionID: Int] = [:]
         for connection in blocked.joined() + ready { listed[connection, default: 0] += 1 }
         var total = 0
-        for (slot, lane) in lanes.enumerated() where !lane.isEmpty {
+        for (slot, line) in lines.enumerated() where !line.isEmpty {
             let entries = entries(of: slot)
             total += entries.count
-            let connection = ConnectionID(slot: UInt32(slot), generation: lane.generation)
+            let connection = ConnectionID(slot: UInt32(slot), generation: line.generation)
             precondition(entries.allSatisfy { $0.item.connection == connection }, "a lane is one connection's")
             precondition(listed[connection] == 1, "a lane with entries stands in one list")
         }
