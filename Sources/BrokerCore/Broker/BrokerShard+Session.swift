@@ -29,7 +29,7 @@ extension BrokerShard {
         }
         let memberships = leaveGroups(session)
         cancelScans(of: session)
-        abandonOutbox(of: session)
+        abandonQueue(of: session)
         forget(session)
         session.receivedIdentifiers.removeAll()
         uncount(session)

@@ -58,7 +58,7 @@ extension BrokerShard {
         // What has a mark is of the last incarnation's own part.
         let unheard = (log.earlierDispatches?.unheard ?? []) + log.relogged.takeAll().filter { $0.mark == nil }
         log.kept = []
-        for session in sessions.all { session.outbox.forEach { _ = $0.takeMark() } }
+        for session in sessions.all { session.queue.forEach { _ = $0.takeMark() } }
         let earlierDispatches = EarlierDispatches(
             stored, partitions: log.places.places.count, sessions: sessions.all, unheard: unheard)
         (log.earlierDispatches, log.isBetweenIncarnations) = (earlierDispatches, false)
@@ -153,7 +153,7 @@ extension BrokerShard {
             publication.name = name.dispatched(by: number)
             earlierDispatches.forgetUnheard(publication.name)
             if let session = earlierDispatches.takeDoubtful(publication.name) {
-                session.outbox.removeDispatched(publication.name, journal)
+                session.queue.removeDispatched(publication.name, journal)
                 recountQueue(of: session)
             }
             if earlierDispatches.isNoted(publication.name) {

@@ -34,7 +34,7 @@ extension BrokerShard {
 
     /// A message is about to be sent: returns what that waits for.
     @inline(__always)
-    func recordSent(_ entry: OutboxEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+    func recordSent(_ entry: QueueEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
         guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
         let reliance = tell(.sent(entry.name), packetIdentifier, session, connection, port)
         if reliance != .nothing, entry.name.isDispatched { keepUntilLogged(entry, session, reliance.serial) }

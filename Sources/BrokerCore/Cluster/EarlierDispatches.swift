@@ -45,12 +45,12 @@ final class EarlierDispatches {
         self.parts = parts
         after = (0..<partitions).map { partition in parts.map { $0.done[partition] }.min() ?? 0 }
         for session in sessions where session.epoch > 0 {
-            session.outbox.forEach { if isOpen($0), $0.qos == .exactlyOnce { waiting.insert(session.key) } }
+            session.queue.forEach { if isOpen($0), $0.qos == .exactlyOnce { waiting.insert(session.key) } }
         }
     }
 
     /// Whether a share group has dispatched to it, and it was perhaps not done with.
-    private func isOpen(_ entry: OutboxEntry) -> Bool {
+    private func isOpen(_ entry: QueueEntry) -> Bool {
         guard entry.group != 0, entry.name.isDispatched, entry.name.partition < after.count else { return false }
         return entry.name.sequence(near: after[entry.name.partition]) > after[entry.name.partition]
     }
@@ -114,7 +114,7 @@ final class EarlierDispatches {
             var said = flows.removeValue(forKey: session.clientIdentifier) ?? SentFlows()
             said.settle(holders.isOthers(than: session.clientIdentifier))
             var (queued, released): (Set<MessageName>, Set<UInt16>) = ([], [])
-            session.outbox.forEach { entry in
+            session.queue.forEach { entry in
                 if entry.state == .released { released.insert(entry.packetIdentifier) }
                 guard entry.name.isDispatched else { return }
                 queued.insert(entry.name)

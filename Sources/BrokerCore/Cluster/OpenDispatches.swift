@@ -225,11 +225,11 @@ extension BrokerShard {
     /// A client has gone: what it has not taken of its share groups waits for it.
     func recordDispatched(to session: Session) {
         guard clusterLog != nil else { return }
-        for (name, mark) in session.outbox.takeMarks() { recordDispatched(name, mark, to: session) }
+        for (name, mark) in session.queue.takeMarks() { recordDispatched(name, mark, to: session) }
     }
 
     /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so. [MQTT-4.8.2-4 v5]
-    func keepUntilLogged(_ entry: OutboxEntry, _ session: Session, _ serial: UInt64) {
+    func keepUntilLogged(_ entry: QueueEntry, _ session: Session, _ serial: UInt64) {
         guard let log = clusterLog, let mark = entry.takeMark() else { return }
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: entry.name, mark: mark))
     }

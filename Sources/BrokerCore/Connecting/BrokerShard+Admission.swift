@@ -333,7 +333,7 @@ extension BrokerShard {
         _ session: Session, _ existing: ExistingSession, isPresent: Bool, isClaimed: Bool, _ connection: Connection
     ) {
         keep(session)
-        let makesRoom = isPresent && existing.hadRow && !session.outbox.isEmpty && journal?.health == .full
+        let makesRoom = isPresent && existing.hadRow && !session.queue.isEmpty && journal?.health == .full
         if makesRoom { return }
         if isClaimed, holdsUntilSaved(connection, session, isNew: !isPresent) { return }
         if session.isStored || existing.hadRow { holdOutput(of: connection) }

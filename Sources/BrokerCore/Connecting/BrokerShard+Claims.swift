@@ -177,7 +177,7 @@ extension BrokerShard {
         if let connection {
             sendDisconnect(.sessionTakenOver, to: connection, explanation: Self.takenOverWords)
             reportDeparture(of: connection, .sessionTakenOver, Self.takenOverWords, will: .discarded)
-            session.outbox.rewind()
+            session.queue.rewind()
         }
         let late = takeLate(of: session)
         endMoves(of: session)

@@ -160,7 +160,7 @@ extension BrokerShard {
         statistics.clientsConnected -= 1
         if connection.isLocal { statistics.localClientsConnected -= 1 }
         keepFlows(of: session)
-        session.outbox.rewind()
+        session.queue.rewind()
         if room.mayRefusePublishers { updateFullness(of: session) }
         // A session that ends leaves its groups below, as many in a turn as there is time for.
         if session.expiryIntervalSeconds > 0 { setPresence(of: session, isConnected: false) }

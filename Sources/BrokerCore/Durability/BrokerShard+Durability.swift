@@ -80,7 +80,7 @@ extension BrokerShard {
     /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be sent twice; and what comes
     /// behind it, so that the queue keeps its order. False if the message need not wait.
     func holdsPublish(
-        _ entry: OutboxEntry, _ packetIdentifier: UInt16, to connection: Connection, relyingOn reliance: Reliance
+        _ entry: QueueEntry, _ packetIdentifier: UInt16, to connection: Connection, relyingOn reliance: Reliance
     ) -> Bool {
         guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.heldPublishCount > 0 else { return false }
         guard mustHold(connection, reliance) else { return false }

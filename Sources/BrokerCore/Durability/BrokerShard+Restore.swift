@@ -88,7 +88,7 @@ extension BrokerShard {
         let group = header.group == 0 ? 0 : groupSerial(header.group, of: session)
         let wasSent = header.packetIdentifier != 0
         if !wasSent, !isInFront, group == 0 {
-            session.outbox.appendPaged(StoredPlace(number: number, payload: payload, byteCount: header.byteCount))
+            session.queue.appendPaged(StoredPlace(number: number, payload: payload, byteCount: header.byteCount))
             return
         }
         let stored = payload == 0 ? nil : journal.map { StoredPayload(number: payload, journal: $0) }
@@ -98,14 +98,14 @@ extension BrokerShard {
             : EntryDetail(
                 identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: identifiers), group: group,
                 payload: stored, name: header.name)
-        var entry = OutboxEntry(stored: number, byteCount: header.byteCount, detail: detail, qos: header.qos, retain: header.retain)
+        var entry = QueueEntry(stored: number, byteCount: header.byteCount, detail: detail, qos: header.qos, retain: header.retain)
         if group != 0, let message = restoredMessage(message) { entry.warm(message) }
         entry.packetIdentifier = header.packetIdentifier
         entry.wasSent = wasSent
-        if session.outbox.paged != nil, !wasSent, !isInFront {
-            session.outbox.appendPaged(pinned: entry)
+        if session.queue.paged != nil, !wasSent, !isInFront {
+            session.queue.appendPaged(pinned: entry)
         } else {
-            session.outbox.append(entry)
+            session.queue.append(entry)
         }
     }
 

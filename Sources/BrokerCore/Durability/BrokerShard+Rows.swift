@@ -119,11 +119,11 @@ extension BrokerShard {
         if number != 0 { journal?.delete(.subscription, key: number) }
     }
 
-    /// Makes the entry of a message in a session's outbox, and keeps it if the session outlives its connection.
+    /// Makes the entry of a message in a session's queue, and keeps it if the session outlives its connection.
     func makeEntry(
         _ publication: inout Publication, for session: Session, qos: QoS, retain: Bool, identifiers: SubscriptionIdentifiers?,
         group: UInt32
-    ) -> OutboxEntry {
+    ) -> QueueEntry {
         let isLate = group != 0 && hasGivenQueue(session)
         let mark = session.connection == nil && !isLate ? nil : publication.mark
         if group != 0, mark == nil, !isLate, qos > .atMostOnce { recordDispatched(publication.name, publication.mark, to: session) }
@@ -132,10 +132,10 @@ extension BrokerShard {
             identifiers == nil && group == 0 && name == .none
             ? nil : EntryDetail(identifiers: identifiers, group: group, mark: mark, name: name)
         let message = publication.makeMessage(ledger)
-        var entry = OutboxEntry(message: message, detail: detail, qos: qos, retain: retain)
+        var entry = QueueEntry(message: message, detail: detail, qos: qos, retain: retain)
         // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
         // QoS 0, and a batch that is not taken would grow with every message.
-        if let journal, qos > .atMostOnce || (session.outbox.paged != nil && !isStoreInTrouble(journal)),
+        if let journal, qos > .atMostOnce || (session.queue.paged != nil && !isStoreInTrouble(journal)),
             session.keepsMessages || group != 0 && isKept(forGroup: group, qos, publication.mark)
         {
             entry.storeNumber = keep(entry, message, publication, of: session, journal)
@@ -145,7 +145,7 @@ extension BrokerShard {
 
     /// Writes the row of an entry, and that of its message if it is to be shared.
     func keep(
-        _ entry: OutboxEntry, _ message: Message, _ publication: borrowing Publication, of session: Session, _ journal: Journal
+        _ entry: QueueEntry, _ message: Message, _ publication: borrowing Publication, of session: Session, _ journal: Journal
     ) -> UInt64 {
         let number = journal.nextNumber()
         var header = EntryHeader(
@@ -191,7 +191,7 @@ extension BrokerShard {
 
     /// An entry has got a packet identifier: written into its row while that is still in memory, else, for QoS 2, told apart.
     func keepSent(_ position: Int, of session: Session) {
-        let entry = session.outbox[position]
+        let entry = session.queue[position]
         guard let journal, entry.storeNumber != 0, !entry.hasFlow else { return }
         let isNoted = journal.markSent(entry.storeNumber, entry.packetIdentifier, isAwaited: entry.qos == .atLeastOnce)
         if !isNoted, entry.qos == .exactlyOnce {
@@ -201,15 +201,15 @@ extension BrokerShard {
 
     /// PUBREC came for an entry: it never goes out again.
     func keepReleased(_ position: Int, of session: Session) {
-        guard let journal, session.outbox[position].storeNumber != 0 else { return }
+        guard let journal, session.queue[position].storeNumber != 0 else { return }
         keepFlow(.released, position, of: session, journal)
     }
 
     /// The connection is about to end: the packet identifiers that it used are kept for the next one. [MQTT-4.4.0-1 v5]
     func keepFlows(of session: Session) {
         guard let journal, session.keepsMessages else { return }
-        for position in 0..<session.outbox.sentEnd {
-            let entry = session.outbox[position]
+        for position in 0..<session.queue.sentEnd {
+            let entry = session.queue[position]
             guard entry.state == .sent, entry.storeNumber != 0, !entry.hasFlow, entry.qos == .atLeastOnce,
                 journal.entryBody(entry.storeNumber) == nil
             else { continue }
@@ -218,28 +218,28 @@ extension BrokerShard {
     }
 
     private func keepFlow(_ state: StoredFlow.State, _ position: Int, of session: Session, _ journal: Journal) {
-        let entry = session.outbox[position]
+        let entry = session.queue[position]
         let flow = StoredFlow(state: state, packetIdentifier: entry.packetIdentifier)
         let target =
             entry.hasFlow
             ? journal.update(.flow, key: entry.storeNumber, bodyCount: StoredFlow.size)
             : journal.insert(.flow, key: entry.storeNumber, bodyCount: StoredFlow.size)
         flow.write(to: target)
-        session.outbox[position].hasFlow = true
+        session.queue[position].hasFlow = true
     }
 
     /// Gives up all entries of a session that ends: a long queue over several turns.
-    func abandonOutbox(of session: Session) {
-        guard journal != nil, session.outbox.count + session.outbox.pagedCount > Limits.entriesEndedPerTurn else {
-            session.outbox.removeAll(journal)
+    func abandonQueue(of session: Session) {
+        guard journal != nil, session.queue.count + session.queue.pagedCount > Limits.entriesEndedPerTurn else {
+            session.queue.removeAll(journal)
             return
         }
-        if let paged = session.outbox.takePaged() { durability?.abandon(paged) }
-        for position in 0..<session.outbox.count {
-            let entry = session.outbox[position]
+        if let paged = session.queue.takePaged() { durability?.abandon(paged) }
+        for position in 0..<session.queue.count {
+            let entry = session.queue[position]
             if entry.storeNumber != 0 { durability?.abandonEntry(entry.storeNumber, hasFlow: entry.hasFlow) }
         }
-        session.outbox.removeAll(nil)
+        session.queue.removeAll(nil)
     }
 
     /// Keeps or removes the row of a topic's retained message. What the broker says of itself is said anew after a start.

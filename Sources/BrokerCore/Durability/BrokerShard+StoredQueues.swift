@@ -6,28 +6,28 @@ import MQTTCodec
 ///     enqueue ─► arriving ──(durable)──► a number ──(the front runs low)──► Effect.read ─► the front
 extension BrokerShard {
     /// Puts a message at the end of a session's queue.
-    func append(_ entry: OutboxEntry, to session: Session) {
-        guard session.outbox.paged != nil || entry.storeNumber != 0 && session.keepsMessages && isFrontFull(of: session) else {
-            session.outbox.append(entry)
+    func append(_ entry: QueueEntry, to session: Session) {
+        guard session.queue.paged != nil || entry.storeNumber != 0 && session.keepsMessages && isFrontFull(of: session) else {
+            session.queue.append(entry)
             return
         }
-        session.outbox.appendPaged(entry)
+        session.queue.appendPaged(entry)
         guard !session.isListed else { return }
         session.isListed = true
         durability?.list(session)
     }
 
     private func isFrontFull(of session: Session) -> Bool {
-        session.outbox.waitingResident >= settings.residentMessagesMax
-            || session.outbox.waitingBytesResident >= settings.residentBytesMax
+        session.queue.waitingResident >= settings.residentMessagesMax
+            || session.queue.waitingBytesResident >= settings.residentBytesMax
     }
 
     /// Lets go of messages in long queues that are durable by now.
     func pageOutQueues() {
         guard let journal else { return }
         durability?.visitListed(sessions) { session in
-            session.outbox.paged?.pageOut(through: journal.persistedNumber, journal)
-            session.isListed = session.outbox.paged?.hasArriving ?? false
+            session.queue.paged?.pageOut(through: journal.persistedNumber, journal)
+            session.isListed = session.queue.paged?.hasArriving ?? false
             recountQueue(of: session)
             return session.isListed
         }
@@ -37,10 +37,10 @@ extension BrokerShard {
     ///
     /// - Returns: whether anything was there at once.
     func refill(_ session: Session) -> Bool {
-        guard session.outbox.paged != nil, !session.isReading, session.outbox.waitingResident <= settings.residentMessagesMax / 2,
-            session.outbox.waitingBytesResident <= settings.residentBytesMax / 2
+        guard session.queue.paged != nil, !session.isReading, session.queue.waitingResident <= settings.residentMessagesMax / 2,
+            session.queue.waitingBytesResident <= settings.residentBytesMax / 2
         else { return false }
-        let (hasMoved, places) = session.outbox.refill(
+        let (hasMoved, places) = session.queue.refill(
             messagesMax: settings.residentMessagesMax, bytesMax: min(settings.residentBytesMax, Limits.readBytesMax))
         if !places.isEmpty {
             session.isReading = true
@@ -54,9 +54,9 @@ extension BrokerShard {
         guard !session.isReading else { return }
         var (entries, rows): ([UInt64], [StoreRequest.Row]) = ([], [])
         var bytes = 0
-        var position = session.outbox.sentEnd
-        while position < session.outbox.count, entries.count < Limits.readMessagesMax, bytes < Limits.readBytesMax {
-            let entry = session.outbox[position]
+        var position = session.queue.sentEnd
+        while position < session.queue.count, entries.count < Limits.readMessagesMax, bytes < Limits.readBytesMax {
+            let entry = session.queue[position]
             position += 1
             guard entry.isSwappedOut else { continue }
             entries.append(entry.storeNumber)
@@ -94,10 +94,10 @@ extension BrokerShard {
         let request = answer.request
         for (place, number) in request.entries.enumerated() {
             // What was dropped meanwhile is not there any more.
-            guard let position = session.outbox.position(ofStored: number), session.outbox[position].isSwappedOut else { continue }
+            guard let position = session.queue.position(ofStored: number), session.queue[position].isSwappedOut else { continue }
             if let message = answer.bodies[place].flatMap({ message(from: $0, request.rows[place].table) }) {
-                message.stored = session.outbox[position].payload
-                session.outbox[position].warm(message)
+                message.stored = session.queue[position].payload
+                session.queue[position].warm(message)
             } else {
                 dropUnreadable(number, of: session)
             }
@@ -109,7 +109,7 @@ extension BrokerShard {
         var bodies: [UInt64: [UInt8]] = [:]
         for (row, body) in zip(answer.request.rows, answer.bodies) where row.table == .message { bodies[row.key] = body }
         var entries = answer.request.rows.indices.makeIterator()
-        let unreadable = session.outbox.takeAsked { place in
+        let unreadable = session.queue.takeAsked { place in
             // In the order in which they were asked for; those that were given up meanwhile are passed over.
             while let index = entries.next() {
                 let row = answer.request.rows[index]
@@ -123,7 +123,7 @@ extension BrokerShard {
     }
 
     /// A message of a queue as its rows say, with the reference to the row that it shares with others.
-    private func entry(at place: StoredPlace, from body: [UInt8], _ shared: [UInt8]?, _ journal: Journal) -> OutboxEntry? {
+    private func entry(at place: StoredPlace, from body: [UInt8], _ shared: [UInt8]?, _ journal: Journal) -> QueueEntry? {
         body.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else {
@@ -143,7 +143,7 @@ extension BrokerShard {
                 : EntryDetail(
                     identifiers: identifiers.isEmpty ? nil : SubscriptionIdentifiers(encoded: Array(identifiers)), group: 0,
                     name: header.name)
-            var entry = OutboxEntry(
+            var entry = QueueEntry(
                 stored: place.number, byteCount: place.byteCount, detail: detail, qos: header.qos, retain: header.retain)
             entry.warm(message)
             return entry
@@ -175,10 +175,10 @@ extension BrokerShard {
     }
 
     private func dropUnreadable(_ number: UInt64, of session: Session) {
-        let position = session.outbox.position(ofStored: number)
-        let entry = position.map { session.outbox[$0] }
+        let position = session.queue.position(ofStored: number)
+        let entry = position.map { session.queue[$0] }
         logUnreadable(number, of: session, entry?.qos ?? .atLeastOnce, byteCount: Int(entry?.byteCount ?? 0))
-        if let position { session.outbox.removeWaiting(at: position, journal) }
+        if let position { session.queue.removeWaiting(at: position, journal) }
         if session.isFull { updateFullness(of: session) }
     }
 

@@ -105,7 +105,7 @@ public struct Recovery: ~Copyable {
         var flows = flows
         for key in sessions.keys.sorted() {
             guard let place = sessions[key] else { continue }
-            let sent = place.session.outbox.arrange(flows, inFlightMax: place.isConnected ? place.shard.windowMax : 0)
+            let sent = place.session.queue.arrange(flows, inFlightMax: place.isConnected ? place.shard.windowMax : 0)
             for number in sent { flows[number] = nil }
             if place.isConnected {
                 place.shard.restoreExport(of: place.session)
@@ -255,7 +255,7 @@ public struct Recovery: ~Copyable {
         let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? Int(UInt16.max) : 0)
         place.shard.restore(
             header, Array(identifiers), of: place.session, number: key, payload: payload, message: rest,
-            isInFront: flows[key] != nil || place.session.outbox.count < frontMax)
+            isInFront: flows[key] != nil || place.session.queue.count < frontMax)
         return true
     }
 

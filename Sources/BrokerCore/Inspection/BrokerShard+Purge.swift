@@ -31,7 +31,7 @@ extension BrokerShard {
             purge.stage = .moved
         }
         if purge.hasRead {
-            let left = order.place == 0 ? session.outbox.waitingResident : min(order.place - 1, session.outbox.waitingResident)
+            let left = order.place == 0 ? session.queue.waitingResident : min(order.place - 1, session.queue.waitingResident)
             guard purgeResident(session, filter, purge, left, &order, &steps) else { return .open }
         }
         let unreadable = purge.unreadableCount
@@ -65,10 +65,10 @@ extension BrokerShard {
     private func purgeMemory(
         _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
     ) -> Bool {
-        let waiting = session.outbox.waiting
+        let waiting = session.queue.waiting
         // What has come since the order was given is behind the places that it is about.
         var left = order.place == 0 ? waiting : min(order.place - 1, waiting)
-        let resident = session.outbox.waitingResident
+        let resident = session.queue.waitingResident
         if left > resident {
             let wanted = min(left - resident, max(0, steps))
             let removed = purgePaged(session, filter, through: order.lastNumber, max: wanted)
@@ -89,17 +89,17 @@ extension BrokerShard {
         _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ left: Int, _ order: inout OrderScheduler.OpenOrder,
         _ steps: inout Int
     ) -> Bool {
-        let resident = session.outbox.waitingResident
+        let resident = session.queue.waitingResident
         let part = min(left, max(0, steps))
         steps -= part
         // A second time, only what the store has can have moved up.
         let numbers = (purge.hasRead ? 1 : 0)...order.lastNumber
-        session.outbox.removeWaiting(from: session.outbox.sentEnd + left - part, count: part, journal) { entry in
+        session.queue.removeWaiting(from: session.queue.sentEnd + left - part, count: part, journal) { entry in
             guard entry.state == .waiting, entry.packetIdentifier == 0, numbers.contains(entry.storeNumber) else { return false }
             guard let filter else { return true }
             return entry.message?.with { filter.matches($0.topic) } ?? false
         }
-        let removed = resident - session.outbox.waitingResident
+        let removed = resident - session.queue.waitingResident
         order.count += removed
         order.place = left - part + 1
         if removed > 0 { queueBecameShorter(session) }
@@ -108,15 +108,15 @@ extension BrokerShard {
 
     /// Purges behind the queue's front: with a filter, what memory has of it; without one, the oldest ones first.
     private func purgePaged(_ session: Session, _ filter: TopicFilter?, through lastNumber: UInt64, max: Int) -> Int {
-        let before = session.outbox.pagedCount
+        let before = session.queue.pagedCount
         if let filter {
-            session.outbox.removePinned(journal) { entry in
+            session.queue.removePinned(journal) { entry in
                 entry.storeNumber <= lastNumber && entry.message?.with { filter.matches($0.topic) } ?? false
             }
         } else {
-            while before - session.outbox.pagedCount < max, session.outbox.dropFirstPaged(journal, through: lastNumber) {}
+            while before - session.queue.pagedCount < max, session.queue.dropFirstPaged(journal, through: lastNumber) {}
         }
-        return before - session.outbox.pagedCount
+        return before - session.queue.pagedCount
     }
 
     /// Marks behind messages that were given up wait at most for what is left.
@@ -124,7 +124,7 @@ extension BrokerShard {
         recountQueue(of: session)
         if session.isFull { updateFullness(of: session) }
         guard let connection = session.connection?.object, connection.hasQueuedEndMarks else { return }
-        queueMoved(by: 0, left: session.outbox.waiting, connection)
+        queueMoved(by: 0, left: session.queue.waiting, connection)
     }
 
     // MARK: What only the store has
@@ -166,14 +166,14 @@ extension BrokerShard {
         if !resident.isEmpty { return ask(resident, isPaged: false, of: session, &purge) }
         let stepsMax = min(steps, purgedRowsMax)
         var stepsLeft = stepsMax
-        let paged = session.outbox.takeUnsiftedPaged(&stepsLeft, bytesMax: purgedBytesMax, through: lastNumber)
+        let paged = session.queue.takeUnsiftedPaged(&stepsLeft, bytesMax: purgedBytesMax, through: lastNumber)
         steps -= stepsMax - stepsLeft
         guard let paged else { return endSifting(session, &purge, .done) }
         return paged.isEmpty ? .open : ask(paged, isPaged: true, of: session, &purge)
     }
 
     private func endSifting(_ session: Session, _ purge: inout QueuePurge, _ progress: SiftProgress) -> SiftProgress {
-        session.outbox.paged?.endSifting()
+        session.queue.paged?.endSifting()
         (session.isSifted, purge.isSifting) = (false, false)
         inspection.orders.hasNews = true
         return progress
@@ -193,9 +193,9 @@ extension BrokerShard {
     ) -> [StoredPlace] {
         guard purge.residentNumber < lastNumber else { return [] }
         var (places, bytes): ([StoredPlace], Int) = ([], 0)
-        var position = session.outbox.sentEnd
-        while position < session.outbox.count, places.count < purgedRowsMax, bytes < purgedBytesMax {
-            let entry = session.outbox[position]
+        var position = session.queue.sentEnd
+        while position < session.queue.count, places.count < purgedRowsMax, bytes < purgedBytesMax {
+            let entry = session.queue[position]
             position += 1
             guard entry.isSwappedOut, entry.packetIdentifier == 0, entry.storeNumber > purge.residentNumber,
                 entry.storeNumber <= lastNumber
@@ -216,22 +216,22 @@ extension BrokerShard {
         var order = place.map { inspection.orders.waiting[$0] }
         var found = FoundRows()
         if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }
-        let waiting = session.outbox.waiting
+        let waiting = session.queue.waiting
         var unreadable = 0
         if answer.request.isPaged {
-            session.outbox.takeSiftedPaged(journal) { place in
+            session.queue.takeSiftedPaged(journal) { place in
                 if found.unreadable.contains(place.number) { unreadable += 1 }
                 return found.matching.contains(place.number)
             }
         } else {
-            session.outbox.removeWaiting(
-                from: session.outbox.sentEnd, count: session.outbox.waitingResident, journal
+            session.queue.removeWaiting(
+                from: session.queue.sentEnd, count: session.queue.waitingResident, journal
             ) { entry in
                 if found.unreadable.contains(entry.storeNumber) { unreadable += 1 }
                 return entry.packetIdentifier == 0 && found.matching.contains(entry.storeNumber)
             }
         }
-        let removed = waiting - session.outbox.waiting
+        let removed = waiting - session.queue.waiting
         if removed > 0 { queueBecameShorter(session) }
         guard let place, var changed = order.take() else { return }
         changed.count += removed

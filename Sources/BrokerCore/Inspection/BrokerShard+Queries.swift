@@ -45,7 +45,7 @@ extension BrokerShard {
         switch query.query.subject {
         case .clients: return reply(.clients(query.rows.clients), hasMore: query.hasMore)
         case .client(let name): return reply(.client(sessions.find(name).map { ClientDetail($0, at: now) }))
-        case .queue(let name, _): return reply(.queue(query.rows.queue, behind: sessions.find(name)?.outbox.pagedCount ?? 0))
+        case .queue(let name, _): return reply(.queue(query.rows.queue, behind: sessions.find(name)?.queue.pagedCount ?? 0))
         case .inFlight(let name):
             var received: [UInt16] = []
             sessions.find(name)?.receivedIdentifiers.forEach { received.append($0) }

@@ -202,10 +202,10 @@ extension BrokerShard {
         _ steps: inout Int
     ) -> Bool {
         guard let session = sessions.find(client) else { return true }
-        query.count = isInFlightOnly ? session.outbox.inFlight : session.outbox.inFlight + session.outbox.waiting
-        let end = isInFlightOnly ? session.outbox.sentEnd : session.outbox.count
+        query.count = isInFlightOnly ? session.queue.inFlight : session.queue.inFlight + session.queue.waiting
+        let end = isInFlightOnly ? session.queue.sentEnd : session.queue.count
         return visit(UInt32(clamping: end), &query, &steps) { place, query, steps in
-            let entry = session.outbox[Int(place)]
+            let entry = session.queue[Int(place)]
             guard entry.state != .vacant else { return true }
             let row = QueueRow(entry, at: Int(place), now: ledger.clockMicroseconds, withPayload: withPayload)
             let bytes = row.payload?.count ?? 0
@@ -258,7 +258,7 @@ extension BrokerShard {
 
 extension QueueRow {
     /// - Parameter now: in microseconds on the shard's clock.
-    init(_ entry: OutboxEntry, at position: Int, now: UInt64, withPayload: Bool) {
+    init(_ entry: QueueEntry, at position: Int, now: UInt64, withPayload: Bool) {
         let message = entry.message?.object
         let state: State =
             switch entry.state {

@@ -204,7 +204,7 @@ extension ClientSelection {
         if let prefix, !session.clientIdentifier.bytes.starts(with: prefix.bytes) { return false }
         if let userName, session.userName != userName { return false }
         if dropsMin > 0, session.drops.total < dropsMin { return false }
-        if queuedMin > 0, session.outbox.waiting < queuedMin { return false }
+        if queuedMin > 0, session.queue.waiting < queuedMin { return false }
         if lagMillisecondsMin > 0, session.lagMilliseconds(now: now) < lagMillisecondsMin { return false }
         if listener != nil || network != nil {
             guard let info = session.connection?.with({ $0.isLocal ? nil : $0.info }) else { return false }
@@ -224,8 +224,8 @@ extension ClientSelection {
         switch order {
         case .clientIdentifier, nil: 0
         case .drops: session.drops.total
-        case .queuedMessages: UInt64(session.outbox.waiting)
-        case .queuedBytes: UInt64(session.outbox.waitingBytes)
+        case .queuedMessages: UInt64(session.queue.waiting)
+        case .queuedBytes: UInt64(session.queue.waitingBytes)
         case .outputBytes: session.connection?.with { UInt64($0.output.pendingBytes) } ?? 0
         case .lag: session.lagMilliseconds(now: now)
         case .receivedRate: session.connection?.with { $0.rates(at: now).received } ?? 0
@@ -276,8 +276,8 @@ extension ClientRow {
             connection: connection, createdAt: session.createdAt == 0 ? nil : session.createdAt,
             disconnectedAt: connection != nil || session.disconnectedAt == 0 ? nil : session.disconnectedAt,
             sessionExpirySeconds: session.expiryIntervalSeconds, subscriptionCount: session.heldSubscriptions,
-            queuedMessages: session.outbox.waiting, queuedBytes: session.outbox.waitingBytes,
-            inFlightMessages: session.outbox.inFlight, receivedMessages: session.receivedIdentifiers.count,
+            queuedMessages: session.queue.waiting, queuedBytes: session.queue.waitingBytes,
+            inFlightMessages: session.queue.inFlight, receivedMessages: session.receivedIdentifiers.count,
             lagMilliseconds: session.lagMilliseconds(now: now), drops: session.drops,
             position: position ?? ClientPosition(value: 0, clientIdentifier: session.clientIdentifier))
     }
@@ -319,7 +319,7 @@ extension Session {
     func lagMilliseconds(now: UInt64) -> UInt64 {
         guard let connection else { return 0 }
         let unwritten = connection.with { $0.isBlocked ? $0.extras?.outputLag.milliseconds(now: now) ?? 0 : 0 }
-        guard let first = outbox.firstWaiting, let message = outbox[first].message else { return unwritten }
+        guard let first = queue.firstWaiting, let message = queue[first].message else { return unwritten }
         return max(unwritten, message.with { now &- min(now, $0.madeAt / 1000) })
     }
 }

@@ -164,7 +164,7 @@ extension BrokerShard {
         let isClosing = connection.state == .closing
         settleOutput(of: connection)
         if isClosing || connection.isBlocked { return }
-        if let session = connection.session, session.outbox.waiting > 0 { pump(session, on: connection) }
+        if let session = connection.session, session.queue.waiting > 0 { pump(session, on: connection) }
     }
 
     /// A party has taken what it could: what is left waits for room.
@@ -319,7 +319,7 @@ extension BrokerShard {
             }
             guard taken > 0 else { break }
             guard connection.output.isEmpty, connection.state != .closing, let session = connection.session,
-                session.outbox.waiting > 0
+                session.queue.waiting > 0
             else { continue }
             pump(session, on: connection)
         }
@@ -349,12 +349,12 @@ public struct SessionBacklog: Hashable, Sendable {
     }
 
     init(_ session: Session, now: UInt64) {
-        let outbox = session.outbox
-        messages = outbox.inFlight + outbox.waiting
-        bytes = outbox.inFlightBytes + outbox.waitingBytes
-        storedMessages = outbox.pagedCount
+        let queue = session.queue
+        messages = queue.inFlight + queue.waiting
+        bytes = queue.inFlightBytes + queue.waitingBytes
+        storedMessages = queue.pagedCount
         // What is at the head, or what of it was released, is the oldest; the places between hold no message.
-        let oldest = (outbox.count > 0 ? outbox[0].message : nil) ?? outbox.firstWaiting.flatMap { outbox[$0].message }
+        let oldest = (queue.count > 0 ? queue[0].message : nil) ?? queue.firstWaiting.flatMap { queue[$0].message }
         oldestMilliseconds = oldest?.with { now &- min(now, $0.madeAt / 1000) } ?? 0
     }
 }

@@ -166,17 +166,17 @@ extension BrokerShard {
     }
 
     /// Adds an entry whose message was sent by the node that had the session.
-    func restore(_ entry: OutboxEntry, _ packetIdentifier: UInt16, isReleased: Bool, of session: Session) {
+    func restore(_ entry: QueueEntry, _ packetIdentifier: UInt16, isReleased: Bool, of session: Session) {
         var entry = entry
         entry.packetIdentifier = packetIdentifier
         entry.wasSent = true
-        let position = session.outbox.count
-        session.outbox.append(entry)
+        let position = session.queue.count
+        session.queue.append(entry)
         // Nobody acknowledges it before the session is up.
         _ = journal?.markSent(entry.storeNumber, packetIdentifier, isAwaited: false)
         guard isReleased else { return }
         keepReleased(position, of: session)
-        session.outbox.restoreReleased(position)
+        session.queue.restoreReleased(position)
     }
 
     // MARK: The end of it

@@ -171,29 +171,29 @@ extension BrokerShard {
 
     /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log must not say that it is its own.
     func hasGivenQueue(_ session: Session) -> Bool {
-        session.isMoving && cluster?.moves?.exports[session.key]?.outbox != nil
+        session.isMoving && cluster?.moves?.exports[session.key]?.queue != nil
     }
 
     /// What share groups have dispatched to a session that is another node's, and that does not have: behind the queue
     /// that it gives away, while it was restored, or in this incarnation, which its client may have seen begin. Nothing
     /// of it is in flight.
     func takeLate(of session: Session) -> [SharedEntry] {
-        if session.isRestored || hasGivenQueue(session) { return session.outbox.takeShared() }
+        if session.isRestored || hasGivenQueue(session) { return session.queue.takeShared() }
         guard session.isLeft || session.connection != nil, let log = clusterLog else { return [] }
-        return session.outbox.takeShared { log.isOfThisIncarnation($0) }
+        return session.queue.takeShared { log.isOfThisIncarnation($0) }
     }
 
     /// Gives the session its queue again, and behind it what its share groups have dispatched to it meanwhile.
     func takeBack(_ export: SessionExport) {
-        guard let outbox = export.outbox else { return }
-        export.outbox = nil
+        guard let queue = export.queue else { return }
+        export.queue = nil
         let session = export.session
-        let late = session.outbox.takeShared()
-        session.outbox.removeAll(journal)
-        session.outbox = outbox
+        let late = session.queue.takeShared()
+        session.queue.removeAll(journal)
+        session.queue = queue
         for entry in late { redeliver(entry, to: session) }
         recountQueue(of: session)
-        guard session.outbox.paged?.hasArriving ?? false, !session.isListed else { return }
+        guard session.queue.paged?.hasArriving ?? false, !session.isListed else { return }
         session.isListed = true
         durability?.list(session)
     }
@@ -237,8 +237,8 @@ extension BrokerShard {
         // The next node looks again for what is owed.
         cancelScans(of: session)
         export.deadline = nil
-        export.outbox = session.outbox
-        session.outbox = Outbox()
+        export.queue = session.queue
+        session.queue = SessionQueue()
         recountQueue(of: session)
         export.begin()
         return true

@@ -51,19 +51,19 @@ extension BrokerShard {
     }
 
     private func offerResident(_ export: SessionExport) {
-        guard let outbox = export.outbox else { return }
+        guard let queue = export.queue else { return }
         var bytes = 0
-        while export.position < outbox.count, export.awaited.count < Limits.chunkItemsPerStep,
+        while export.position < queue.count, export.awaited.count < Limits.chunkItemsPerStep,
             export.ready.count < Limits.chunkItemsPerStep, bytes < Limits.sessionChunkBytesMax
         {
-            let entry = outbox[export.position]
+            let entry = queue[export.position]
             // What memory has is offered, or what the store has is asked for: not both at once, for the order's sake.
             if entry.isSwappedOut ? !export.ready.isEmpty : !export.awaited.isEmpty { break }
             export.position += 1
             bytes += Int(entry.byteCount)
             offer(entry, export)
         }
-        if export.position == outbox.count { (export.stage, export.position) = (.paged, 0) }
+        if export.position == queue.count { (export.stage, export.position) = (.paged, 0) }
         readAwaited(export)
     }
 
@@ -95,7 +95,7 @@ extension BrokerShard {
         return receipts.sorted { $0.packetIdentifier < $1.packetIdentifier }
     }
 
-    private func offer(_ entry: OutboxEntry, _ export: SessionExport) {
+    private func offer(_ entry: QueueEntry, _ export: SessionExport) {
         let group = entry.group == 0 ? 0 : export.groupPlaces[entry.group] ?? 0
         switch entry.state {
         case .vacant: return
@@ -227,12 +227,12 @@ final class SessionExport {
     /// Whether everything is here that other shards' share groups had dispatched to it before.
     var isBarrierPassed = true
     /// Its queue; nil while it settles.
-    var outbox: Outbox?
+    var queue: SessionQueue?
     /// Where the next one of the stage stands.
     var position = 0
     /// What of the paged part of the queue was not given yet.
     private(set) var pagedNumbers = SiftedNumbers()
-    private var pinnedEntries: ArraySlice<OutboxEntry> = []
+    private var pinnedEntries: ArraySlice<QueueEntry> = []
     var receipts: [(packetIdentifier: UInt16, digest: UInt32)] = []
     /// Items that are in no chunk yet.
     var ready: [[UInt8]] = []
@@ -255,14 +255,14 @@ final class SessionExport {
         (position, sessionChunkNumber, isAwaitingReceiver, hasEnded) = (0, 0, false, false)
         (ready, piece, awaited) = ([], [ChunkItem.version], [])
         round += 1
-        pagedNumbers = outbox?.paged?.numbers ?? SiftedNumbers()
-        pinnedEntries = outbox?.paged?.pinned.entries ?? []
-        pinnedEntries += outbox?.paged?.arriving.entries ?? []
+        pagedNumbers = queue?.paged?.numbers ?? SiftedNumbers()
+        pinnedEntries = queue?.paged?.pinned.entries ?? []
+        pinnedEntries += queue?.paged?.arriving.entries ?? []
     }
 
     /// What comes next of the paged part; nil behind its end.
     enum Paged {
-        case pinned(OutboxEntry)
+        case pinned(QueueEntry)
         case stored(StoredPlace)
     }
 

@@ -133,7 +133,7 @@ extension BrokerShard {
         let session = replay.session
         beginPacket()
         // What its share groups have dispatched to it meanwhile stands behind that.
-        let late = session.outbox.takeShared()
+        let late = session.queue.takeShared()
         for flow in restoration.flows.unfinished where restoration.found[flow.name] == nil { restoration.flows.forget(flow) }
         for packetIdentifier in restoration.flows.released { restoreReleased(packetIdentifier, of: session) }
         for flow in restoration.flows.unfinished {

@@ -252,7 +252,7 @@ extension BrokerShard {
         // What was received goes with them.
         guard !lacksSteps(session), session.receivedIdentifiers.count <= Limits.savedReceiptsMax else { return nil }
         let read = places(of: session, moves)
-        guard !session.outbox.isEmpty else {
+        guard !session.queue.isEmpty else {
             save.mark = nil
             return read
         }
@@ -267,9 +267,9 @@ extension BrokerShard {
 
     /// Whether all messages that its queue had when the journal was at a number are done; false if that is not known. O(1).
     func isDone(through number: UInt64, _ session: Session) -> Bool {
-        if session.outbox.isEmpty { return true }
-        guard session.outbox.count > 0 else { return false }
-        let first = session.outbox[0]
+        if session.queue.isEmpty { return true }
+        guard session.queue.count > 0 else { return false }
+        let first = session.queue[0]
         return first.state != .released && first.state != .vacant && first.storeNumber > number
     }
 }

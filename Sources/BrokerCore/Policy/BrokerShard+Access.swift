@@ -31,7 +31,7 @@ extension BrokerShard {
         let before = session.access
         session.access = session.listener.flatMap { settings.policy(of: $0).accessControl }?.policy(
             userName: session.userName, clientIdentifier: session.clientIdentifier)
-        if !session.outbox.isEmpty { session.isQueueDoubtful = true }
+        if !session.queue.isEmpty { session.isQueueDoubtful = true }
         // A session that has no subscription yet is among no topic's matches.
         let isListed = session.firstSubscription != SubscriptionRecord.none
         if before != nil || session.access != nil, isListed { tree.forgetMatches() }

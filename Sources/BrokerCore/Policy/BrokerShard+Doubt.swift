@@ -9,7 +9,7 @@ extension BrokerShard {
     /// What was sent once keeps its right: it went to the session's owner, to nobody else, when the rules let it. Its receiver may hold its
     /// packet identifier, and waits for it to be sent again. [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
     @inline(never)
-    func mayStillReceive(_ session: Session, _ message: Message, _ entry: OutboxEntry) -> Bool {
+    func mayStillReceive(_ session: Session, _ message: Message, _ entry: QueueEntry) -> Bool {
         entry.wasSent || mayReceive(session, message.topic)
     }
 
@@ -18,7 +18,7 @@ extension BrokerShard {
     /// [MQTT-4.8.2-5 v5]
     @inline(never)
     func passesOn(
-        tooLarge message: Message, _ entry: OutboxEntry, _ frame: PublishFrame, _ session: Session, _ connection: Connection
+        tooLarge message: Message, _ entry: QueueEntry, _ frame: PublishFrame, _ session: Session, _ connection: Connection
     ) -> Bool {
         guard frame.size(message) > connection.maximumPacketSize,
             entry.qos < .exactlyOnce || (!entry.wasSent && entry.storeNumber == 0),
@@ -28,7 +28,7 @@ extension BrokerShard {
             message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow,
             mark: entry.mark, name: entry.name)
         guard groups[group]?.choose(for: message.topic, except: session.key, size: size(of: shared)) != nil else { return false }
-        session.outbox.dropFirstWaiting(nil)
+        session.queue.dropFirstWaiting(nil)
         redistribute(shared, from: session.key, connectedOnly: false)
         recordPassing(of: session)
         return true
@@ -37,17 +37,17 @@ extension BrokerShard {
     /// Gives up the first waiting message, which may not reach its client any more: one that a share group had given it goes to another
     /// member.
     @inline(never)
-    func giveUpForbidden(_ message: Message, _ entry: OutboxEntry, _ session: Session) {
+    func giveUpForbidden(_ message: Message, _ entry: QueueEntry, _ session: Session) {
         guard entry.group != 0 else {
             statistics.denials.count(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)
-            session.outbox.dropFirstWaiting(journal)
+            session.queue.dropFirstWaiting(journal)
             return
         }
         let shared = SharedEntry(
             message: message, group: entry.group, qos: entry.qos, storeNumber: entry.storeNumber, hasFlow: entry.hasFlow,
             mark: entry.mark, name: entry.name)
-        session.outbox.dropFirstWaiting(nil)
+        session.queue.dropFirstWaiting(nil)
         if !redistribute(shared, from: session.key, connectedOnly: false) {
             statistics.denials.count(.receive)
             drop(.notAuthorised, DroppedMessage(message), for: session)

@@ -57,8 +57,8 @@ extension BrokerShard {
     /// Whether so many messages or bytes wait for a session as fill the `part`-th part of its queue.
     private func isFilled(_ session: Session, part: Int) -> Bool {
         let bound = bound(of: session)
-        return (bound.messagesMax > 0 && session.outbox.waiting * part >= max(bound.messagesMax, part))
-            || (bound.bytesMax > 0 && session.outbox.waitingBytes * part >= max(bound.bytesMax, part))
+        return (bound.messagesMax > 0 && session.queue.waiting * part >= max(bound.messagesMax, part))
+            || (bound.bytesMax > 0 && session.queue.waitingBytes * part >= max(bound.bytesMax, part))
     }
 
     /// The queue of a session has become longer or shorter: tells the others if it is full now, or has room again.

@@ -88,7 +88,7 @@ extension BrokerShard {
     /// Counts anew what a session takes, if its queue has grown or shrunk.
     @inline(__always)
     func recountQueue(of session: Session) {
-        if session.outbox.capacity != session.countedCapacity { recount(session) }
+        if session.queue.capacity != session.countedCapacity { recount(session) }
     }
 
     /// Counts anew what a session takes.
@@ -96,7 +96,7 @@ extension BrokerShard {
         let held = session.heldBytes
         policy.memory.sessions += held - session.countedBytes
         session.countedBytes = held
-        session.countedCapacity = session.outbox.capacity
+        session.countedCapacity = session.queue.capacity
     }
 
     /// A session has ended.
@@ -135,7 +135,7 @@ extension Session {
         Self.ownBytes + (extras == nil ? 0 : Self.extrasBytes + (will?.heldBytes ?? 0))
             + clientIdentifier.bytes.count + (userName?.bytes.count ?? 0)
             + groups.count * Self.membershipBytes
-            + outbox.capacity * MemoryLayout<OutboxEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
+            + queue.capacity * MemoryLayout<QueueEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
     }
 
     private static let ownBytes = 416

@@ -66,7 +66,7 @@ extension BrokerShard {
         reportSlow(session, lagMilliseconds: lag)
         log(.warning) {
             "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "
-                + "\(session.outbox.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."
+                + "\(session.queue.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."
         }
         guard rule.disconnects else { return }
         refuse(connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")

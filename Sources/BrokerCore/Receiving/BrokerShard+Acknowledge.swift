@@ -30,7 +30,7 @@ extension BrokerShard {
             countAcknowledged(answer, answers, to: connection)
             logAcknowledgement(answer, packetIdentifier, .success, to: connection)
         }
-        if goesOn, session.outbox.waiting > 0 { pump(session, on: connection) }
+        if goesOn, session.queue.waiting > 0 { pump(session, on: connection) }
     }
 
     /// Works off the acknowledgements without a reason at the front of `bytes`.
@@ -48,7 +48,7 @@ extension BrokerShard {
                 taken &+= count &* PlainAcknowledgement.byteCount
                 guard connection.state == .connected else { return bytes.count }
             }
-            if taken > 0, session.outbox.waiting > 0 { pump(session, on: connection) }
+            if taken > 0, session.queue.waiting > 0 { pump(session, on: connection) }
             return taken
         }
         if taken > 0 { connection.lastReceivedAt = now }
@@ -81,19 +81,19 @@ extension BrokerShard {
     /// The client has the QoS 1 message. An error code ends the flow just so. [MQTT-4.4.0-2 v5]
     @inline(__always)
     private func receivedPuback(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Bool {
-        session.outbox.completeFirst(packetIdentifier, ledger) || completeSent(packetIdentifier, session, connection)
+        session.queue.completeFirst(packetIdentifier, ledger) || completeSent(packetIdentifier, session, connection)
     }
 
     @inline(never)
     private func completeSent(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Bool {
-        guard let position = session.outbox.position(of: packetIdentifier), session.outbox[position].state == .sent else {
+        guard let position = session.queue.position(of: packetIdentifier), session.queue[position].state == .sent else {
             return true
         }
-        guard session.outbox[position].qos == .atLeastOnce else {
+        guard session.queue[position].qos == .atLeastOnce else {
             refuse(connection, .protocolError, because: "PUBACK came for a QoS 2 message.")
             return false
         }
-        session.outbox.complete(position, journal)
+        session.queue.complete(position, journal)
         return true
     }
 
@@ -105,7 +105,7 @@ extension BrokerShard {
         _ packetIdentifier: UInt16, _ reason: ReasonCode, _ session: Session, _ connection: Connection, _ answers: inout Int
     ) -> Bool {
         // PUBREL overtakes none that is held.
-        guard !reason.isError, connection.heldCount == 0, session.outbox.releaseSent(packetIdentifier, ledger) else {
+        guard !reason.isError, connection.heldCount == 0, session.queue.releaseSent(packetIdentifier, ledger) else {
             return releaseSent(packetIdentifier, reason, session, connection)
         }
         connection.output.append(.pubrel, packetIdentifier, pool: &pool)
@@ -117,22 +117,22 @@ extension BrokerShard {
     private func releaseSent(
         _ packetIdentifier: UInt16, _ reason: ReasonCode, _ session: Session, _ connection: Connection
     ) -> Bool {
-        guard let position = session.outbox.position(of: packetIdentifier) else {
+        guard let position = session.queue.position(of: packetIdentifier) else {
             // Unknown: a 5.0 client is told so; an earlier one is let finish its flow.
             if !reason.isError { promise(.pubrel, packetIdentifier, .packetIdentifierNotFound, to: connection) }
             return true
         }
-        switch session.outbox[position].state {
+        switch session.queue[position].state {
         case .sent:
-            guard session.outbox[position].qos == .exactlyOnce else {
+            guard session.queue[position].qos == .exactlyOnce else {
                 refuse(connection, .protocolError, because: "PUBREC came for a QoS 1 message.")
                 return false
             }
             if reason.isError {
-                session.outbox.complete(position, journal)
+                session.queue.complete(position, journal)
                 return true
             }
-            session.outbox.markReleased(position)
+            session.queue.markReleased(position)
             keepReleased(position, of: session)
             let reliance = recordAcknowledged(packetIdentifier, session, connection)
             promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
@@ -147,16 +147,16 @@ extension BrokerShard {
 
     @inline(__always)
     private func receivedPubcomp(_ packetIdentifier: UInt16, _ session: Session) -> Bool {
-        session.outbox.completeReleased(packetIdentifier) || completeKept(packetIdentifier, session)
+        session.queue.completeReleased(packetIdentifier) || completeKept(packetIdentifier, session)
     }
 
     @inline(never)
     private func completeKept(_ packetIdentifier: UInt16, _ session: Session) -> Bool {
-        guard let position = session.outbox.position(of: packetIdentifier), session.outbox[position].qos == .exactlyOnce,
-            session.outbox[position].state == .released
+        guard let position = session.queue.position(of: packetIdentifier), session.queue[position].qos == .exactlyOnce,
+            session.queue[position].state == .released
         else { return true }
         recordFinished(packetIdentifier, session)
-        session.outbox.complete(position, journal)
+        session.queue.complete(position, journal)
         return true
     }
 

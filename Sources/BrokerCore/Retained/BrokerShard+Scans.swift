@@ -199,7 +199,7 @@ extension BrokerShard {
     }
 
     private func hasRoom(_ session: Session) -> Bool {
-        guard session.outbox.waiting < scanQueueMax(of: session) else { return false }
+        guard session.queue.waiting < scanQueueMax(of: session) else { return false }
         guard let connection = session.connection else { return true }
         return connection.with { $0.output.pendingBytes < Limits.outputBytesForQueueMax * 4 }
     }

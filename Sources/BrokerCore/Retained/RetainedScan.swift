@@ -259,7 +259,7 @@ extension BrokerShard {
 
     /// The mark goes behind what waits in its session's queue by now.
     func queue(_ mark: EndMark, _ connection: Connection) {
-        guard let waiting = connection.session?.outbox.waiting, waiting > 0 else { return promise(.endMark(mark), to: connection) }
+        guard let waiting = connection.session?.queue.waiting, waiting > 0 else { return promise(.endMark(mark), to: connection) }
         var mark = mark
         mark.messagesBefore = waiting
         connection.makeExtras().endMarks.behindQueue.append(mark)

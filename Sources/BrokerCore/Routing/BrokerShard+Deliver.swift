@@ -51,7 +51,7 @@ extension BrokerShard {
         group: UInt32
     ) {
         guard qos > .atMostOnce else {
-            let mustWait = settings.queuesQoS0 && session.outbox.waiting > 0
+            let mustWait = settings.queuesQoS0 && session.queue.waiting > 0
             if let connection = session.connection, !mustWait {
                 connection.with { connection in
                     sendAtMostOnce(&publication, to: connection, session, retain: retain, identifiers: identifiers)
@@ -63,9 +63,9 @@ extension BrokerShard {
             }
             return
         }
-        if let connection = session.connection, session.outbox.waiting == 0, mayFly(session) {
+        if let connection = session.connection, session.queue.waiting == 0, mayFly(session) {
             connection.with { connection in
-                guard connection.output.pendingBytes < Limits.outputBytesForQueueMax || session.outbox.inFlight == 0 else {
+                guard connection.output.pendingBytes < Limits.outputBytesForQueueMax || session.queue.inFlight == 0 else {
                     enqueue(&publication, to: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
                     return
                 }
@@ -79,39 +79,39 @@ extension BrokerShard {
 
     /// Sends the messages that wait for a session, as far as its window and its output have room.
     func pump(_ session: Session, on connection: Connection) {
-        let waitingBefore = session.outbox.waiting
+        let waitingBefore = session.queue.waiting
         defer {
-            let waiting = session.outbox.waiting
+            let waiting = session.queue.waiting
             if connection.hasQueuedEndMarks { queueMoved(by: waitingBefore - waiting, left: waiting, connection) }
             recountQueue(of: session)
             if session.isFull { updateFullness(of: session) }
         }
-        repeat { sendResident(session, connection) } while session.outbox.paged != nil && refill(session)
-        if session.outbox.waiting == 0 { session.isQueueDoubtful = false }
+        repeat { sendResident(session, connection) } while session.queue.paged != nil && refill(session)
+        if session.queue.waiting == 0 { session.isQueueDoubtful = false }
     }
 
     /// Sends what waits and is in memory.
     private func sendResident(_ session: Session, _ connection: Connection) {
-        while session.outbox.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
-            let position = session.outbox.sentEnd
-            let state = session.outbox[position].state
+        while session.queue.firstWaiting != nil, connection.output.pendingBytes < Limits.outputBytesForQueueMax {
+            let position = session.queue.sentEnd
+            let state = session.queue[position].state
             if state == .released {
                 // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
-                let packetIdentifier = session.outbox.markSent()
+                let packetIdentifier = session.queue.markSent()
                 let reliance = recordAcknowledged(packetIdentifier, session, connection)
                 promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
                 continue
             }
-            guard let held = session.outbox[position].message else {
+            guard let held = session.queue[position].message else {
                 readWaiting(session)
                 return
             }
             let message = held.object
-            let entry = session.outbox[position]
+            let entry = session.queue[position]
             // A message that was sent once is past its expiry's reach. [MQTT-3.3.2-5 v5] [MQTT-4.3.3-7 v5]
             if message.hasExpired(at: now), !entry.wasSent {
                 drop(.expired, DroppedMessage(message), for: session)
-                session.outbox.dropFirstWaiting(journal)
+                session.queue.dropFirstWaiting(journal)
                 continue
             }
             if session.isQueueDoubtful, !mayStillReceive(session, message, entry) {
@@ -124,19 +124,19 @@ extension BrokerShard {
         }
     }
 
-    private func sendWaiting(_ message: Message, _ entry: OutboxEntry, _ session: Session, _ connection: Connection) {
+    private func sendWaiting(_ message: Message, _ entry: QueueEntry, _ session: Session, _ connection: Connection) {
         var frame = PublishFrame(version: connection.version, qos: entry.qos, retain: entry.retain)
         frame.duplicate = entry.wasSent && entry.qos > .atMostOnce
         frame.identifiers = entry.identifiers
         frame.expirySeconds = expirySeconds(message.expiresAt)
         if entry.group != 0, passesOn(tooLarge: message, entry, frame, session, connection) { return }
         guard fits(&frame, message, connection) else {
-            session.outbox.dropFirstWaiting(journal)
+            session.queue.dropFirstWaiting(journal)
             return
         }
         if entry.qos > .atMostOnce {
-            let position = session.outbox.sentEnd
-            frame.packetIdentifier = session.outbox.markSent()
+            let position = session.queue.sentEnd
+            frame.packetIdentifier = session.queue.markSent()
             if !entry.wasSent { keepSent(position, of: session) }
             let reliance = recordSent(entry, frame.packetIdentifier, session, connection)
             if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
@@ -144,15 +144,15 @@ extension BrokerShard {
         name(&frame, message, connection)
         frame.write(message, to: connection.output.appendOwn(frame.size(message), pool: &pool))
         countSent(frame, message, connection)
-        if entry.qos == .atMostOnce { session.outbox.dropFirstWaiting(journal) }
+        if entry.qos == .atMostOnce { session.queue.dropFirstWaiting(journal) }
     }
 
     /// Sends a QoS 2 message whose packet identifier is durable by now, if it is still to be sent.
     func sendHeld(_ packetIdentifier: UInt16, _ connection: Connection) {
-        guard let session = connection.session, let position = session.outbox.position(of: packetIdentifier),
-            session.outbox[position].state == .sent, let message = session.outbox[position].message?.object
+        guard let session = connection.session, let position = session.queue.position(of: packetIdentifier),
+            session.queue[position].state == .sent, let message = session.queue[position].message?.object
         else { return }
-        let entry = session.outbox[position]
+        let entry = session.queue[position]
         var publication = Publication(message)
         var frame = PublishFrame(version: connection.version, qos: entry.qos, retain: entry.retain)
         frame.duplicate = entry.wasSent
@@ -192,9 +192,9 @@ extension BrokerShard {
         frame.expirySeconds = expirySeconds(publication.expiresAt)
         guard fits(&frame, publication, connection) else { return }
         let entry = makeEntry(&publication, for: session, qos: qos, retain: retain, identifiers: identifiers, group: group)
-        let position = session.outbox.count
-        session.outbox.append(entry)
-        frame.packetIdentifier = session.outbox.markSent()
+        let position = session.queue.count
+        session.queue.append(entry)
+        frame.packetIdentifier = session.queue.markSent()
         if entry.storeNumber != 0 { keepSent(position, of: session) }
         let reliance = recordSent(entry, frame.packetIdentifier, session, connection)
         if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
@@ -315,14 +315,14 @@ extension BrokerShard {
         let overflow = bound(of: session).overflow
         if overflow == .refusesPublisher, publication.mustArrive { return true }
         drop(.queueFull, DroppedMessage(publication), for: session)
-        return overflow == .dropsOldest && session.outbox.dropOldestUnsent(journal)
+        return overflow == .dropsOldest && session.queue.dropOldestUnsent(journal)
     }
 
     /// Whether the limits of a session's queue are reached. As with mosquitto, the last message may go past the limit of bytes.
     func isQueueFull(of session: Session) -> Bool {
         let bound = bound(of: session)
-        return (bound.messagesMax > 0 && session.outbox.waiting >= bound.messagesMax)
-            || (bound.bytesMax > 0 && session.outbox.waitingBytes >= bound.bytesMax)
+        return (bound.messagesMax > 0 && session.queue.waiting >= bound.messagesMax)
+            || (bound.bytesMax > 0 && session.queue.waitingBytes >= bound.bytesMax)
     }
 
     /// How long a session's queue may be.
@@ -350,9 +350,9 @@ extension BrokerShard {
     /// Whether the window lets another message go. As with mosquitto, it may go past the limit of bytes. [MQTT-4.9.0-2 v5]
     @inline(__always)
     func mayFly(_ session: Session) -> Bool {
-        guard session.outbox.inFlight < session.inFlightMax else { return false }
-        return settings.inFlightBytesMax == 0 || session.outbox.inFlight == 0
-            || session.outbox.inFlightBytes < settings.inFlightBytesMax
+        guard session.queue.inFlight < session.inFlightMax else { return false }
+        return settings.inFlightBytesMax == 0 || session.queue.inFlight == 0
+            || session.queue.inFlightBytes < settings.inFlightBytesMax
     }
 
     func expirySeconds(_ deadline: UInt64) -> UInt32? { Message.expirySeconds(until: deadline, now: now) }

@@ -38,7 +38,7 @@ struct Admission {
     /// or to which the message goes the long way.
     @inline(__always)
     func connection(of route: Route, _ session: Session) -> Reference<Connection>? {
-        guard route.detail == nil, let link = session.connection, !(isBehindQueue && session.outbox.waiting > 0),
+        guard route.detail == nil, let link = session.connection, !(isBehindQueue && session.queue.waiting > 0),
             !(isKept && session.keepsMessages),
             link.with({ $0.frameKind != .own && !(isAcknowledged && $0.heldPublishCount > 0) })
         else { return nil }
@@ -204,7 +204,7 @@ extension BrokerShard {
         guard connection.output.pendingBytes < Limits.outputBytesForQueueMax else { return false }
         let frame = PlainPublishFrame(
             connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
-        let packetIdentifier = session.outbox.appendSent(
+        let packetIdentifier = session.queue.appendSent(
             publication.held(ledger), byteCount: publication.byteCount, qos: qos, isSole: publication.message == nil)
         let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
         frame.write(publication, packetIdentifier: packetIdentifier, to: target)
@@ -269,7 +269,7 @@ extension BrokerShard {
                 var payloadBytes = 0
                 for index in 0..<count {
                     let byteCount = dispatcher.batch[index].pointee.byteCount
-                    let packetIdentifier = session.outbox.appendSent(
+                    let packetIdentifier = session.queue.appendSent(
                         dispatcher.batch.hold(index), byteCount: byteCount, qos: dispatcher.batch.qos)
                     block.number(index, packetIdentifier, in: copy)
                     payloadBytes &+= dispatcher.batch[index].pointee.payload.count
@@ -285,12 +285,12 @@ extension BrokerShard {
     /// How many messages of the batch a session's window and its output have room for.
     @inline(__always)
     private func countThatFits(_ block: FrameBatch.Block, _ session: Session, _ connection: Connection) -> Int {
-        let (pending, inFlight) = (connection.output.pendingBytes, session.outbox.inFlight)
+        let (pending, inFlight) = (connection.output.pendingBytes, session.queue.inFlight)
         let limit = min(dispatcher.batch.count, max(0, session.inFlightMax &- inFlight))
         if settings.inFlightBytesMax == 0, pending &+ block.byteCount(ofFirst: limit) < Limits.outputBytesForQueueMax {
             return limit
         }
-        var (count, bytes) = (0, session.outbox.inFlightBytes)
+        var (count, bytes) = (0, session.queue.inFlightBytes)
         while count < limit {
             let isOnly = inFlight == 0 && count == 0
             guard isOnly || pending &+ block.byteCount(ofFirst: count) < Limits.outputBytesForQueueMax,

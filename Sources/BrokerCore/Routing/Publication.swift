@@ -84,7 +84,7 @@ struct Publication: ~Copyable {
 
     @inline(__always) var byteCount: Int { topic.count + properties.count + payload.count }
 
-    /// A message for one entry of an outbox, which holds it: for a publication that nothing else needs one of.
+    /// A message for one entry of a session's queue, which holds it: for a publication that nothing else needs one of.
     func held(_ ledger: MessageLedger) -> Reference<Message> {
         if let message { return message.hold() }
         return Message.makeHeld(
@@ -110,7 +110,8 @@ struct Publication: ~Copyable {
 final class Message: ManagedBuffer<Message.Header, UInt8> {
     /// What is needed when the message goes stands first: it has left the nearest caches by then.
     struct Header {
-        /// How many entries of outboxes hold it: together they are one reference, for counting those takes a locked instruction each time.
+        /// How many entries of queues hold it: together they are one reference, for counting those takes a locked
+        /// instruction each time.
         var holds: UInt32 = 0
         var topicLength: UInt32
         var propertiesLength: UInt32
@@ -196,7 +197,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         if let ledger = header.ledger { ledger.with { $0.leave(header.byteCount) } }
     }
 
-    // MARK: Entries of outboxes
+    // MARK: Entries of queues
 
     /// One more entry holds it.
     @inline(__always)

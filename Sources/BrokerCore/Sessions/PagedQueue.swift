@@ -15,7 +15,7 @@ import MQTTCodec
 ///
 /// Invariants: `numbers` has as many marks as there are in `pinned`, of which `vacantCount` are vacant; numbers rise
 /// from the front to `arriving`; `byteCount` is of all of them; `isSifting` only while something was asked for.
-/// Owned by an outbox, which has one only while there is something in it.
+/// Owned by a session's queue, which has one only while there is something in it.
 final class PagedQueue {
     /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
     private(set) var asked: [StoredPlace?] = []
@@ -34,13 +34,13 @@ final class PagedQueue {
     /// How many the store alone has.
     var storedCount: Int { askedCount + numbers.count - pinned.count }
     /// Bytes of memory, without messages.
-    var heldBytes: Int { numbers.heldBytes + (pinned.capacity + arriving.capacity) * MemoryLayout<OutboxEntry>.stride }
+    var heldBytes: Int { numbers.heldBytes + (pinned.capacity + arriving.capacity) * MemoryLayout<QueueEntry>.stride }
 
     /// Whether something could be durable by now.
     var hasArriving: Bool { !arriving.isEmpty }
 
     /// Adds a message at the end.
-    func append(_ entry: OutboxEntry) {
+    func append(_ entry: QueueEntry) {
         arriving.append(entry)
         byteCount += Int(entry.byteCount)
     }
@@ -53,7 +53,7 @@ final class PagedQueue {
     }
 
     /// Adds one at the end that the store has too.
-    func append(pinned entry: OutboxEntry) {
+    func append(pinned entry: QueueEntry) {
         precondition(arriving.isEmpty, "what is stored stands before what is not")
         numbers.append(.pinned)
         pinned.append(entry)
@@ -80,7 +80,7 @@ final class PagedQueue {
     /// What may move to the queue's front.
     enum Next {
         /// This message, which is in memory; it is taken.
-        case resident(OutboxEntry)
+        case resident(QueueEntry)
         /// These, when they have been read.
         case stored([StoredPlace])
         /// Nothing before the store has answered.
@@ -118,7 +118,7 @@ final class PagedQueue {
         return numbers.first()
     }
 
-    private func resident(_ entry: OutboxEntry) -> Next {
+    private func resident(_ entry: QueueEntry) -> Next {
         byteCount -= Int(entry.byteCount)
         return .resident(entry)
     }
@@ -203,7 +203,7 @@ final class PagedQueue {
         return true
     }
 
-    private func popKept() -> OutboxEntry? {
+    private func popKept() -> QueueEntry? {
         _ = numbers.popFirst()
         return pinned.popFirst()
     }
@@ -215,7 +215,7 @@ final class PagedQueue {
         if place.payload != 0 { journal.letGoShared(place.payload) }
     }
 
-    private func giveUp(_ entry: OutboxEntry, _ journal: Journal?) {
+    private func giveUp(_ entry: QueueEntry, _ journal: Journal?) {
         var entry = entry
         byteCount -= Int(entry.byteCount)
         if entry.storeNumber != 0 { journal?.endEntry(entry.storeNumber, hasFlow: false) }
@@ -224,11 +224,11 @@ final class PagedQueue {
 
     /// Takes those of the messages in memory for which `isTaken` says so, in their order; who takes one ends its row, unless it has a journal
     /// here. O(messages in memory): of the others it does not matter how many there are.
-    func removeResident(_ journal: Journal?, where isTaken: (OutboxEntry) -> Bool) {
+    func removeResident(_ journal: Journal?, where isTaken: (QueueEntry) -> Bool) {
         pinned.change { entry in
             guard entry.state != .vacant, isTaken(entry) else { return }
             giveUp(entry, journal)
-            entry = OutboxEntry(stored: 0, byteCount: 0, detail: nil, qos: .atMostOnce, retain: false)
+            entry = QueueEntry(stored: 0, byteCount: 0, detail: nil, qos: .atMostOnce, retain: false)
             entry.state = .vacant
             vacantCount += 1
         }
@@ -296,23 +296,23 @@ final class PagedQueue {
 
 /// Messages in a row, first in, first out. Whoever takes one out owns what it holds.
 struct EntryLine {
-    private var line: [OutboxEntry] = []
+    private var line: [QueueEntry] = []
     private var head = 0
 
-    var entries: ArraySlice<OutboxEntry> { line[head...] }
+    var entries: ArraySlice<QueueEntry> { line[head...] }
     var count: Int { line.count - head }
     var isEmpty: Bool { head == line.count }
-    var first: OutboxEntry? { head < line.count ? line[head] : nil }
+    var first: QueueEntry? { head < line.count ? line[head] : nil }
     var capacity: Int { line.capacity }
 
-    mutating func append(_ entry: OutboxEntry) { line.append(entry) }
+    mutating func append(_ entry: QueueEntry) { line.append(entry) }
 
     /// Gives each to `body`, oldest first.
-    mutating func change(_ body: (inout OutboxEntry) -> Void) {
+    mutating func change(_ body: (inout QueueEntry) -> Void) {
         for place in head..<line.count { body(&line[place]) }
     }
 
-    mutating func popFirst() -> OutboxEntry? {
+    mutating func popFirst() -> QueueEntry? {
         guard head < line.count else { return nil }
         defer {
             head += 1

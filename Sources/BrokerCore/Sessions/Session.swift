@@ -17,7 +17,7 @@ final class Session {
 
     /// The connection it is on, or nil while the client is away.
     var connection: Reference<Connection>?
-    var outbox = Outbox()
+    var queue = SessionQueue()
     /// QoS 2 messages received and not yet released by the client.
     var receivedIdentifiers = PacketIdentifierSet()
     /// The first record of the chain of its subscriptions in the tree.

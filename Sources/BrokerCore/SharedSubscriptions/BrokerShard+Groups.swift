@@ -46,7 +46,7 @@ extension BrokerShard {
     /// - Returns: those that nobody was told of yet, because they are too many for a turn.
     func leaveGroups(_ session: Session) -> [GroupMembership] {
         guard !session.groups.isEmpty else { return [] }
-        let pending = session.outbox.takeShared()
+        let pending = session.queue.takeShared()
         let memberships = session.groups
         session.groups.removeAll()
         statistics.sharedSubscriptions -= memberships.count
@@ -223,7 +223,7 @@ extension BrokerShard {
             if group.hasConnected(on: index) { here.insert(group.serial) }
         }
         guard !anywhere.isEmpty else { return }
-        let taken = session.outbox.takeShared {
+        let taken = session.queue.takeShared {
             let isWanted = $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group)
             return isWanted && hasReader($0, besides: session.key)
         }

@@ -54,20 +54,20 @@ extension BrokerShard {
             }
         }
         for session in passing {
-            groups.newlyLasting.visitCount += session.outbox.count
-            for position in 0..<session.outbox.count { keepDispatched(position, of: session, serials, journal) }
+            groups.newlyLasting.visitCount += session.queue.count
+            for position in 0..<session.queue.count { keepDispatched(position, of: session, serials, journal) }
         }
     }
 
     private func keepDispatched(_ position: Int, of session: Session, _ groups: Set<UInt32>, _ journal: Journal) {
-        let entry = session.outbox[position]
+        let entry = session.queue[position]
         guard entry.storeNumber == 0, entry.qos > .atMostOnce, entry.mark == nil, groups.contains(entry.group),
             let held = entry.message
         else { return }
         // One of QoS 2 that was sent stays with its client, whatever becomes of that.
         guard entry.state == .waiting && !entry.wasSent || entry.qos == .atLeastOnce else { return }
         var publication = Publication(held.object)
-        session.outbox[position].storeNumber = keep(entry, held.object, publication, of: session, journal)
+        session.queue[position].storeNumber = keep(entry, held.object, publication, of: session, journal)
         finish(&publication)
     }
 }

@@ -18,8 +18,8 @@ extension BrokerShard {
         guard let journal else { return }
         journal.checkInvariants()
         // All of a queue is looked through: a long one is shown by its own tests.
-        for session in sessions.all where session.outbox.paged != nil && session.outbox.pagedCount < 500 {
-            session.outbox.checkInvariants()
+        for session in sessions.all where session.queue.paged != nil && session.queue.pagedCount < 500 {
+            session.queue.checkInvariants()
         }
     }
 

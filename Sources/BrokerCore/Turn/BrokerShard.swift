@@ -97,7 +97,7 @@ public final class BrokerShard {
 
     deinit {
         for connection in connections.all { release(connection) }
-        for session in sessions.all { session.outbox.removeAll(nil) }
+        for session in sessions.all { session.queue.removeAll(nil) }
     }
 
     var shardCount: Int { placement.shardCount }
@@ -159,7 +159,6 @@ public final class BrokerShard {
         guard let deadline = featureDeadline else { return wheel.nextDeadline }
         return wheel.nextDeadline.map { min($0, deadline) } ?? deadline
     }
-
 
     /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how busy a turn is.
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }

@@ -79,7 +79,7 @@ extension BrokerShard {
         if connection.isLagging { endLag(of: connection) }
         if connection.state == .closing {
             end(connection)
-        } else if let session = connection.session, session.outbox.waiting > 0 {
+        } else if let session = connection.session, session.queue.waiting > 0 {
             pump(session, on: connection)
         }
     }

@@ -112,7 +112,7 @@ import Testing
         let resent = publishes(anna)
         #expect(resent.count == 1 && resent[0].topic == "a/1" && resent[0].duplicate)
         #expect(notAuthorised(broker) == 2)
-        #expect(broker.cores.allSatisfy { core in core.sessions.all.allSatisfy { $0.outbox.isEmpty } })
+        #expect(broker.cores.allSatisfy { core in core.sessions.all.allSatisfy { $0.queue.isEmpty } })
     }
 
     @Test(arguments: [(1, 1), (4, 4), (4, 1), (1, 3)]) func `what the store gives back is judged too`(before: Int, after: Int) {

@@ -33,21 +33,21 @@ import Testing
         publisher.disconnect()
     }
 
-    private func outbox(_ broker: SimulatedBroker, _ name: EncodedString = "absent") -> Outbox? {
-        broker.cores[broker.shard(of: name)].sessions.find(name)?.outbox
+    private func queue(_ broker: SimulatedBroker, _ name: EncodedString = "absent") -> SessionQueue? {
+        broker.cores[broker.shard(of: name)].sessions.find(name)?.queue
     }
 
     @Test func `memory knows the front of a queue, and of the rest how much it is`() {
         let broker = SimulatedBroker(settings: settings(), store: SimulatedStore())
         let client = absent(broker)
         publish(0..<1000, broker)
-        #expect(outbox(broker)?.waiting == 1000 && outbox(broker)?.waitingResident == 8)
-        #expect(outbox(broker)?.paged?.storedCount == 992)
+        #expect(queue(broker)?.waiting == 1000 && queue(broker)?.waitingResident == 8)
+        #expect(queue(broker)?.paged?.storedCount == 992)
         #expect(broker.statistics().storedMessages == 8)
-        #expect(outbox(broker)?.capacity ?? .max < 300)
+        #expect(queue(broker)?.capacity ?? .max < 300)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts == (0..<1000).map { "\($0)" })
-        #expect(outbox(broker)?.isEmpty == true && outbox(broker)?.paged == nil)
+        #expect(queue(broker)?.isEmpty == true && queue(broker)?.paged == nil)
         #expect(broker.store?.rows[.entry]?.isEmpty == true)
     }
 
@@ -55,7 +55,7 @@ import Testing
         let broker = SimulatedBroker(settings: settings { $0.residentBytesMax = 1000 }, store: SimulatedStore())
         let client = absent(broker)
         publish(0..<20, broker, padding: 5000)
-        #expect(outbox(broker)?.waitingResident == 1)
+        #expect(queue(broker)?.waitingResident == 1)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts.map { $0.prefix { $0 != "x" } } == (0..<20).map { "\($0)" })
     }
@@ -100,7 +100,7 @@ import Testing
         let client = absent(broker)
         publish(0..<500, broker, padding: 200)
         broker.settle()
-        #expect(outbox(broker)?.waiting == 50 && broker.store?.rows[.entry]?.count == 50)
+        #expect(queue(broker)?.waiting == 50 && broker.store?.rows[.entry]?.count == 50)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts.map { $0.prefix { $0 != "x" } } == (450..<500).map { "\($0)" })
     }
@@ -117,7 +117,7 @@ import Testing
         #expect(broker.store?.rows[.entry]?.count == count && broker.store?.rows[.message]?.count == count)
         #expect(broker.order(.purgeQueue(of: "other", matching: nil)) == .removed(count))
         #expect(broker.store?.rows[.entry]?.isEmpty == true && broker.store?.rows[.message]?.isEmpty == true)
-        #expect(other.texts.isEmpty && outbox(broker, "other")?.isEmpty == true)
+        #expect(other.texts.isEmpty && queue(broker, "other")?.isEmpty == true)
     }
 
     @Test(arguments: [1, 2]) func `QoS 0 messages that wait keep their place, and end with the broker`(shards: Int) {
@@ -190,14 +190,14 @@ import Testing
         broker.settle()
         let next = broker.crashed()
         client.broker = next
-        #expect(outbox(next)?.waiting == 40)
+        #expect(queue(next)?.waiting == 40)
         client.acknowledgement = .manual
         client.connect(clean: false, expiry: 1000)
         let member = next.connected("member")
         member.subscribe("$share/g/shared", qos: .atLeastOnce)
         client.disconnect()
         #expect(member.texts == (0..<40).filter { $0 % 4 == 0 }.map { "\($0)" })
-        #expect(outbox(next)?.waiting == 30)
+        #expect(queue(next)?.waiting == 30)
         client.acknowledgement = .automatic
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts.suffix(30) == (0..<40).filter { $0 % 4 != 0 }.map { "\($0)" })
@@ -215,7 +215,7 @@ import Testing
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts == (0..<50).filter { $0 != 30 }.map { "\($0)" })
         #expect(broker.logLines.contains { $0.contains("cannot be read from the store") })
-        #expect(outbox(broker)?.isEmpty == true)
+        #expect(queue(broker)?.isEmpty == true)
     }
 
     @Test(.statement("MQTT-4.6.0-1", .v5))
@@ -239,7 +239,7 @@ import Testing
             if case .publish(let message) = packet { String(decoding: message.payload, as: UTF8.self) } else { nil }
         }
         #expect(again == (0..<90).map { "\($0)" })
-        #expect(outbox(next)?.isEmpty == true)
+        #expect(queue(next)?.isEmpty == true)
     }
 
     @Test func `messages of a share group are taken out behind the front wherever they stand, and the rest goes its way`() {
@@ -258,15 +258,15 @@ import Testing
         }
         send(0..<60)
         #expect(broker.order(.purgeQueue(of: "absent", matching: "shared")) == .removed(30))
-        outbox(broker)?.checkInvariants()
-        #expect(outbox(broker)?.waiting == 30 && broker.store?.rows[.entry]?.count == 30)
+        queue(broker)?.checkInvariants()
+        #expect(queue(broker)?.waiting == 30 && broker.store?.rows[.entry]?.count == 30)
         send(60..<80)
-        outbox(broker)?.checkInvariants()
+        queue(broker)?.checkInvariants()
         let row = broker.ask(ShardQuery(.queue(of: "absent")))
         guard case .queue(let rows, let behind) = row?.rows else { return #expect(Bool(false), "there is no queue") }
         #expect(rows.count + behind == 50 && row?.count == 50 && rows.count < 12)
         client.connect(clean: false, expiry: 1000)
         #expect(client.texts == (0..<60).filter { $0 % 2 == 1 }.map { "\($0)" } + (60..<80).map { "\($0)" })
-        #expect(outbox(broker)?.paged == nil && broker.store?.rows[.entry]?.isEmpty == true)
+        #expect(queue(broker)?.paged == nil && broker.store?.rows[.entry]?.isEmpty == true)
     }
 }

@@ -74,13 +74,13 @@ import Testing
         let house = House()
         house.publish(0..<1000)
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(333))
-        #expect(house.entryRows == 667 && house.session?.outbox.waiting == 667)
-        house.session?.outbox.checkInvariants()
+        #expect(house.entryRows == 667 && house.session?.queue.waiting == 667)
+        house.session?.queue.checkInvariants()
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(0))
         house.publish(1000..<1010)
         house.connect()
         #expect(house.numbers == numbers(0..<1000) + Array(1000..<1010))
-        #expect(house.entryRows == 0 && house.session?.outbox.paged == nil)
+        #expect(house.entryRows == 0 && house.session?.queue.paged == nil)
     }
 
     @Test(arguments: [0, 300]) func `what a start has brought back is purged as well, and stays so through crashes`(padding: Int) {
@@ -92,9 +92,9 @@ import Testing
         other.disconnect()
         house.publish(0..<100, padding: padding)
         house.crash()
-        #expect(house.session?.outbox.waitingResident == 8)
+        #expect(house.session?.queue.waitingResident == 8)
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(33))
-        house.session?.outbox.checkInvariants()
+        house.session?.queue.checkInvariants()
         // It was answered, so it is on the disk.
         house.crash()
         #expect(house.entryRows == 67 + 67)
@@ -115,7 +115,7 @@ import Testing
         var (turns, largest) = (0, 0)
         while house.core.inspection.orders.isEmpty == false, house.broker.stepOnce() {
             turns += 1
-            largest = max(largest, house.session?.outbox.paged?.asked.count ?? 0)
+            largest = max(largest, house.session?.queue.paged?.asked.count ?? 0)
         }
         #expect(largest == 32 && turns >= 2 * 392 / 32)
         #expect(house.results() == [.removed(133)])
@@ -165,7 +165,7 @@ import Testing
         #expect(received.filter { $0 >= 300 } == Array(300..<end))
         #expect(received.filter { $0 < 300 && $0 % 3 != 1 } == numbers(0..<300))
         #expect(removed + received.count { $0 < 300 && $0 % 3 == 1 } == 100)
-        #expect(house.entryRows == 0 && house.session?.outbox.isEmpty == true)
+        #expect(house.entryRows == 0 && house.session?.queue.isEmpty == true)
     }
 
     @Test(arguments: 1...4) func `what comes after an order stays, without a filter too`(seed: UInt64) {
@@ -303,7 +303,7 @@ import Testing
         let keys = (house.broker.store?.rows[.entry] ?? [:]).keys.sorted()
         lose([keys[30], keys[31]], of: house)
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removedInPart(32, .unreadable(2)))
-        #expect(house.session?.outbox.waiting == 68)
+        #expect(house.session?.queue.waiting == 68)
         house.connect()
         #expect(house.numbers == numbers(0..<100).filter { $0 != 30 })
         #expect(house.broker.logLines.count { $0.contains("cannot be read from the store") } == 2)
@@ -317,8 +317,8 @@ import Testing
             return #expect(Bool(false), "the order has another outcome")
         }
         #expect((101...132).contains(count))
-        #expect(house.session?.outbox.waiting == 467)
-        house.session?.outbox.checkInvariants()
+        #expect(house.session?.queue.waiting == 467)
+        house.session?.queue.checkInvariants()
         // Another one begins anew.
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/0")) != nil && house.core.inspection.orders.isEmpty)
     }
@@ -332,7 +332,7 @@ import Testing
         house.publish(0..<60)
         house.begin()
         while house.broker.step() {}
-        #expect(house.session?.outbox.paged?.isSifting == true)
+        #expect(house.session?.queue.paged?.isSifting == true)
         for number in 60..<90 { house.publisher.publish("t/\(number % 3)", "\(number)", qos: .atLeastOnce, until: .sent) }
         while house.broker.step() {}
         // The rows of the oldest ones go before the store has read them.
@@ -374,7 +374,7 @@ import Testing
         house.broker.settle()
         let expected = (0..<90).filter { $0 % 5 == 0 || $0 % 3 != 1 }
         #expect(house.broker.order(.purgeQueue(of: "away", matching: "t/1")) == .removed(90 - expected.count))
-        house.session?.outbox.checkInvariants()
+        house.session?.queue.checkInvariants()
         house.connect()
         #expect(house.numbers == expected)
         #expect(house.entryRows == 0)

@@ -1,7 +1,7 @@
 /// What of a queue only the store has.
-extension Outbox {
+extension SessionQueue {
     /// Adds an entry at the end, behind those in memory.
-    mutating func appendPaged(_ entry: OutboxEntry) {
+    mutating func appendPaged(_ entry: QueueEntry) {
         pagedQueue().append(entry)
         pagedCount &+= 1
         waitingBytes &+= Int(entry.byteCount)
@@ -15,7 +15,7 @@ extension Outbox {
     }
 
     /// Adds one at the end that the store has brought back, and that stays in memory.
-    mutating func appendPaged(pinned entry: OutboxEntry) {
+    mutating func appendPaged(pinned entry: QueueEntry) {
         pagedQueue().append(pinned: entry)
         pagedCount &+= 1
         waitingBytes &+= Int(entry.byteCount)
@@ -61,7 +61,7 @@ extension Outbox {
     ///
     /// - Parameter entry: makes one; nil if it could not be read.
     /// - Returns: those that could not.
-    mutating func takeAsked(_ entry: (StoredPlace) -> OutboxEntry?) -> [StoredPlace] {
+    mutating func takeAsked(_ entry: (StoredPlace) -> QueueEntry?) -> [StoredPlace] {
         guard let paged else { return [] }
         var unreadable: [StoredPlace] = []
         for place in paged.takeAsked() {
@@ -83,7 +83,7 @@ extension Outbox {
     }
 
     /// Takes those out that are in memory, for which `isTaken` says so.
-    mutating func removePinned(_ journal: Journal?, where isTaken: (OutboxEntry) -> Bool) {
+    mutating func removePinned(_ journal: Journal?, where isTaken: (QueueEntry) -> Bool) {
         guard let paged else { return }
         let before = paged.byteCount
         paged.removeResident(journal, where: isTaken)

@@ -3,8 +3,8 @@ import Testing
 
 @testable import BrokerCore
 
-/// An outbox beside the plainest possible model of one, which is told the same and must agree.
-struct OutboxModel {
+/// A session's queue beside the plainest possible model of one, which is told the same and must agree.
+struct SessionQueueModel {
     struct Entry {
         let number: Int
         let qos: QoS
@@ -16,7 +16,7 @@ struct OutboxModel {
         var wasSent = false
     }
 
-    private(set) var outbox = Outbox()
+    private(set) var queue = SessionQueue()
     /// Oldest first; those that are sent before those that wait.
     private(set) var entries: [Entry] = []
     let ledger = MessageLedger()
@@ -29,7 +29,7 @@ struct OutboxModel {
         numbers += 1
         let message = StructureMessage.make(String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger)
         let detail = group == 0 ? nil : EntryDetail(identifiers: nil, group: group)
-        outbox.append(OutboxEntry(message: message, detail: detail, qos: qos, retain: false))
+        queue.append(QueueEntry(message: message, detail: detail, qos: qos, retain: false))
         entries.append(Entry(number: numbers, qos: qos, size: message.byteCount, group: group))
     }
 
@@ -40,7 +40,7 @@ struct OutboxModel {
             String(numbers), payload: [UInt8](repeating: 0, count: size), qos: qos, ledger: ledger
         ).hold()
         var entry = Entry(number: numbers, qos: qos, size: String(numbers).utf8.count + size, group: 0)
-        entry.packetIdentifier = outbox.appendSent(held, byteCount: entry.size, qos: qos, isSole: numbers % 2 == 0)
+        entry.packetIdentifier = queue.appendSent(held, byteCount: entry.size, qos: qos, isSole: numbers % 2 == 0)
         entry.isSent = true
         #expect(entry.packetIdentifier != 0)
         #expect(!entries.contains { $0.packetIdentifier == entry.packetIdentifier }, "an identifier in use was given away")
@@ -50,14 +50,14 @@ struct OutboxModel {
     /// Sends the first that waits, of whatever QoS.
     mutating func send() {
         guard let position = entries.firstIndex(where: { !$0.isSent }) else {
-            #expect(outbox.firstWaiting == nil)
+            #expect(queue.firstWaiting == nil)
             return
         }
         guard entries[position].qos > .atMostOnce else {
             drop()
             return
         }
-        let identifier = outbox.markSent()
+        let identifier = queue.markSent()
         #expect(identifier != 0)
         if entries[position].packetIdentifier != 0 {
             #expect(identifier == entries[position].packetIdentifier, "a resend keeps its number")
@@ -71,7 +71,7 @@ struct OutboxModel {
     /// Gives up the first that waits, unless it is a PUBREL.
     mutating func drop() {
         guard let position = entries.firstIndex(where: { !$0.isSent }), !entries[position].isReleased else { return }
-        outbox.dropFirstWaiting(nil)
+        queue.dropFirstWaiting(nil)
         entries.remove(at: position)
     }
 
@@ -81,9 +81,9 @@ struct OutboxModel {
         let isDue = entry.qos == .exactlyOnce && !entry.isReleased
         if entry.number % 3 == 0 {
             guard isDue, let position = find(entry) else { return }
-            outbox.markReleased(position)
+            queue.markReleased(position)
         } else {
-            #expect(outbox.releaseSent(entry.packetIdentifier, ledger) == isDue, "QoS 2 that was sent, and no other")
+            #expect(queue.releaseSent(entry.packetIdentifier, ledger) == isDue, "QoS 2 that was sent, and no other")
             guard isDue else { return }
         }
         if let index = entries.firstIndex(where: { $0.number == entry.number }) { entries[index].isReleased = true }
@@ -94,18 +94,18 @@ struct OutboxModel {
         let entry = sent[index]
         guard let position = find(entry) else { return }
         let isQuick = index == 0 && entry.qos == .atLeastOnce
-        #expect(outbox.completeFirst(entry.packetIdentifier, ledger) == isQuick, "the oldest of QoS 1, and no other")
+        #expect(queue.completeFirst(entry.packetIdentifier, ledger) == isQuick, "the oldest of QoS 1, and no other")
         if !isQuick {
-            let isShort = entry.number % 2 == 0 && outbox.completeReleased(entry.packetIdentifier)
+            let isShort = entry.number % 2 == 0 && queue.completeReleased(entry.packetIdentifier)
             #expect(isShort == (entry.number % 2 == 0 && entry.isReleased), "what was released, and no other")
-            if !isShort { outbox.complete(position, nil) }
+            if !isShort { queue.complete(position, nil) }
         }
         entries.removeAll { $0.number == entry.number }
     }
 
     /// The connection ends.
     mutating func rewind() {
-        outbox.rewind()
+        queue.rewind()
         for index in entries.indices where entries[index].isSent {
             entries[index].isSent = false
             if !entries[index].isReleased { entries[index].wasSent = true }
@@ -120,7 +120,7 @@ struct OutboxModel {
             entry.group != 0 && !entry.isReleased && serials?.contains(entry.group) ?? true
                 && !(entry.wasSent && entry.qos == .exactlyOnce)
         }
-        let taken = outbox.takeShared { serials?.contains($0.group) ?? true }
+        let taken = queue.takeShared { serials?.contains($0.group) ?? true }
         #expect(
             taken.map { String(decoding: $0.message.topic, as: UTF8.self) } == entries.filter(isTaken).map { String($0.number) })
         #expect(taken.map { $0.group } == entries.filter(isTaken).map { $0.group })
@@ -128,27 +128,27 @@ struct OutboxModel {
     }
 
     mutating func removeAll() {
-        outbox.removeAll(nil)
+        queue.removeAll(nil)
         entries = []
     }
 
-    /// Where the outbox has an entry in flight; a failure if it has not.
+    /// Where the queue has an entry in flight; a failure if it has not.
     private func find(_ entry: Entry) -> Int? {
-        let position = outbox.position(of: entry.packetIdentifier)
-        #expect(position.map { outbox[$0].packetIdentifier } == entry.packetIdentifier, "an identifier in flight was not found")
+        let position = queue.position(of: entry.packetIdentifier)
+        #expect(position.map { queue[$0].packetIdentifier } == entry.packetIdentifier, "an identifier in flight was not found")
         return position
     }
 
     /// Checks counts, bytes, order, states and which identifiers are known; O(entries).
     func check(sourceLocation: SourceLocation = #_sourceLocation) {
-        let held: [OutboxEntry] = (0..<outbox.count).map { outbox[$0] }.filter { $0.state != .vacant }
+        let held: [QueueEntry] = (0..<queue.count).map { queue[$0] }.filter { $0.state != .vacant }
         let bytes = { (entries: [Entry]) in entries.reduce(0) { $0 + ($1.isReleased ? 0 : $1.size) } }
-        #expect(outbox.isEmpty == entries.isEmpty, sourceLocation: sourceLocation)
-        #expect(outbox.inFlight == sent.count, sourceLocation: sourceLocation)
-        #expect(outbox.waiting == waiting.count, sourceLocation: sourceLocation)
-        #expect(outbox.inFlightBytes == bytes(sent), sourceLocation: sourceLocation)
-        #expect(outbox.waitingBytes == bytes(waiting), sourceLocation: sourceLocation)
-        #expect(outbox.isEmpty || outbox[0].state != .vacant, "the head is vacant", sourceLocation: sourceLocation)
+        #expect(queue.isEmpty == entries.isEmpty, sourceLocation: sourceLocation)
+        #expect(queue.inFlight == sent.count, sourceLocation: sourceLocation)
+        #expect(queue.waiting == waiting.count, sourceLocation: sourceLocation)
+        #expect(queue.inFlightBytes == bytes(sent), sourceLocation: sourceLocation)
+        #expect(queue.waitingBytes == bytes(waiting), sourceLocation: sourceLocation)
+        #expect(queue.isEmpty || queue[0].state != .vacant, "the head is vacant", sourceLocation: sourceLocation)
         #expect(held.map { $0.packetIdentifier } == entries.map { $0.packetIdentifier }, sourceLocation: sourceLocation)
         #expect(held.map { $0.wasSent } == entries.map { $0.wasSent }, sourceLocation: sourceLocation)
         #expect(held.map(Self.number) == entries.map { $0.isReleased ? nil : String($0.number) }, sourceLocation: sourceLocation)
@@ -157,11 +157,11 @@ struct OutboxModel {
         #expect(ledger.byteCount == bytes(entries), sourceLocation: sourceLocation)
     }
 
-    private static func number(_ entry: OutboxEntry) -> String? {
+    private static func number(_ entry: QueueEntry) -> String? {
         entry.message.map { String(decoding: $0.object.topic, as: UTF8.self) }
     }
 
-    private static func state(_ entry: Entry) -> OutboxEntry.State {
+    private static func state(_ entry: Entry) -> QueueEntry.State {
         entry.isReleased ? .released : entry.isSent ? .sent : .waiting
     }
 }

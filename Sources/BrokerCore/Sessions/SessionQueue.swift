@@ -11,8 +11,8 @@ import MQTTCodec
 /// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those of them that are
 /// not vacant; every packet identifier in use occurs once. Empty, it holds at most the memory of a
 /// small ring; after `removeAll`, none. Belongs to a session.
-struct Outbox {
-    private var ring: UnsafeMutablePointer<OutboxEntry>?
+struct SessionQueue {
+    private var ring: UnsafeMutablePointer<QueueEntry>?
     private var mask = -1
     private var head = 0
     /// All entries, vacant ones included.
@@ -37,16 +37,16 @@ struct Outbox {
     /// How many of those are in the ring.
     var waitingResident: Int { count - sentEnd }
     /// How many entries there is memory for.
-    var capacity: Int { mask + 1 + (paged.map { $0.heldBytes / MemoryLayout<OutboxEntry>.stride } ?? 0) }
+    var capacity: Int { mask + 1 + (paged.map { $0.heldBytes / MemoryLayout<QueueEntry>.stride } ?? 0) }
 
     /// The entry at `position` from the head.
-    subscript(position: Int) -> OutboxEntry {
+    subscript(position: Int) -> QueueEntry {
         _read { yield ring.unsafelyUnwrapped[(head &+ position) & mask] }
         nonmutating _modify { yield &ring.unsafelyUnwrapped[(head &+ position) & mask] }
     }
 
     /// Adds an entry at the end.
-    mutating func append(_ entry: OutboxEntry) {
+    mutating func append(_ entry: QueueEntry) {
         if count > mask { grow() }
         (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
         count &+= 1
@@ -85,7 +85,7 @@ struct Outbox {
     mutating func appendSent(_ message: Reference<Message>, byteCount: Int, qos: QoS, isSole: Bool = false) -> UInt16 {
         if count > mask { grow() }
         let packetIdentifier = nextPacketIdentifier()
-        let entry = OutboxEntry(
+        let entry = QueueEntry(
             sent: message, byteCount: UInt32(truncatingIfNeeded: byteCount), qos: qos, packetIdentifier: packetIdentifier,
             isSole: isSole)
         (ring.unsafelyUnwrapped + ((head &+ count) & mask)).initialize(to: entry)
@@ -226,7 +226,7 @@ struct Outbox {
     /// Puts the flows that wait for PUBCOMP before the messages that are to be sent again, each in their order: PUBREL must not wait
     /// for room in the window as messages do. [MQTT-3.3.4-10 v5]
     private mutating func moveReleasedToFront() {
-        var unreleased: [OutboxEntry] = []
+        var unreleased: [QueueEntry] = []
         var kept = 0
         // Entries that were sent on an earlier connection stand in front of those that never were.
         for position in 0..<count {
@@ -246,7 +246,7 @@ struct Outbox {
     }
 
     /// Removes the entries for which `isDropped` says so from those that wait.
-    mutating func removeWaiting(_ journal: Journal?, where isDropped: (OutboxEntry) -> Bool) {
+    mutating func removeWaiting(_ journal: Journal?, where isDropped: (QueueEntry) -> Bool) {
         var kept = sentEnd
         for position in sentEnd..<count {
             if isDropped(self[position]) {
@@ -263,8 +263,7 @@ struct Outbox {
 
     /// Gives up the entries for which `isDropped` says so among `removable` waiting ones from `start` on; those behind move up. O(those
     /// from `start` on).
-    mutating func removeWaiting(from start: Int, count removable: Int, _ journal: Journal?, where isDropped: (OutboxEntry) -> Bool)
-    {
+    mutating func removeWaiting(from start: Int, count removable: Int, _ journal: Journal?, where isDropped: (QueueEntry) -> Bool) {
         precondition(start >= sentEnd && start &+ removable <= count, "only what waits is given up")
         var kept = start
         for position in start..<count {
@@ -383,7 +382,7 @@ struct Outbox {
 
     private mutating func grow() {
         let capacity = max(4, (mask + 1) * 2)
-        let larger = UnsafeMutablePointer<OutboxEntry>.allocate(capacity: capacity)
+        let larger = UnsafeMutablePointer<QueueEntry>.allocate(capacity: capacity)
         for position in 0..<count { (larger + position).initialize(to: self[position]) }
         ring?.deallocate()
         ring = larger
@@ -393,7 +392,7 @@ struct Outbox {
 }
 
 /// Taking a queue back from the store.
-extension Outbox {
+extension SessionQueue {
     /// Applies what the store tells of the entries' flows, and puts the queue in the order that it has after a connection has ended: what
     /// waits for PUBCOMP, what was sent, what never was.
     ///
@@ -439,8 +438,8 @@ extension Outbox {
     }
 
     /// Puts the entries for which `isFirst` says so before the others; both keep their order.
-    private mutating func moveToFront(_ isFirst: (OutboxEntry) -> Bool) {
-        var others: [OutboxEntry] = []
+    private mutating func moveToFront(_ isFirst: (QueueEntry) -> Bool) {
+        var others: [QueueEntry] = []
         var kept = 0
         for position in 0..<count {
             let entry = self[position]

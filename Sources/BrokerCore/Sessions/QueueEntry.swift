@@ -2,7 +2,7 @@ import BrokerModel
 import MQTTCodec
 
 /// One message on its way to one session, and how far it has come. 32 bytes: long queues are made of them.
-struct OutboxEntry {
+struct QueueEntry {
     enum State: UInt8 {
         /// Done with; the place is kept until the entries before it are done too.
         case vacant
@@ -128,7 +128,7 @@ struct OutboxEntry {
     }
 }
 
-/// What few entries of an outbox need. Belongs to its entry.
+/// What few entries of a session's queue need. Belongs to its entry.
 final class EntryDetail {
     /// The Subscription Identifiers to send with the message.
     let identifiers: SubscriptionIdentifiers?
@@ -153,7 +153,7 @@ final class EntryDetail {
 }
 
 /// Taking messages out of the queue again.
-extension Outbox {
+extension SessionQueue {
     /// Drops the message that has waited longest and was never sent; false if there is none. O(messages that were sent), however many wait:
     /// no more of them than the client's window had places stand in front.
     mutating func dropOldestUnsent(_ journal: Journal?) -> Bool {
@@ -171,7 +171,7 @@ extension Outbox {
     mutating func takeShared(where mayGo: (SharedEntry) -> Bool = { _ in true }) -> [SharedEntry] {
         precondition(sentEnd == 0)
         var taken: [SharedEntry] = []
-        let isTaken = { (entry: OutboxEntry) in
+        let isTaken = { (entry: QueueEntry) in
             guard entry.group != 0, let message = entry.message else { return false }
             if entry.wasSent, entry.qos == .exactlyOnce { return false }
             let shared = SharedEntry(
@@ -190,7 +190,7 @@ extension Outbox {
     mutating func takeMarks() -> [(name: MessageName, mark: DispatchToken)] {
         precondition(sentEnd == 0)
         var taken: [(name: MessageName, mark: DispatchToken)] = []
-        let take = { (entry: OutboxEntry) in
+        let take = { (entry: QueueEntry) in
             if let mark = entry.takeMark() { taken.append((entry.name, mark)) }
             return false
         }
@@ -201,7 +201,7 @@ extension Outbox {
 
     /// Gives each of its entries to `body`, but for those that the store alone has: no share group has dispatched to
     /// these.
-    func forEach(_ body: (OutboxEntry) -> Void) {
+    func forEach(_ body: (QueueEntry) -> Void) {
         for position in 0..<count where self[position].state != .vacant { body(self[position]) }
         guard let paged else { return }
         for entry in paged.pinned.entries where entry.state != .vacant { body(entry) }
@@ -210,7 +210,7 @@ extension Outbox {
 
     /// Drops a message that a share group has dispatched, unless it was sent with QoS 1.
     mutating func removeDispatched(_ name: MessageName, _ journal: Journal?) {
-        let isIt = { (entry: OutboxEntry) in entry.name == name && (entry.qos == .exactlyOnce || !entry.wasSent) }
+        let isIt = { (entry: QueueEntry) in entry.name == name && (entry.qos == .exactlyOnce || !entry.wasSent) }
         removeWaiting(journal, where: isIt)
         removePinned(journal, where: isIt)
     }

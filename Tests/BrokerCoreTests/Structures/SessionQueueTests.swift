@@ -5,11 +5,11 @@ import Testing
 
 @testable import BrokerCore
 
-@Suite struct OutboxTests {
+@Suite struct SessionQueueTests {
     @Test(.statement("MQTT-2.2.1-4", .v5), .statement("MQTT-4.9.0-2", .v5), arguments: [UInt64(51), 52, 53, 54])
     func `random conversations agree with an array`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var model = OutboxModel()
+        var model = SessionQueueModel()
         for step in 0..<8000 {
             let growing = (step / 1000) % 2 == 0
             switch random.below(100) {
@@ -35,7 +35,7 @@ import Testing
             guard random.oneIn(50) else { continue }
             let identifier = UInt16.random(in: 1...UInt16.max, using: &random)
             let isKnown = model.sent.contains { $0.packetIdentifier == identifier }
-            #expect((model.outbox.position(of: identifier) != nil) == isKnown)
+            #expect((model.queue.position(of: identifier) != nil) == isKnown)
         }
         model.check()
         model.removeAll()
@@ -43,74 +43,74 @@ import Testing
     }
 
     @Test func `a store that says that more messages were sent than there are identifiers is taken at no more than those`() {
-        var outbox = Outbox()
+        var queue = SessionQueue()
         for number in 1...UInt64(65_600) {
-            var entry = OutboxEntry(stored: number, byteCount: 1, detail: nil, qos: .atLeastOnce, retain: false)
+            var entry = QueueEntry(stored: number, byteCount: 1, detail: nil, qos: .atLeastOnce, retain: false)
             if number == 65_600 { entry.packetIdentifier = 1 }
-            outbox.append(entry)
+            queue.append(entry)
         }
-        _ = outbox.arrange([:], inFlightMax: 0)
-        #expect(Set((0..<65_535).map { outbox[$0].packetIdentifier }) == Set(1...UInt16.max))
-        outbox.removeAll(nil)
+        _ = queue.arrange([:], inFlightMax: 0)
+        #expect(Set((0..<65_535).map { queue[$0].packetIdentifier }) == Set(1...UInt16.max))
+        queue.removeAll(nil)
     }
 
     @Test(.statement("MQTT-2.3.1-3", .v311))
     func `identifiers go around past 65,535 and pass by one that is stuck`() {
-        var outbox = Outbox()
+        var queue = SessionQueue()
         let message = StructureMessage.make("t", ledger: MessageLedger())
-        let send = { (outbox: inout Outbox) in
-            outbox.append(OutboxEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
-            return outbox.markSent()
+        let send = { (queue: inout SessionQueue) in
+            queue.append(QueueEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
+            return queue.markSent()
         }
-        let stuck = send(&outbox)
+        let stuck = send(&queue)
         var seen: Set<UInt16> = []
         var missing = 0
         var longest = 0
         for _ in 0..<66_000 {
-            let identifier = send(&outbox)
+            let identifier = send(&queue)
             seen.insert(identifier)
-            longest = max(longest, outbox.count)
-            if let position = outbox.position(of: identifier) { outbox.complete(position, nil) } else { missing += 1 }
+            longest = max(longest, queue.count)
+            if let position = queue.position(of: identifier) { queue.complete(position, nil) } else { missing += 1 }
         }
         #expect(missing == 0)
         #expect(seen.count == 65_534)
         #expect(!seen.contains(0))
         #expect(!seen.contains(stuck))
         #expect(longest < 128, "vacant places behind a stuck head are given up")
-        #expect(outbox.position(of: stuck) == 0)
-        outbox.complete(0, nil)
-        #expect(outbox.isEmpty)
-        outbox.removeAll(nil)
+        #expect(queue.position(of: stuck) == 0)
+        queue.complete(0, nil)
+        #expect(queue.isEmpty)
+        queue.removeAll(nil)
     }
 
     @Test func `65,535 messages in flight have all identifiers there are`() {
-        var outbox = Outbox()
+        var queue = SessionQueue()
         let ledger = MessageLedger()
         let message = StructureMessage.make("t", ledger: ledger)
         var seen: Set<UInt16> = []
         for _ in 0..<65_535 {
-            outbox.append(OutboxEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
-            seen.insert(outbox.markSent())
+            queue.append(QueueEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
+            seen.insert(queue.markSent())
         }
         #expect(seen.count == 65_535)
         #expect(!seen.contains(0))
-        #expect(outbox.inFlightBytes == 131_070)
+        #expect(queue.inFlightBytes == 131_070)
         var missing = 0
         for identifier in UInt16(1)...UInt16.max {
-            guard let position = outbox.position(of: identifier) else {
+            guard let position = queue.position(of: identifier) else {
                 missing += 1
                 continue
             }
-            outbox.complete(position, nil)
+            queue.complete(position, nil)
         }
         #expect(missing == 0)
-        #expect(outbox.isEmpty)
-        #expect(outbox.capacity == 0, "a large ring goes when it is empty")
+        #expect(queue.isEmpty)
+        #expect(queue.capacity == 0, "a large ring goes when it is empty")
     }
 
     @Test(.statement("MQTT-4.4.0-1", .v5), .statement("MQTT-4.6.0-1", .v5), .statement("MQTT-3.3.1-1", .v5))
     func `what was in flight is sent again in the same order with the same identifiers`() {
-        var model = OutboxModel()
+        var model = SessionQueueModel()
         for number in 0..<10 { model.append(qos: number % 2 == 0 ? .atLeastOnce : .exactlyOnce, size: number) }
         for _ in 0..<7 { model.send() }
         model.release(1)
@@ -131,25 +131,25 @@ import Testing
     }
 
     @Test func `places of messages dropped behind a stuck head are given up`() {
-        var model = OutboxModel()
+        var model = SessionQueueModel()
         model.append(qos: .atLeastOnce, size: 1)
         model.send()
         for _ in 0..<10_000 {
             model.append(qos: .atMostOnce, size: 1)
             model.send()
         }
-        #expect(model.outbox.count < 128)
+        #expect(model.queue.count < 128)
         model.check()
         model.complete(0)
-        #expect(model.outbox.isEmpty)
+        #expect(model.queue.isEmpty)
     }
 
     @Test func `a session's end gives all memory back`() {
-        var model = OutboxModel()
+        var model = SessionQueueModel()
         model.append(qos: .atLeastOnce, size: 1)
-        #expect(model.outbox.capacity > 0)
+        #expect(model.queue.capacity > 0)
         model.removeAll()
-        #expect(model.outbox.capacity == 0)
+        #expect(model.queue.capacity == 0)
         model.check()
         model.append(qos: .exactlyOnce, size: 1)
         model.send()
@@ -167,36 +167,36 @@ import Testing
 }
 
 /// Dropping the oldest of a queue.
-@Suite struct OutboxDropTests {
+@Suite struct SessionQueueDropTests {
     @Test func `the oldest message that was never sent is dropped, and the others keep their order`() {
         for (sent, resent, waiting) in [(0, 0, 5), (3, 0, 5), (0, 4, 5), (2, 3, 4), (70, 0, 3), (0, 2, 0)] {
             let ledger = MessageLedger()
-            var outbox = Outbox()
+            var queue = SessionQueue()
             func append(_ number: Int) {
                 let message = StructureMessage.make("\(number)", payload: [0], qos: .atLeastOnce, ledger: ledger)
-                outbox.append(OutboxEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
+                queue.append(QueueEntry(message: message, detail: nil, qos: .atLeastOnce, retain: false))
             }
             for number in 0..<(sent + resent) { append(number) }
-            for _ in 0..<(sent + resent) { _ = outbox.markSent() }
+            for _ in 0..<(sent + resent) { _ = queue.markSent() }
             if resent > 0 {
-                outbox.rewind()
-                for _ in 0..<sent { _ = outbox.markSent() }
+                queue.rewind()
+                for _ in 0..<sent { _ = queue.markSent() }
             }
             for number in 0..<waiting { append(100 + number) }
-            let (bytes, inFlight) = (outbox.waitingBytes, outbox.inFlight)
+            let (bytes, inFlight) = (queue.waitingBytes, queue.inFlight)
             func topics() -> [String] {
-                (0..<outbox.count).compactMap { outbox[$0].message?.object }.map {
+                (0..<queue.count).compactMap { queue[$0].message?.object }.map {
                     String(decoding: $0.topic, as: UTF8.self)
                 }
             }
-            #expect(outbox.dropOldestUnsent(nil) == (waiting > 0))
+            #expect(queue.dropOldestUnsent(nil) == (waiting > 0))
             #expect(topics() == (0..<(sent + resent)).map { "\($0)" } + (1..<max(1, waiting)).map { "\(100 + $0)" })
-            #expect(outbox.inFlight == inFlight)
-            #expect(outbox.waitingBytes == bytes - (waiting > 0 ? 4 : 0))
+            #expect(queue.inFlight == inFlight)
+            #expect(queue.waitingBytes == bytes - (waiting > 0 ? 4 : 0))
             for identifier in 1...UInt16(max(1, sent)) where sent > 0 {
-                #expect(outbox.position(of: identifier) == Int(identifier) - 1)
+                #expect(queue.position(of: identifier) == Int(identifier) - 1)
             }
-            outbox.removeAll(nil)
+            queue.removeAll(nil)
             #expect(ledger.byteCount == 0)
         }
     }
