@@ -48,11 +48,11 @@ extension BrokerShard {
     ///
     /// - Returns: false if it does not go to the log.
     func awaitsLog(_ packetIdentifier: UInt16, of session: Session, digest: UInt64) -> Bool {
-        guard let log = clusterLog, reliance.shards >> UInt64(logReceiver) & 1 == 1 else { return false }
+        guard let log = clusterLog, dependency.shards >> UInt64(logReceiver) & 1 == 1 else { return false }
         if session.keepsMessages {
             log.hold(
                 ShardLog.Unlogged(
-                    serial: reliance.serial, session: (session.index, session.generation), packetIdentifier: packetIdentifier,
+                    serial: dependency.serial, session: (session.index, session.generation), packetIdentifier: packetIdentifier,
                     digest: digest, place: log.lastReceived))
         }
         return true

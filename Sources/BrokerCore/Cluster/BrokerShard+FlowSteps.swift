@@ -34,15 +34,17 @@ extension BrokerShard {
 
     /// A message is about to be sent: returns what that waits for.
     @inline(__always)
-    func recordSent(_ entry: QueueEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+    func recordSent(_ entry: QueueEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection)
+        -> DurabilityDependency
+    {
         guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
-        let reliance = tell(.sent(entry.name), packetIdentifier, session, connection, port)
-        if reliance != .nothing, entry.name.isDispatched { keepUntilLogged(entry, session, reliance.serial) }
-        return reliance
+        let dependency = tell(.sent(entry.name), packetIdentifier, session, connection, port)
+        if dependency != .nothing, entry.name.isDispatched { keepUntilLogged(entry, session, dependency.serial) }
+        return dependency
     }
 
     /// PUBREC has come: returns what PUBREL waits for.
-    func recordAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> Reliance {
+    func recordAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> DurabilityDependency {
         cluster.map { tell(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
     }
 
@@ -54,17 +56,17 @@ extension BrokerShard {
 
     private func tell(
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
-    ) -> Reliance {
+    ) -> DurabilityDependency {
         let receiver = logReceiver
-        guard let log = port.log, session.keepsMessages, connection.holdsPromises, sendsSteps(of: session, port),
-            let reliance = durability?.requireConfirmation(besidesPacketOf: receiver)
+        guard let log = port.log, session.keepsMessages, connection.holdsAcknowledgements, sendsSteps(of: session, port),
+            let dependency = durability?.requireConfirmation(besidesPacketOf: receiver)
         else { return .nothing }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
         var step = FlowStep(kind, packetIdentifier, at: place)
         step.finished = log.takeFinished(of: session)
         port.append(SessionStep(step, of: session))
-        port.stamp(reliance.serial)
-        return reliance
+        port.stamp(dependency.serial)
+        return dependency
     }
 
     private func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {

@@ -187,7 +187,7 @@ extension BrokerShard {
         connection.userName = login.userName
         connection.isCleanStart = connect.packet.cleanStart
         connection.connectedAt = now
-        connection.holdsPromises = policy.holdsAcknowledgements
+        connection.holdsAcknowledgements = policy.holdsAcknowledgements
         setTerms(of: session, connect, connection)
         grantAccess(session, connection)
         wheel.disarm(session.timer)

@@ -45,7 +45,7 @@ final class Connection {
     /// Whether CONNACK stands in the output, which must not be sent before the session is durable.
     var isAwaitingStore = false
     /// Whether acknowledgements wait until what they stand for is durable.
-    var holdsPromises = true
+    var holdsAcknowledgements = true
     /// Whether its client asked for a new session.
     var isCleanStart = false
     /// Whether what it holds was counted as a newcomer's.

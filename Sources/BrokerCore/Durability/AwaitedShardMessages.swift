@@ -1,26 +1,26 @@
 /// What something relies on beyond its own shard's store: shard messages that have to be durable at its receivers.
-struct Reliance: Equatable {
+struct DurabilityDependency: Equatable {
     /// The shards that got such messages, a bit each; behind them one for the cluster.
     var shards: UInt64
     /// The serial of the batches that it went in, or a later one.
     var serial: UInt64
 
-    static let nothing = Reliance(shards: 0, serial: 0)
+    static let nothing = DurabilityDependency(shards: 0, serial: 0)
     /// All that was sent, and held, before this is at the front of the queue.
-    static let everything = Reliance(shards: .max, serial: .max)
+    static let everything = DurabilityDependency(shards: .max, serial: .max)
 
     var isEverything: Bool { self == .everything }
 
     /// Whether it relies on shard messages to a shard with a serial of these, or on all shard messages.
-    func relies(on shard: Int, from oldest: UInt64, through newest: UInt64) -> Bool {
+    func depends(on shard: Int, from oldest: UInt64, through newest: UInt64) -> Bool {
         shards == .max || (shards >> UInt64(shard) & 1 == 1 && serial >= oldest && serial <= newest)
     }
 
     /// What relies on both. May wait for shard messages that one of them sent to a shard of the other's.
-    func union(_ other: Reliance) -> Reliance {
+    func union(_ other: DurabilityDependency) -> DurabilityDependency {
         if shards == 0 { return other }
         if other.shards == 0 { return self }
-        return Reliance(shards: shards | other.shards, serial: max(serial, other.serial))
+        return DurabilityDependency(shards: shards | other.shards, serial: max(serial, other.serial))
     }
 }
 
@@ -59,12 +59,12 @@ struct AwaitedShardMessages {
     func oldest(of shard: Int) -> UInt64? { unconfirmed[shard].first }
 
     /// The first shard that something still waits for; nil if there is none.
-    func firstAwaited(_ reliance: Reliance) -> Int? {
-        var left = reliance.shards
+    func firstAwaited(_ dependency: DurabilityDependency) -> Int? {
+        var left = dependency.shards
         while left != 0 {
             let shard = left.trailingZeroBitCount
             guard shard < unconfirmed.count else { return nil }
-            if let oldest = unconfirmed[shard].first, oldest <= reliance.serial { return shard }
+            if let oldest = unconfirmed[shard].first, oldest <= dependency.serial { return shard }
             left &= left &- 1
         }
         return nil

@@ -40,25 +40,26 @@ extension BrokerShard {
     ///
     /// - Parameter reliance: what it promises of other shards.
     func promise(
-        _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success, relyingOn reliance: Reliance = .nothing,
+        _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success,
+        dependingOn dependency: DurabilityDependency = .nothing,
         to connection: Connection
     ) {
-        guard mustHold(connection, reliance) else {
+        guard mustHold(connection, dependency) else {
             sendAcknowledgement(type, packetIdentifier, reason, to: connection)
             return
         }
-        durability?.hold(HeldPacket.Kind(type), packetIdentifier, reason, to: connection.id, relyingOn: reliance)
+        durability?.hold(HeldPacket.Kind(type), packetIdentifier, reason, to: connection.id, dependingOn: dependency)
         connection.heldCount &+= 1
     }
 
     /// Does what an answer says, when what came before it is durable, and the cluster has stored what there is to be stored of it.
     func promise(_ answer: HeldAnswer, to connection: Connection) {
         if cluster?.moves != nil, holdsUntilSaved(answer, connection) { return }
-        promiseFromDisk(answer, to: connection)
+        acknowledgeFromDisk(answer, to: connection)
     }
 
     /// Does what an answer says, when what came before it is durable here.
-    func promiseFromDisk(_ answer: HeldAnswer, to connection: Connection) {
+    func acknowledgeFromDisk(_ answer: HeldAnswer, to connection: Connection) {
         // A session that ends with its connection relies on no disk.
         let isKept = connection.session?.isStored == true || connection.heldCount > 0
         guard isKept, mustHold(connection) else {
@@ -80,11 +81,11 @@ extension BrokerShard {
     /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be sent twice; and what comes
     /// behind it, so that the queue keeps its order. False if the message need not wait.
     func holdsPublish(
-        _ entry: QueueEntry, _ packetIdentifier: UInt16, to connection: Connection, relyingOn reliance: Reliance
+        _ entry: QueueEntry, _ packetIdentifier: UInt16, to connection: Connection, dependingOn dependency: DurabilityDependency
     ) -> Bool {
         guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.heldPublishCount > 0 else { return false }
-        guard mustHold(connection, reliance) else { return false }
-        durability?.hold(.publish, packetIdentifier, to: connection.id, relyingOn: reliance)
+        guard mustHold(connection, dependency) else { return false }
+        durability?.hold(.publish, packetIdentifier, to: connection.id, dependingOn: dependency)
         connection.heldCount &+= 1
         connection.heldPublishCount &+= 1
         return true
@@ -93,7 +94,7 @@ extension BrokerShard {
     /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its PUBREC to
     /// its sender.
     func promise(_ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
-        guard connection.holdsPromises else {
+        guard connection.holdsAcknowledgements else {
             durability?.hold(dispatch, packetIdentifier, reason, to: Self.nobody)
             sendAcknowledgement(.pubrec, packetIdentifier, reason, to: connection)
             return
@@ -119,16 +120,16 @@ extension BrokerShard {
 
     /// What the packet being worked off has caused on other shards.
     @inline(__always)
-    var reliance: Reliance { journal == nil ? .nothing : durability?.reliance ?? .nothing }
+    var dependency: DurabilityDependency { journal == nil ? .nothing : durability?.dependency ?? .nothing }
 
     /// Whether what is sent to a connection now would promise more than is durable, or overtake what is held for it.
     ///
     /// What its session is and has lives in this shard's journal. What other shards have made of its messages is named in
-    /// `reliance`: their stores are nothing to anybody else.
+    /// `dependency`: their stores are nothing to anybody else.
     @inline(__always)
-    private func mustHold(_ connection: Connection, _ reliance: Reliance = .nothing) -> Bool {
-        guard journal != nil, connection.holdsPromises else { return false }
-        return connection.heldCount > 0 || durability?.mustHold(relyingOn: reliance) ?? false
+    private func mustHold(_ connection: Connection, _ dependency: DurabilityDependency = .nothing) -> Bool {
+        guard journal != nil, connection.holdsAcknowledgements else { return false }
+        return connection.heldCount > 0 || durability?.mustHold(dependingOn: dependency) ?? false
     }
 
     /// Gives the store what has gathered, unless it is busy or the shell decides when.

@@ -16,7 +16,7 @@ struct Durability {
     /// Acknowledgements, and what else must not happen before something is durable.
     private var held: HeldQueue
     /// Rows of messages that share groups have moved to other shards: they go when those have them.
-    private var moved: [(number: UInt64, hasFlow: Bool, group: UInt64, reliance: Reliance)] = []
+    private var moved: [(number: UInt64, hasFlow: Bool, group: UInt64, dependency: DurabilityDependency)] = []
     /// Messages of QoS 2 that go to other shards as soon as their rows here are durable. Before that a crash could leave them there under the names of
     /// rows that never were, and they would come once more from who was not told that the broker has them.
     private var leaving: [SharedEntry] = []
@@ -70,7 +70,7 @@ struct Durability {
 
     /// What came of the packet on other shards.
     @inline(__always)
-    var reliance: Reliance { Reliance(shards: sentTo, serial: shardMessages.serial) }
+    var dependency: DurabilityDependency { DurabilityDependency(shards: sentTo, serial: shardMessages.serial) }
 
     // MARK: Acknowledgements
 
@@ -79,25 +79,25 @@ struct Durability {
 
     /// Whether what says that everything up to now is durable, here and as far as it relies on other shards, has to be held.
     @inline(__always)
-    func mustHold(relyingOn reliance: Reliance) -> Bool {
+    func mustHold(dependingOn dependency: DurabilityDependency) -> Bool {
         if !journal.isPersisted { return true }
-        if reliance.shards == 0 { return false }
-        return mustHold(forShards: reliance)
+        if dependency.shards == 0 { return false }
+        return mustHold(forShards: dependency)
     }
 
-    private func mustHold(forShards reliance: Reliance) -> Bool {
-        shardMessages.firstAwaited(reliance) != nil || reliance.isEverything && held.count > 0
+    private func mustHold(forShards dependency: DurabilityDependency) -> Bool {
+        shardMessages.firstAwaited(dependency) != nil || dependency.isEverything && held.count > 0
     }
 
     /// Holds a packet until the journal is durable as it is now, and what it relies on too.
     @inline(__always)
     mutating func hold(
         _ kind: HeldPacket.Kind, _ packetIdentifier: UInt16 = 0, _ reason: ReasonCode = .success, to connection: ConnectionID,
-        relyingOn reliance: Reliance = .nothing
+        dependingOn dependency: DurabilityDependency = .nothing
     ) {
         held.append(
             HeldPacket(kind, after: journal.sequence, connection, packetIdentifier, reason, at: journal.clockMicroseconds),
-            relyingOn: reliance)
+            dependingOn: dependency)
     }
 
     mutating func hold(_ answer: HeldAnswer, to connection: ConnectionID) {
@@ -124,8 +124,8 @@ struct Durability {
     mutating func dispatched(_ item: HeldPacket, _ dispatch: HeldDispatch) -> HeldPacket? {
         let sequence = journal.sequence == sequenceBefore ? item.sequence : journal.sequence
         let pubrec = HeldPacket(.pubrec, after: sequence, item.connection, item.packetIdentifier, item.reason, at: item.heldAt)
-        let reliance = dispatch.reliance.union(reliance)
-        return held.waitsAgain(pubrec, relyingOn: reliance, shardMessages, persisted: journal.persisted) ? nil : pubrec
+        let dependency = dispatch.dependency.union(dependency)
+        return held.waitsAgain(pubrec, dependingOn: dependency, shardMessages, persisted: journal.persisted) ? nil : pubrec
     }
 
     // MARK: Up to now
@@ -133,14 +133,16 @@ struct Durability {
     /// What was changed, and what was sent, up to some time.
     struct Moment {
         fileprivate let sequence: UInt64
-        fileprivate let reliance: Reliance
+        fileprivate let dependency: DurabilityDependency
     }
 
-    var moment: Moment { Moment(sequence: journal.sequence, reliance: Reliance(shards: .max, serial: shardMessages.serial)) }
+    var moment: Moment {
+        Moment(sequence: journal.sequence, dependency: DurabilityDependency(shards: .max, serial: shardMessages.serial))
+    }
 
     /// Whether all of that is durable, here and where it was sent to.
     func isDurable(_ moment: Moment) -> Bool {
-        journal.persisted >= moment.sequence && shardMessages.firstAwaited(moment.reliance) == nil
+        journal.persisted >= moment.sequence && shardMessages.firstAwaited(moment.dependency) == nil
     }
 
     // MARK: Other shards
@@ -157,9 +159,9 @@ struct Durability {
     }
 
     /// The same for something that has nothing to do with the packet being worked off. Returns what waits for it relies on.
-    mutating func requireConfirmation(besidesPacketOf receiver: Int) -> Reliance {
+    mutating func requireConfirmation(besidesPacketOf receiver: Int) -> DurabilityDependency {
         shardMessages.require(of: receiver)
-        return Reliance(shards: 1 << UInt64(receiver), serial: shardMessages.serial)
+        return DurabilityDependency(shards: 1 << UInt64(receiver), serial: shardMessages.serial)
     }
 
     /// The turn's shard messages have left.
@@ -175,12 +177,12 @@ struct Durability {
     /// is awaited. O(held).
     func held(for shard: Int, through serial: UInt64) -> [HeldPacket]? {
         guard let oldest = shardMessages.oldest(of: shard), oldest <= serial else { return nil }
-        return held.items(relyingOn: shard, from: oldest, through: serial)
+        return held.items(dependingOn: shard, from: oldest, through: serial)
     }
 
     /// A batch of shard messages is worked off, since `beginPacket`, that its sender wants confirmed.
     mutating func oweConfirmation(_ serial: UInt64, to sender: Int) {
-        owed.append(serial, to: sender, after: journal.sequence, relyingOn: reliance)
+        owed.append(serial, to: sender, after: journal.sequence, dependingOn: dependency)
     }
 
     /// The serial that can be confirmed to a shard; nil if there is none that has not been.
@@ -194,7 +196,7 @@ struct Durability {
     ///
     /// - Parameter group: whose it is, if that shard remembers that it has it; 0 if not.
     mutating func endEntry(_ number: UInt64, hasFlow: Bool, sentTo shard: Int, of group: UInt64 = 0) {
-        moved.append((number, hasFlow, group, Reliance(shards: 1 << UInt64(shard), serial: shardMessages.serial)))
+        moved.append((number, hasFlow, group, DurabilityDependency(shards: 1 << UInt64(shard), serial: shardMessages.serial)))
     }
 
     /// Whether a message of a share group may not go to another shard yet.
@@ -215,7 +217,7 @@ struct Durability {
     }
 
     mutating func endMovedEntries() {
-        let count = moved.prefix { shardMessages.firstAwaited($0.reliance) == nil }.count
+        let count = moved.prefix { shardMessages.firstAwaited($0.dependency) == nil }.count
         guard count > 0 else { return }
         for (number, hasFlow, group, _) in moved.prefix(count) {
             journal.endEntry(number, hasFlow: hasFlow)
@@ -327,7 +329,7 @@ struct OwedConfirmations {
         let serial: UInt64
         /// The last change of the journal that came of it.
         let sequence: UInt64
-        let reliance: Reliance
+        let dependency: DurabilityDependency
     }
 
     /// By sender, oldest first.
@@ -337,13 +339,13 @@ struct OwedConfirmations {
 
     var isEmpty: Bool { owed.allSatisfy(\.isEmpty) }
 
-    mutating func append(_ serial: UInt64, to sender: Int, after sequence: UInt64, relyingOn reliance: Reliance) {
-        owed[sender].append(Batch(serial: serial, sequence: sequence, reliance: reliance))
+    mutating func append(_ serial: UInt64, to sender: Int, after sequence: UInt64, dependingOn dependency: DurabilityDependency) {
+        owed[sender].append(Batch(serial: serial, sequence: sequence, dependency: dependency))
     }
 
     /// The last batch of a sender that can be confirmed, which stands for those before it; nil if there is none.
     mutating func take(of sender: Int, persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> UInt64? {
-        let count = owed[sender].prefix { $0.sequence <= persisted && shardMessages.firstAwaited($0.reliance) == nil }.count
+        let count = owed[sender].prefix { $0.sequence <= persisted && shardMessages.firstAwaited($0.dependency) == nil }.count
         guard count > 0 else { return nil }
         defer { owed[sender].removeFirst(count) }
         return owed[sender][count - 1].serial
@@ -380,7 +382,7 @@ struct HeldQueue {
     /// What an item of `waiting` relies on; most rely on nothing else than the store.
     private struct Need {
         let number: UInt64
-        let reliance: Reliance
+        let dependency: DurabilityDependency
     }
 
     private var waiting: [HeldPacket] = []
@@ -402,8 +404,8 @@ struct HeldQueue {
 
     /// Adds an item; its change is no earlier than those of the items before.
     @inline(__always)
-    mutating func append(_ item: HeldPacket, relyingOn reliance: Reliance = .nothing) {
-        if reliance.shards != 0 { needs.append(Need(number: endNumber, reliance: reliance)) }
+    mutating func append(_ item: HeldPacket, dependingOn dependency: DurabilityDependency = .nothing) {
+        if dependency.shards != 0 { needs.append(Need(number: endNumber, dependency: dependency)) }
         waiting.append(item)
     }
 
@@ -416,9 +418,9 @@ struct HeldQueue {
     ///
     /// - Returns: false if it need not.
     mutating func waitsAgain(
-        _ item: HeldPacket, relyingOn reliance: Reliance, _ shardMessages: AwaitedShardMessages, persisted: UInt64
+        _ item: HeldPacket, dependingOn dependency: DurabilityDependency, _ shardMessages: AwaitedShardMessages, persisted: UInt64
     ) -> Bool {
-        keepsWaiting(HeldLines.Entry(item: item, number: 0, reliance: reliance), shardMessages, persisted)
+        keepsWaiting(HeldLines.Entry(item: item, number: 0, dependency: dependency), shardMessages, persisted)
     }
 
     /// Other shards have confirmed shard messages.
@@ -445,17 +447,18 @@ struct HeldQueue {
     @inline(__always)
     private mutating func keepsWaiting(_ entry: HeldLines.Entry, _ shardMessages: AwaitedShardMessages, _ persisted: UInt64) -> Bool
     {
-        guard !lines.isEmpty || entry.reliance.shards != 0 || entry.item.sequence > persisted else { return false }
+        guard !lines.isEmpty || entry.dependency.shards != 0 || entry.item.sequence > persisted else { return false }
         let keepsWaiting = lines.takesIn(entry, persisted: persisted, shardMessages)
         for number in lines.takeForgotten() { answers[number] = nil }
         return keepsWaiting
     }
 
     private mutating func takeHead(_ shardMessages: AwaitedShardMessages) -> HeldLines.Entry {
-        var entry = HeldLines.Entry(item: waiting[head], number: headNumber, reliance: .nothing)
+        var entry = HeldLines.Entry(item: waiting[head], number: headNumber, dependency: .nothing)
         if needsHead < needs.count, needs[needsHead].number == headNumber {
-            let reliance = needs[needsHead].reliance
-            entry.reliance = reliance.isEverything ? Reliance(shards: .max, serial: shardMessages.serial) : reliance
+            let dependency = needs[needsHead].dependency
+            entry.dependency =
+                dependency.isEverything ? DurabilityDependency(shards: .max, serial: shardMessages.serial) : dependency
             needsHead &+= 1
             if needsHead == needs.count {
                 needs.removeAll(keepingCapacity: needs.count <= Limits.heldCapacityMax)
@@ -482,10 +485,10 @@ struct HeldQueue {
     }
 
     /// What relies on shard messages to a shard with a serial of these, or on all shard messages. O(n).
-    func items(relyingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
-        let waitingHere = needs.dropFirst(needsHead).filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }
+    func items(dependingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
+        let waitingHere = needs.dropFirst(needsHead).filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }
         return waitingHere.map { waiting[head + Int($0.number &- headNumber)] }
-            + lines.entries.filter { $0.reliance.relies(on: shard, from: oldest, through: newest) }.map(\.item)
+            + lines.entries.filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }.map(\.item)
     }
 
     /// How many items there are of each connection.

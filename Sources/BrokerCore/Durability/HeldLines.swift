@@ -16,7 +16,7 @@ struct HeldLines {
         let item: HeldPacket
         /// Names its answer, if it has one.
         let number: UInt64
-        var reliance: Reliance
+        var dependency: DurabilityDependency
     }
 
     private struct Node {
@@ -126,7 +126,7 @@ struct HeldLines {
     }
 
     private func firstAwaited(_ entry: Entry, _ persisted: UInt64, _ shardMessages: AwaitedShardMessages) -> Int? {
-        entry.item.sequence > persisted ? shard : shardMessages.firstAwaited(entry.reliance)
+        entry.item.sequence > persisted ? shard : shardMessages.firstAwaited(entry.dependency)
     }
 
     private mutating func forgetQueue(_ slot: Int) {
@@ -248,5 +248,5 @@ struct HeldDispatch {
     let receipt: UInt64
     let choices: [GroupChoice]
     /// What the rest of the message has caused on other shards, which its PUBREC promises too.
-    let reliance: Reliance
+    let dependency: DurabilityDependency
 }

@@ -127,7 +127,7 @@ extension BrokerShard {
         let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
         guard isAnother || session.willName != nil else { return false }
         markChanged(save, moves)
-        guard connection.holdsPromises else { return false }
+        guard connection.holdsAcknowledgements else { return false }
         connection.isAwaitingStore = true
         save.waiting.append((connection.id, .output))
         return true
@@ -139,7 +139,7 @@ extension BrokerShard {
         case .suback, .unsuback: break
         case .refusal, .endMark, .dispatch, .export: return false
         }
-        guard connection.holdsPromises, let session = connection.session, let save = cluster?.moves?.saves[session.key],
+        guard connection.holdsAcknowledgements, let session = connection.session, let save = cluster?.moves?.saves[session.key],
             save.isChanged || save.underWay != nil
         else { return false }
         if save.isChanged {
@@ -158,7 +158,7 @@ extension BrokerShard {
             markDirty(connection)
         case .held(let answer):
             // Nothing goes out behind DISCONNECT. [MQTT-3.14.4-1 v5]
-            if connection.state == .connected { promiseFromDisk(answer, to: connection) }
+            if connection.state == .connected { acknowledgeFromDisk(answer, to: connection) }
         }
     }
 

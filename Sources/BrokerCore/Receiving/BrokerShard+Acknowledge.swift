@@ -134,8 +134,8 @@ extension BrokerShard {
             }
             session.queue.markReleased(position)
             keepReleased(position, of: session)
-            let reliance = recordAcknowledged(packetIdentifier, session, connection)
-            promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
+            let dependency = recordAcknowledged(packetIdentifier, session, connection)
+            promise(.pubrel, packetIdentifier, dependingOn: dependency, to: connection)
         case .released:
             // Behind the first one, if the log is awaited with that.
             promise(.pubrel, packetIdentifier, to: connection)
@@ -190,7 +190,7 @@ extension BrokerShard {
         // Also when it is unknown here: the others may have lost that it was released.
         sendReleased(packetIdentifier, of: session)
         recordReleased(packetIdentifier, of: session)
-        promise(.pubcomp, packetIdentifier, reason, relyingOn: reliance, to: connection)
+        promise(.pubcomp, packetIdentifier, reason, dependingOn: dependency, to: connection)
         return true
     }
 

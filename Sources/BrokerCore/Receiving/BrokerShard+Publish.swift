@@ -120,7 +120,7 @@ extension BrokerShard {
             }
         }
         // Also on what was sent for it when it came first, perhaps on an earlier connection.
-        promise(.pubrec, view.packetIdentifier, relyingOn: .everything, to: connection)
+        promise(.pubrec, view.packetIdentifier, dependingOn: .everything, to: connection)
     }
 
     /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in flight, and its
@@ -158,7 +158,7 @@ extension BrokerShard {
         keepReceipt(view.packetIdentifier, of: session, digest: digest, choices)
         receipts.choose(choices, for: publication.receipt)
         let dispatch = HeldDispatch(
-            message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices, reliance: reliance)
+            message: publication.makeMessage(ledger), receipt: publication.receipt, choices: choices, dependency: dependency)
         promise(dispatch, view.packetIdentifier, reason, to: connection)
     }
 
@@ -206,7 +206,7 @@ extension BrokerShard {
         case .atLeastOnce:
             // Acknowledgements keep the order of their messages. [MQTT-4.6.0-2 v5]
             if isKept || connection.heldCount > 0 {
-                promise(.puback, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
+                promise(.puback, view.packetIdentifier, reason, dependingOn: dependency, to: connection)
             } else {
                 sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
             }
@@ -222,7 +222,7 @@ extension BrokerShard {
                 }
             }
             if isKept || session.isStored || connection.heldCount > 0 {
-                promise(.pubrec, view.packetIdentifier, reason, relyingOn: reliance, to: connection)
+                promise(.pubrec, view.packetIdentifier, reason, dependingOn: dependency, to: connection)
             } else {
                 sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
             }

@@ -98,8 +98,8 @@ extension BrokerShard {
             if state == .released {
                 // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
                 let packetIdentifier = session.queue.markSent()
-                let reliance = recordAcknowledged(packetIdentifier, session, connection)
-                promise(.pubrel, packetIdentifier, relyingOn: reliance, to: connection)
+                let dependency = recordAcknowledged(packetIdentifier, session, connection)
+                promise(.pubrel, packetIdentifier, dependingOn: dependency, to: connection)
                 continue
             }
             guard let held = session.queue[position].message else {
@@ -138,8 +138,8 @@ extension BrokerShard {
             let position = session.queue.sentEnd
             frame.packetIdentifier = session.queue.markSent()
             if !entry.wasSent { keepSent(position, of: session) }
-            let reliance = recordSent(entry, frame.packetIdentifier, session, connection)
-            if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
+            let dependency = recordSent(entry, frame.packetIdentifier, session, connection)
+            if holdsPublish(entry, frame.packetIdentifier, to: connection, dependingOn: dependency) { return }
         }
         name(&frame, message, connection)
         frame.write(message, to: connection.output.appendOwn(frame.size(message), pool: &pool))
@@ -196,8 +196,8 @@ extension BrokerShard {
         session.queue.append(entry)
         frame.packetIdentifier = session.queue.markSent()
         if entry.storeNumber != 0 { keepSent(position, of: session) }
-        let reliance = recordSent(entry, frame.packetIdentifier, session, connection)
-        if holdsPublish(entry, frame.packetIdentifier, to: connection, relyingOn: reliance) { return }
+        let dependency = recordSent(entry, frame.packetIdentifier, session, connection)
+        if holdsPublish(entry, frame.packetIdentifier, to: connection, dependingOn: dependency) { return }
         name(&frame, publication, connection)
         if publication.hasManyReceivers, connection.frameKind != .own, !retain, frame.identifiers == nil {
             copyTemplate(frame, &publication, to: connection)

@@ -21,15 +21,15 @@ import Testing
         durability.beginPacket()
         journal.insert(.subscription, key: 1, [1])
         _ = durability.requireConfirmation(of: 2)
-        #expect(durability.hasChanged && durability.reliance.shards == 4)
+        #expect(durability.hasChanged && durability.dependency.shards == 4)
         durability.beginPacket()
-        #expect(!durability.hasChanged && durability.reliance.shards == 0)
-        #expect(durability.mustHold(relyingOn: .nothing), "the change before is not durable")
+        #expect(!durability.hasChanged && durability.dependency.shards == 0)
+        #expect(durability.mustHold(dependingOn: .nothing), "the change before is not durable")
         commit()
-        #expect(!durability.mustHold(relyingOn: durability.reliance))
-        #expect(durability.mustHold(relyingOn: .everything))
+        #expect(!durability.mustHold(dependingOn: durability.dependency))
+        #expect(durability.mustHold(dependingOn: .everything))
         durability.confirmed(durability.shardMessages.serial, by: 2)
-        #expect(!durability.mustHold(relyingOn: .everything))
+        #expect(!durability.mustHold(dependingOn: .everything))
     }
 
     @Test mutating func `shard messages is confirmed when what came of it is durable here and where it was sent on`() {

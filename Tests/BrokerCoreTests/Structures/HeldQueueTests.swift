@@ -11,7 +11,7 @@ import Testing
     private struct Expected {
         let sequence: UInt64
         let packetIdentifier: UInt16
-        let reliance: Reliance
+        let dependency: DurabilityDependency
     }
 
     private static let shardCount = 4
@@ -33,7 +33,7 @@ import Testing
         func isReady(_ item: Expected) -> Bool {
             item.sequence <= persisted
                 && !sentTo.indices.contains { shard in
-                    item.reliance.shards >> UInt64(shard) & 1 == 1 && sentTo[shard].contains { $0 <= item.reliance.serial }
+                    item.dependency.shards >> UInt64(shard) & 1 == 1 && sentTo[shard].contains { $0 <= item.dependency.serial }
                 }
         }
 
@@ -49,10 +49,10 @@ import Testing
                     if sentTo[shard].last != shardMessages.serial { sentTo[shard].append(shardMessages.serial) }
                 }
                 number += 1
-                let reliance = Reliance(shards: shards, serial: shardMessages.serial)
-                queue.append(HeldPacket(.puback, after: sequence, connection, number), relyingOn: reliance)
+                let dependency = DurabilityDependency(shards: shards, serial: shardMessages.serial)
+                queue.append(HeldPacket(.puback, after: sequence, connection, number), dependingOn: dependency)
                 lists[connection, default: []].append(
-                    Expected(sequence: sequence, packetIdentifier: number, reliance: reliance))
+                    Expected(sequence: sequence, packetIdentifier: number, dependency: dependency))
             case 5: shardMessages.posted()
             case 6: persisted = UInt64.random(in: persisted...sequence, using: &random)
             default:
@@ -83,8 +83,8 @@ import Testing
         var queue = HeldQueue(shard: 0, receiverCount: 2)
         var shardMessages = AwaitedShardMessages(receiverCount: 2)
         shardMessages.require(of: 1)
-        let late = Reliance(shards: 2, serial: shardMessages.serial)
-        queue.append(HeldPacket(.puback, after: 1, Self.connection(3), 1), relyingOn: late)
+        let late = DurabilityDependency(shards: 2, serial: shardMessages.serial)
+        queue.append(HeldPacket(.puback, after: 1, Self.connection(3), 1), dependingOn: late)
         queue.append(
             .unsuback(UnsubackPacket(packetIdentifier: 2, reasonCodes: [])), HeldPacket(.answer, after: 1, Self.connection(3)))
         #expect(queue.pop(persisted: 1, shardMessages) == nil)
@@ -94,7 +94,7 @@ import Testing
         shardMessages.require(of: 1)
         queue.append(
             HeldPacket(.puback, after: 3, Self.connection(3, generation: 1), 4),
-            relyingOn: Reliance(shards: 2, serial: shardMessages.serial))
+            dependingOn: DurabilityDependency(shards: 2, serial: shardMessages.serial))
         #expect(queue.pop(persisted: 3, shardMessages) == nil)
         queue.checkInvariants()
         #expect(queue.count == 1, "what was left behind is forgotten, with its answer")
@@ -108,7 +108,7 @@ import Testing
     @Test func `what relies on everything waits for all that was sent until it is at the front`() {
         var queue = HeldQueue(shard: 0, receiverCount: 3)
         var shardMessages = AwaitedShardMessages(receiverCount: 3)
-        queue.append(HeldPacket(.pubrec, after: 1, Self.connection(0), 1), relyingOn: .everything)
+        queue.append(HeldPacket(.pubrec, after: 1, Self.connection(0), 1), dependingOn: .everything)
         shardMessages.posted()
         shardMessages.require(of: 2)
         #expect(queue.pop(persisted: 1, shardMessages) == nil)
@@ -129,7 +129,7 @@ import Testing
         shardMessages.require(of: 1)
         let again = HeldPacket(.pubrec, after: 2, Self.connection(0), 1)
         let isWaiting = queue.waitsAgain(
-            again, relyingOn: Reliance(shards: 2, serial: shardMessages.serial), shardMessages, persisted: 1)
+            again, dependingOn: DurabilityDependency(shards: 2, serial: shardMessages.serial), shardMessages, persisted: 1)
         #expect(isWaiting)
         #expect(queue.pop(persisted: 1, shardMessages) == nil)
         shardMessages.confirm(shardMessages.serial, by: 1)
