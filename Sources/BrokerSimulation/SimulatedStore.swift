@@ -52,12 +52,12 @@ public final class SimulatedStore {
 
     /// The broker ends in order.
     func end(_ shards: [BrokerShard]) {
-        if mode == .prompt, batches.isEmpty { apply(StoredRun.end(of: shards)) }
+        if mode == .prompt, batches.isEmpty { apply(StoredBrokerState.end(of: shards)) }
     }
 
     /// Whether the broker has ended in order, with nothing left that a crash before had made uncertain.
     public var hasEnded: Bool {
-        rows[.run]?[StoredRun.key]?.withUnsafeBytes { StoredRun(decoding: $0)?.hasEnded } ?? false
+        rows[.broker]?[StoredBrokerState.key]?.withUnsafeBytes { StoredBrokerState(decoding: $0)?.hasEnded } ?? false
     }
 
     func give(_ batch: JournalBatch, of shard: Int) { batches.append((shard, batch)) }

@@ -207,7 +207,7 @@ extension BrokerShard {
         (log.unwritten, log.writtenAt) = (0, now)
         let row = StoredLogPlaces(log.places).encoded()
         let key = StoredLogPlaces.key(shard: index)
-        if log.isStored { journal.update(.run, key: key, row) } else { journal.insert(.run, key: key, row) }
+        if log.isStored { journal.update(.broker, key: key, row) } else { journal.insert(.broker, key: key, row) }
         log.isStored = true
     }
 

@@ -225,9 +225,9 @@ extension BrokerShard {
         guard !isMember(of: cluster) else { return }
         let row = StoredMembership(cluster: cluster)
         if clusterRows.membership == nil {
-            journal?.insert(.run, key: StoredMembership.key, row.encoded())
+            journal?.insert(.broker, key: StoredMembership.key, row.encoded())
         } else {
-            journal?.update(.run, key: StoredMembership.key, row.encoded())
+            journal?.update(.broker, key: StoredMembership.key, row.encoded())
         }
         clusterRows.membership = row
     }

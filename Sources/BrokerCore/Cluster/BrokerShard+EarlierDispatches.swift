@@ -88,9 +88,9 @@ extension BrokerShard {
         guard row != log.storedDispatch else { return }
         log.storedDispatch = row
         if log.isDispatchStored {
-            journal.update(.run, key: StoredDispatches.key(shard: index), row.encoded())
+            journal.update(.broker, key: StoredDispatches.key(shard: index), row.encoded())
         } else {
-            journal.insert(.run, key: StoredDispatches.key(shard: index), row.encoded())
+            journal.insert(.broker, key: StoredDispatches.key(shard: index), row.encoded())
         }
         log.isDispatchStored = true
     }

@@ -34,7 +34,7 @@ public struct Recovery: ~Copyable {
     /// What each shard knew to be done of what share groups dispatch out of it.
     private var groupDispatches: [Int: StoredDispatches] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
-    private var run: StoredRun?
+    private var run: StoredBrokerState?
     /// Whether rows belong to other shards now than when they were written.
     private var isRebalancing: Bool { Int(run?.shardCount ?? 1) != shards.count }
     private var summary = RecoverySummary()
@@ -56,7 +56,7 @@ public struct Recovery: ~Copyable {
     ///   - highestKeys: the highest key in each table that has rows.
     public init(shards: [BrokerShard], highestKeys: [StoreTable: UInt64]) {
         self.shards = shards
-        let numbered: [StoreTable] = [.run, .subscription, .message, .entry, .retained, .relayed]
+        let numbered: [StoreTable] = [.broker, .subscription, .message, .entry, .retained, .relayed]
         let serial = numbered.compactMap { highestKeys[$0] }.max() ?? 0
         for shard in shards { shard.skipNumbers(session: (highestKeys[.session] ?? 0) >> 8, other: serial >> 8) }
     }
@@ -66,7 +66,7 @@ public struct Recovery: ~Copyable {
     /// - Returns: false if its body is not what the core writes.
     public mutating func take(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
         switch table {
-        case .run: takeRun(key, body)
+        case .broker: takeBrokerRow(key, body)
         case .session: takeSession(key, body)
         case .subscription: takeSubscription(key, body)
         case .received: takeReceipt(key, body)
@@ -83,7 +83,7 @@ public struct Recovery: ~Copyable {
     /// - Returns: how much there was, and what has changed by it, which must be durable in one chunk before any shard
     ///   has its first turn.
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
-        keepRun()
+        keepBrokerState()
         restoreLogPlaces()
         restoreDispatch()
         passOnOrphans()
@@ -132,7 +132,7 @@ public struct Recovery: ~Copyable {
         return changes
     }
 
-    private mutating func takeRun(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func takeBrokerRow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         if let shard = StoredLogPlaces.shard(ofKey: key) {
             guard let row = StoredLogPlaces(decoding: body) else { return false }
             logPlaces[shard] = row
@@ -147,8 +147,10 @@ public struct Recovery: ~Copyable {
             shards[0].clusterRows.membership = StoredMembership(decoding: body)
             return shards[0].clusterRows.membership != nil
         }
-        guard key == StoredRun.key else { return StoredBan(decoding: body).map { shards[0].restore($0.ban, key: key) } ?? false }
-        guard let row = StoredRun(decoding: body) else { return false }
+        guard key == StoredBrokerState.key else {
+            return StoredBan(decoding: body).map { shards[0].restore($0.ban, key: key) } ?? false
+        }
+        guard let row = StoredBrokerState(decoding: body) else { return false }
         run = row
         return true
     }
@@ -326,7 +328,7 @@ public struct Recovery: ~Copyable {
                 isRebalancing ? earliest.map { StoredLogPlaces($0) } : logPlaces[shard.index]
         }
         for shard in logPlaces.keys.sorted() where shard >= shards.count {
-            shards[0].journal?.delete(.run, key: StoredLogPlaces.key(shard: shard))
+            shards[0].journal?.delete(.broker, key: StoredLogPlaces.key(shard: shard))
         }
     }
 
@@ -338,16 +340,16 @@ public struct Recovery: ~Copyable {
             shard.clusterRows.hasDispatch = groupDispatches[shard.index] != nil
         }
         for shard in groupDispatches.keys.sorted() where shard >= shards.count {
-            shards[0].journal?.delete(.run, key: StoredDispatches.key(shard: shard))
+            shards[0].journal?.delete(.broker, key: StoredDispatches.key(shard: shard))
         }
     }
 
-    private func keepRun() {
-        let row = StoredRun(shardCount: shards.count, hasEnded: false).encoded()
+    private func keepBrokerState() {
+        let row = StoredBrokerState(shardCount: shards.count, hasEnded: false).encoded()
         if run == nil {
-            shards[0].journal?.insert(.run, key: StoredRun.key, row)
+            shards[0].journal?.insert(.broker, key: StoredBrokerState.key, row)
         } else {
-            shards[0].journal?.update(.run, key: StoredRun.key, row)
+            shards[0].journal?.update(.broker, key: StoredBrokerState.key, row)
         }
     }
 

@@ -112,17 +112,17 @@ extension BrokerShard {
     private func keep(_ wanted: BanList) {
         guard let journal else { return }
         for (target, key) in policy.banning.rowKeys.sorted(by: { $0.value < $1.value }) where wanted[target] == nil {
-            journal.delete(.run, key: key)
+            journal.delete(.broker, key: key)
             policy.banning.rowKeys[target] = nil
         }
         for ban in wanted.all where bans[ban.target] != ban {
             let body = StoredBan(ban).encoded()
             if let key = policy.banning.rowKeys[ban.target] {
-                journal.update(.run, key: key, body)
+                journal.update(.broker, key: key, body)
             } else {
                 let key = journal.nextNumber()
                 policy.banning.rowKeys[ban.target] = key
-                journal.insert(.run, key: key, body)
+                journal.insert(.broker, key: key, body)
             }
         }
     }

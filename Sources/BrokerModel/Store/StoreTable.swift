@@ -7,10 +7,10 @@ public import MQTTCodec
 /// `received` and `relayed`, and the cluster's numbers in `run`, which stand on the way of a message, have each part at its
 /// place instead: no byte and no instruction more.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
-    /// What is the whole broker's: a `StoredRun`, how it ran last, with the key 1; `StoredLogPlaces` with the keys from 2 on; a
-    /// `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each `StoredBan` by a number
-    /// of its own.
-    case run = 0
+    /// What is the whole broker's: a `StoredBrokerState`, how it ran last, with the key 1; `StoredLogPlaces` with the
+    /// keys from 2 on; a `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each
+    /// `StoredBan` by a number of its own.
+    case broker = 0
     /// A `StoredSession` by its session key.
     case session
     /// A `StoredSubscription` by a number of its own.
@@ -31,22 +31,22 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// Sessions come before what belongs to them, messages before the entries that share them, and before an entry how far it has come and whether
     /// another shard has it.
     public static let inOrderOfRecovery: [StoreTable] = [
-        .run, .session, .subscription, .received, .message, .flow, .relayed, .entry, .retained,
+        .broker, .session, .subscription, .received, .message, .flow, .relayed, .entry, .retained,
     ]
 
     /// What the operator reads.
-    public var name: String { "\(self)" }
+    public var name: String { self == .broker ? "run" : "\(self)" }
 }
 
 extension StoreTable {
     /// Whether a row of this key and body says anything to this broker.
     public func hasMeaning(key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
         switch self {
-        case .run where key == StoredRun.key: StoredRun(decoding: body) != nil
-        case .run where key == StoredMembership.key: StoredMembership(decoding: body) != nil
-        case .run where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
-        case .run where StoredDispatches.shard(ofKey: key) != nil: StoredDispatches(decoding: body) != nil
-        case .run: StoredBan(decoding: body) != nil
+        case .broker where key == StoredBrokerState.key: StoredBrokerState(decoding: body) != nil
+        case .broker where key == StoredMembership.key: StoredMembership(decoding: body) != nil
+        case .broker where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
+        case .broker where StoredDispatches.shard(ofKey: key) != nil: StoredDispatches(decoding: body) != nil
+        case .broker: StoredBan(decoding: body) != nil
         case .relayed: RelayedReceipt(decoding: body) != nil
         case .session: StoredSession(decoding: body) != nil
         case .subscription: StoredSubscription(decoding: body) != nil
@@ -60,7 +60,7 @@ extension StoreTable {
 }
 
 /// How the broker ran when it last wrote to the store.
-public struct StoredRun: Equatable, Sendable {
+public struct StoredBrokerState: Equatable, Sendable {
     public static let key: UInt64 = 1
 
     /// How many shards it had: what belongs to which follows from that.
@@ -82,8 +82,8 @@ public struct StoredRun: Equatable, Sendable {
     public func encoded() -> [UInt8] { encodedFields }
 }
 
-extension StoredRun: FieldCoded {
-    @usableFromInline package static let blank = StoredRun(shardCount: 0, hasEnded: false)
+extension StoredBrokerState: FieldCoded {
+    @usableFromInline package static let blank = StoredBrokerState(shardCount: 0, hasEnded: false)
 
     @usableFromInline package mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &shardCount)
@@ -165,7 +165,7 @@ public struct StoredFlow: Equatable, Sendable {
     }
 }
 
-/// A ban as a row of the table `run`, by a number of its own.
+/// A ban as a row of the table `broker`, by a number of its own.
 public struct StoredBan: Equatable, Sendable {
     public let ban: Ban
 

@@ -96,8 +96,8 @@ package struct RecordWriter {
     @inlinable package mutating func append(_ value: UnsafeRawBufferPointer) { bytes.append(contentsOf: value) }
 }
 
-/// The cluster whose retained messages the store has, as a row of the table `run`: what is there and not in the cluster was deleted, and
-/// does not go into it again.
+/// The cluster whose retained messages the store has, as a row of the table `broker`: what is there and not in the
+/// cluster was deleted, and does not go into it again.
 public struct StoredMembership: Equatable, Sendable {
     public static let key: UInt64 = 128
 
@@ -153,7 +153,8 @@ package struct RecordReader {
     }
 }
 
-/// Up to where a shard's sessions have been given what stands in a cluster's log: a row of the table `run`, with a key for each shard.
+/// Up to where a shard's sessions have been given what stands in a cluster's log: a row of the table `broker`, with a
+/// key for each shard.
 ///
 /// It stands in one batch with the rows of the messages that were given, so that after a crash reading goes on where the queues end.
 public struct StoredLogPlaces: Equatable, Sendable {

@@ -187,7 +187,7 @@ struct OpenStore {
 
     /// After the last loop has ended.
     func close(_ shards: [BrokerShard]) {
-        store.commit(StoredRun.end(of: shards), of: 0)
+        store.commit(StoredBrokerState.end(of: shards), of: 0)
         store.close()
     }
 

@@ -21,10 +21,10 @@ public enum StoreRowText {
     /// False if the body is none of the table's.
     private static func fill(_ row: inout JSONObject, _ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         switch table {
-        case .run where key == StoredRun.key: StoredRun(decoding: body).map { fill(&row, $0) } != nil
-        case .run where key == StoredMembership.key:
+        case .broker where key == StoredBrokerState.key: StoredBrokerState(decoding: body).map { fill(&row, $0) } != nil
+        case .broker where key == StoredMembership.key:
             StoredMembership(decoding: body).map { row.set("cluster", $0.cluster) } != nil
-        case .run: StoredBan(decoding: body).map { fill(&row, $0.ban) } != nil
+        case .broker: StoredBan(decoding: body).map { fill(&row, $0.ban) } != nil
         case .relayed: RelayedReceipt(decoding: body).map { fill(&row, $0) } != nil
         case .session: StoredSession(decoding: body).map { fill(&row, $0) } != nil
         case .subscription: StoredSubscription(decoding: body).map { fill(&row, $0) } != nil
@@ -49,7 +49,7 @@ public enum StoreRowText {
         row.set("until", orNull: ban.until)
     }
 
-    private static func fill(_ row: inout JSONObject, _ run: StoredRun) {
+    private static func fill(_ row: inout JSONObject, _ run: StoredBrokerState) {
         row.set("loops", run.shardCount)
         row.set("hasEnded", run.hasEnded)
     }

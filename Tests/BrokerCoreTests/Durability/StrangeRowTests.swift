@@ -21,9 +21,9 @@ import Testing
     }
 
     @Test func `how the broker ran is read from its own key alone`() {
-        let row = StoredRun(shardCount: 1, hasEnded: false).encoded()
-        #expect(takes(.run, key: StoredRun.key, row))
-        #expect(!takes(.run, key: 2, row), "the start would change a row that is not there")
+        let row = StoredBrokerState(shardCount: 1, hasEnded: false).encoded()
+        #expect(takes(.broker, key: StoredBrokerState.key, row))
+        #expect(!takes(.broker, key: 2, row), "the start would change a row that is not there")
     }
 
     @Test(arguments: [(UInt8(0x20), true), (0x22, true), (0x23, false)])

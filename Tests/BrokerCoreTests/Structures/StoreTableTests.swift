@@ -15,7 +15,7 @@ import Testing
         return [
             (.session, session.encoded()),
             (.subscription, StoredSubscription(session: 256, filter: "a/+", maximumQoS: .exactlyOnce).encoded()),
-            (.run, StoredRun(shardCount: 4, hasEnded: true).encoded()),
+            (.broker, StoredBrokerState(shardCount: 4, hasEnded: true).encoded()),
             (.relayed, RelayedReceipt(257 << 16 | 1, .retained).encoded()),
             (.received, []), (.message, message.encoded()), (.retained, message.encoded()), (.entry, inline.encoded()),
             (.entry, shared.encoded()), (.flow, StoredFlow(state: .sent, packetIdentifier: 7).encoded()),
@@ -48,7 +48,7 @@ import Testing
     @Test func `what is written has a meaning, and neither part of it nor more has`() {
         #expect(Set(Self.rows.map(\.0)) == Set(StoreTable.allCases))
         for (table, body) in Self.rows {
-            #expect(Self.hasMeaning(table, body, key: table == .run ? StoredRun.key : 257))
+            #expect(Self.hasMeaning(table, body, key: table == .broker ? StoredBrokerState.key : 257))
             for count in body.indices { #expect(!Self.hasMeaning(table, Array(body[..<count])), "\(table), \(count) bytes") }
             #expect(!Self.hasMeaning(table, body + [0]), "\(table)")
         }

@@ -46,7 +46,7 @@ struct ImportedRows {
         case .entry: entries += [StoredEntry(decoding: record.body)].compactMap { $0 }.map { (record.key, $0) }
         case .flow: flows[record.key] = StoredFlow(decoding: record.body)
         case .retained: retained += [StoredRetained(decoding: record.body)].compactMap { $0 }
-        case .run, .relayed: return false
+        case .broker, .relayed: return false
         }
         let total = sessions.count + subscriptions.count + receipts.count + messages.count + entries.count + flows.count
         return total + retained.count == keys.count - unreadable

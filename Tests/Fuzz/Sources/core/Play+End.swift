@@ -49,7 +49,9 @@ extension Play {
             "\(core.policy.memory.inbound) bytes count that came in part")
         expect(core.policy.memory.sessions == 0, "\(core.policy.memory.sessions) bytes of sessions count")
         expect((core.sessions.ofBroker as? SimulatedSessionCount)?.value == 0, "sessions are counted")
-        expect(core.sessions.fullElsewhere.isEmpty && core.room.ofStore.isEmpty && core.room.ofQueues.isEmpty, "somebody waits for room")
+        expect(
+            core.sessions.fullElsewhere.isEmpty && core.room.ofStore.isEmpty && core.room.ofQueues.isEmpty,
+            "somebody waits for room")
         expect(core.receipts.isEmpty, "receipts of QoS 2 are left")
         expect(core.wheel.count == (core.inspection.systemReport.isOn ? 1 : 0), "\(core.wheel.count) timers are left")
         expect(core.ledger.count == core.retained.count, "\(core.ledger.count) messages, \(core.retained.count) retained")
@@ -60,7 +62,7 @@ extension Play {
 
     private func checkStore() {
         guard let store, !hasFailed else { return }
-        for table in StoreTable.allCases where table != .run && table != .retained {
+        for table in StoreTable.allCases where table != .broker && table != .retained {
             let rows = store.rows[table] ?? [:]
             expect(rows.isEmpty, "\(rows.count) rows of \(table.name) are left")
         }

@@ -33,8 +33,8 @@ private func checkRow(_ table: StoreTable, _ key: UInt64, _ body: [UInt8]) {
         switch table {
         // Fields that are not known, or say what is so without them, are not written again.
         case .run:
-            StoredRun(decoding: bytes).flatMap { run in
-                run.encoded().withUnsafeBytes { StoredRun(decoding: $0) } == run ? body : []
+            StoredBrokerState(decoding: bytes).flatMap { run in
+                run.encoded().withUnsafeBytes { StoredBrokerState(decoding: $0) } == run ? body : []
             }
         case .session:
             StoredSession(decoding: bytes).flatMap { session in
