@@ -367,7 +367,7 @@ enum Limits {
     static let logRecordsUnwrittenMax = 64
 
     /// Milliseconds after which it is written down with the next record.
-    static let logPlaceMilliseconds: UInt64 = 10_000
+    static let logPositionMilliseconds: UInt64 = 10_000
 
     /// Bytes of the journal that are not on the disk; beyond them no more of the log is read.
     static let logPendingBytesMax = 16 << 20

@@ -207,7 +207,7 @@ extension SimulatedBroker {
         shard.writable.removeAll { $0 === connection }
         let target = shards[handOver.shard]
         let hadInput = connection.place.isQueued
-        connection.place = SimulatedPlace(shard: handOver.shard)
+        connection.place = SimulatedPeer(shard: handOver.shard)
         target.arrivals.append(SimulatedShard.Arrival(connection: connection, info: handOver.info, handOver: handOver))
         if hadInput { hasInput(connection) }
     }

@@ -122,7 +122,7 @@ public final class SimulatedBroker {
     public func open(listener: Int = 0) -> SimulatedConnection {
         let shard = nextShard
         nextShard = (nextShard + 1) % shards.count
-        let connection = SimulatedConnection(broker: self, place: SimulatedPlace(shard: shard))
+        let connection = SimulatedConnection(broker: self, place: SimulatedPeer(shard: shard))
         let info = ConnectionInfo(address: address, port: UInt16(truncatingIfNeeded: 40_000 + turnCount), listener: listener)
         shards[shard].arrivals.append(SimulatedShard.Arrival(connection: connection, info: info, handOver: nil))
         return connection

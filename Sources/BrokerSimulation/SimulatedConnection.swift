@@ -28,11 +28,11 @@ public final class SimulatedConnection {
     package let broker: SimulatedBroker
     /// Whether the client has gone away.
     private(set) var isLost = false
-    var place: SimulatedPlace
+    var place: SimulatedPeer
     private var unsent: [[UInt8]] = []
     private var isBlocked = false
 
-    init(broker: SimulatedBroker, place: SimulatedPlace) {
+    init(broker: SimulatedBroker, place: SimulatedPeer) {
         self.broker = broker
         self.place = place
     }
@@ -120,7 +120,7 @@ public struct PendingAuthentication {
 }
 
 /// Where a connection lives.
-struct SimulatedPlace {
+struct SimulatedPeer {
     /// The shard that has it, or is about to.
     var shard: Int
     /// Its number there; nil until that shard has taken it in.

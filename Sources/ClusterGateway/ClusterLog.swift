@@ -67,7 +67,7 @@ final class ClusterLog {
         let space = SubjectSpace(cluster: plan.name)
         for index in 0..<plan.logPartitions {
             guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
-            let places = shards.map { index < $0.logPlaces.count ? $0.logPlaces[index] : nil }
+            let places = shards.map { index < $0.logPositions.count ? $0.logPositions[index] : nil }
             partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places, log: self))
         }
         for partition in partitions { partition.follow(on: connection, node: incarnations.current) }
@@ -240,7 +240,7 @@ extension ClusterLog: ReadLog {
             for shard in partition.newcomers.sorted() { begin(partition, on: shard, after: place) }
         } else {
             let isOther = partition.place != nil
-            let place = LogPlaces.Place(sequence: isOther ? start : last, stream: stream)
+            let place = LogPositions.Place(sequence: isOther ? start : last, stream: stream)
             if isOther {
                 log(
                     .error, "the stream of \(name) is not the one that this node has read before: it is read from its first record."
@@ -277,7 +277,7 @@ extension ClusterLog: ReadLog {
         settleReaders()
     }
 
-    func begin(_ partition: LogPartition, on shard: Int, after place: LogPlaces.Place) {
+    func begin(_ partition: LogPartition, on shard: Int, after place: LogPositions.Place) {
         loop.loops[shard].post(.logBegins(partition.index, after: place), from: loop)
     }
 

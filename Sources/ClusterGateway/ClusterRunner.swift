@@ -150,7 +150,7 @@ package final class ClusterRunner: ClusterParticipant {
         case .access(let order): access.received(order, now: now)
         case .report:
             report()
-            sessions?.savePlaces()
+            sessions?.saveLogPositions()
             dispatch?.ask()
         case .summary(let figures): note(figures)
         case .unsynced(let reason):

@@ -10,7 +10,7 @@ final class LogPartition: Cluster.LogSink {
     var writer: Cluster.LogWriter
     var order = LogOrder()
     /// The last record that was read, and in which stream; nil if nobody has begun.
-    var place: LogPlaces.Place?
+    var place: LogPositions.Place?
     /// The last record that any shard had read when the node was started; 0 once the stream was found.
     var furthest: UInt64
     /// Up to which record it was told what has gone from the stream.
@@ -24,7 +24,7 @@ final class LogPartition: Cluster.LogSink {
     private(set) var stream: FollowedStream?
 
     /// - Parameter places: of the shards.
-    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPlaces.Place?], log: ClusterLog) {
+    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPositions.Place?], log: ClusterLog) {
         (self.index, self.subject, self.log) = (index, subject, log)
         place = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
         furthest = places.compactMap { $0?.sequence }.max() ?? 0

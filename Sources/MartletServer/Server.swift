@@ -65,7 +65,7 @@ public final class Server: @unchecked Sendable {
     /// Where the listeners of the files are among those of the configuration, in the files' order. The control thread's.
     var listenersOfFiles: [Int]
     /// Where the lines of the configuration stand; empty without a file. The control thread's.
-    var places = ConfigurationPlaces()
+    var places = ConfigurationLocations()
     /// SHA-256 of the lines, in hexadecimal; nil until somebody has asked. The control thread's.
     var digest: String?
     private let greeting: Greeting

@@ -55,15 +55,15 @@ import Testing
     }
 
     @Test func `a place is a URL without anything behind it, or a socket`() {
-        #expect(ControlPlace(url: "http://broker.example:9883/") == .tcp(host: "broker.example", port: 9883, usesTLS: false))
-        #expect(ControlPlace(url: "HTTPS://broker.example")?.description == "https://broker.example")
-        #expect(ControlPlace(url: "http://[::1]:9883") == .tcp(host: "::1", port: 9883, usesTLS: false))
-        #expect(ControlPlace(url: "http://[::1]:9883")?.host == "[::1]:9883")
-        #expect(ControlPlace(url: "unix:/run/x.sock") == .unixSocket(path: "/run/x.sock"))
+        #expect(ControlAddress(url: "http://broker.example:9883/") == .tcp(host: "broker.example", port: 9883, usesTLS: false))
+        #expect(ControlAddress(url: "HTTPS://broker.example")?.description == "https://broker.example")
+        #expect(ControlAddress(url: "http://[::1]:9883") == .tcp(host: "::1", port: 9883, usesTLS: false))
+        #expect(ControlAddress(url: "http://[::1]:9883")?.host == "[::1]:9883")
+        #expect(ControlAddress(url: "unix:/run/x.sock") == .unixSocket(path: "/run/x.sock"))
         for url in [
             "", "broker", "http://", "http://a/b", "http://u@a", "http://a:0", "http://a:x", "http://a:+1", "http://a?b",
             "http://a b",
             "http://[::1", "http://::1", "unix:x", "http://a:99999",
-        ] { #expect(ControlPlace(url: url) == nil) }
+        ] { #expect(ControlAddress(url: url) == nil) }
     }
 }

@@ -69,7 +69,7 @@ final class GrowthBroker {
         for shard in shards {
             shard.joinCluster(logPartitions: 1, node: 1 << 32 | 1)
             shard.received(.isAway(false))
-            shard.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 1)))
+            shard.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 1)))
         }
         settle()
     }

@@ -37,7 +37,7 @@ import Testing
             func names(inDirectory path: String) -> [String] { [] }
         }
 
-        static func read(_ text: String) throws -> (BrokerConfiguration, ConfigurationPlaces) {
+        static func read(_ text: String) throws -> (BrokerConfiguration, ConfigurationLocations) {
             let result = ConfigurationReader(files: Files(text: text), environment: [:]).read(path: "m.conf")
             try #require(!result.hasErrors, "\(result.diagnostics)")
             return (result.configuration, result.places)
@@ -80,7 +80,7 @@ import Testing
 
         func reload(_ text: String) throws {
             let persistence = configuration.persistence
-            let places: ConfigurationPlaces
+            let places: ConfigurationLocations
             (configuration, places) = try Self.read(text)
             configuration.persistence = persistence
             bridges.renew(try Server.bridgePlans(configuration), configuration, places)

@@ -97,10 +97,10 @@ extension Administration {
 
     private func combinePages(_ pages: [NodeResponse], _ missing: [String], _ call: Call) throws(APIError) {
         let isDescending = call.text("sort")?.hasPrefix("-") ?? false
-        var rows: [(value: JSONValue, place: ClientPlace, byteCount: Int)] = []
+        var rows: [(value: JSONValue, place: ClientCursor, byteCount: Int)] = []
         var (hasMore, count) = (false, 0 as Int64?)
         /// The last places of those pages behind which their nodes have more.
-        var ends: [ClientPlace] = []
+        var ends: [ClientCursor] = []
         var missing = missing
         for page in pages {
             guard let object = (try? JSONValue(reading: page.body, bytesMax: page.body.count))?.object,
@@ -111,13 +111,13 @@ extension Administration {
             }
             if object["meta"]?.object?["cursor"]?.string != nil {
                 hasMore = true
-                if let end = texts.last?.string.flatMap({ ClientPlace($0) }) { ends.append(end) }
+                if let end = texts.last?.string.flatMap({ ClientCursor($0) }) { ends.append(end) }
             }
             // It comes from elsewhere: many nodes of it are still a number.
             let more = object["meta"]?.object?["count"]?.integer.flatMap { (0...1 << 48).contains($0) ? $0 : nil }
             count = count.flatMap { sum in more.map { sum + $0 } }
             for (value, text) in zip(data, texts) {
-                guard let text = text.string, let place = ClientPlace(text) else { continue }
+                guard let text = text.string, let place = ClientCursor(text) else { continue }
                 var row = JSONWriter()
                 row.add(value)
                 rows.append((value, place, row.bytes.count + 1))
@@ -157,7 +157,7 @@ extension Administration {
 }
 
 /// Where a row of a list of clients stands: its cursor, read.
-private struct ClientPlace {
+private struct ClientCursor {
     let text: String
     private let position: ClientPosition
 
@@ -166,7 +166,7 @@ private struct ClientPlace {
         (self.text, self.position) = (text, position)
     }
 
-    func precedes(_ other: ClientPlace, isDescending: Bool) -> Bool {
+    func precedes(_ other: ClientCursor, isDescending: Bool) -> Bool {
         position.precedes(other.position, isDescending: isDescending)
     }
 }

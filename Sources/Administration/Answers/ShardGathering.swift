@@ -52,9 +52,9 @@ extension Administration {
         _ take: @escaping (ShardReply) -> [JSONRow],
         _ next: @escaping ([JSONRow], String?) -> Void
     ) throws(APIError) {
-        var place = ListPlace(shard: shards.lowerBound, cursor: nil)
+        var place = ListCursor(shard: shards.lowerBound, cursor: nil)
         if let text = call.cursor {
-            guard let given = ListPlace(text), shards.contains(given.shard) else {
+            guard let given = ListCursor(text), shards.contains(given.shard) else {
                 throw .badRequest("cursor does not belong to this list.")
             }
             place = given
@@ -68,7 +68,7 @@ extension Administration {
     }
 
     private func step(
-        _ collection: Collection, _ place: ListPlace, _ call: Call,
+        _ collection: Collection, _ place: ListCursor, _ call: Call,
         _ next: @escaping ([JSONRow], String?) -> Void
     ) {
         var collection = collection
@@ -93,12 +93,12 @@ extension Administration {
             collection.byteCount += rows.reduce(0) { $0 + $1.byteCount + 1 }
             collection.stride = min(collection.stride, max(1, collection.rowsMax - collection.rows.count))
             if let cursor = reply.next {
-                return step(collection, ListPlace(shard: place.shard, cursor: cursor), call, next)
+                return step(collection, ListCursor(shard: place.shard, cursor: cursor), call, next)
             }
             guard place.shard + 1 < collection.shards.upperBound else {
                 return next(collection.rows, nil)
             }
-            step(collection, ListPlace(shard: place.shard + 1, cursor: nil), call, next)
+            step(collection, ListCursor(shard: place.shard + 1, cursor: nil), call, next)
         }
     }
 
@@ -130,7 +130,7 @@ extension Administration {
 }
 
 /// Where a list over all shards goes on.
-struct ListPlace {
+struct ListCursor {
     let shard: Int
     /// Nil for the shard's beginning.
     let cursor: ShardCursor?

@@ -4,8 +4,8 @@ import MQTTCodec
 /// What a shard's store has of a cluster.
 struct ClusterRows {
     /// How far the log was read before the start, and whether there is a row that says it.
-    var logPlaces: StoredLogPlaces?
-    var hasLogPlaces = false
+    var logPositions: StoredLogPositions?
+    var hasLogPositions = false
     /// What share groups had dispatched out of it, and whether there is a row that says it.
     var dispatch: StoredDispatches?
     var hasDispatch = false
@@ -43,9 +43,9 @@ extension BrokerShard {
         if startMilliseconds > 0 { port.start = ClusterStart(endsAt: now + startMilliseconds) }
         if logPartitions > 0 {
             let log = ShardLog(
-                places: clusterRows.logPlaces.map { LogPlaces($0.places, partitions: logPartitions) }
-                    ?? LogPlaces(partitions: logPartitions))
-            log.isStored = clusterRows.hasLogPlaces
+                places: clusterRows.logPositions.map { LogPositions($0.places, partitions: logPartitions) }
+                    ?? LogPositions(partitions: logPartitions))
+            log.isStored = clusterRows.hasLogPositions
             log.writtenAt = now
             port.log = log
         }

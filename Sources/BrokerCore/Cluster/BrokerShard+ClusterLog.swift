@@ -17,7 +17,7 @@ extension BrokerShard {
     var logReceiver: Int { durability?.logReceiver ?? shardCount }
 
     /// How far the shard's sessions have been given what stands in the log, by partition; nil where nobody has read yet.
-    public var logPlaces: [LogPlaces.Place?] { clusterLog?.places.places ?? [] }
+    public var logPositions: [LogPositions.Place?] { clusterLog?.places.places ?? [] }
 
     /// Whether the shard may be given more of the log: what it has had is not far from the disk.
     public var takesLog: Bool {
@@ -134,11 +134,11 @@ extension BrokerShard {
     // MARK: Reading
 
     /// From where on a partition is read: for a shard that has read nothing of it, or whose stream is no more.
-    func logBegins(_ partition: Int, after place: LogPlaces.Place) {
+    func logBegins(_ partition: Int, after place: LogPositions.Place) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.places[partition] = place
         log.dispatched.note(read: log.places)
-        writeLogPlaces(log)
+        writeLogPositions(log)
         recordLogBegins(partition, after: place)
     }
 
@@ -147,7 +147,7 @@ extension BrokerShard {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.cut(partition, at: last)
         log.dispatched.cut(partition, at: last)
-        writeLogPlaces(log)
+        writeLogPositions(log)
         for session in sessions.all where session.logFloor?.holdsBack(last &+ 1, in: partition) == true {
             session.logFloor?.cut(partition, at: last)
             keep(session)
@@ -193,20 +193,20 @@ extension BrokerShard {
         log.unwritten += 1
         let hasChanged = log.sequenceBefore != 0 && journal?.sequence != log.sequenceBefore &- 1
         log.sequenceBefore = 0
-        let isDue = log.unwritten >= Limits.logRecordsUnwrittenMax || now >= log.writtenAt + Limits.logPlaceMilliseconds
-        if hasChanged || isDue { writeLogPlaces(log) }
+        let isDue = log.unwritten >= Limits.logRecordsUnwrittenMax || now >= log.writtenAt + Limits.logPositionMilliseconds
+        if hasChanged || isDue { writeLogPositions(log) }
     }
 
     /// Writes down how far was read, when the broker ends.
-    func writeLogPlaces() {
-        if let log = clusterLog, log.unwritten > 0 { writeLogPlaces(log) }
+    func writeLogPositions() {
+        if let log = clusterLog, log.unwritten > 0 { writeLogPositions(log) }
     }
 
-    private func writeLogPlaces(_ log: ShardLog) {
+    private func writeLogPositions(_ log: ShardLog) {
         guard let journal else { return }
         (log.unwritten, log.writtenAt) = (0, now)
-        let row = StoredLogPlaces(log.places).encoded()
-        let key = StoredLogPlaces.key(shard: index)
+        let row = StoredLogPositions(log.places).encoded()
+        let key = StoredLogPositions.key(shard: index)
         if log.isStored { journal.update(.broker, key: key, row) } else { journal.insert(.broker, key: key, row) }
         log.isStored = true
     }

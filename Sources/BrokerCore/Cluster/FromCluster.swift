@@ -26,7 +26,7 @@ public enum FromCluster: Sendable {
     // MARK: The log as it is read
 
     /// From where on a partition is read.
-    case logBegins(Int, after: LogPlaces.Place)
+    case logBegins(Int, after: LogPositions.Place)
     /// A partition ends at this record, before some that was read of it.
     case logIsCut(Int, at: UInt64)
     /// A partition has come as far as it went when it was found.
@@ -62,7 +62,7 @@ public enum FromCluster: Sendable {
     /// The cluster has what `ToCluster.saves` gave it with this number.
     case sessionSaved([UInt8], number: UInt64)
     /// What has changed of how far sessions have got in the log is to be given.
-    case savePlaces
+    case saveLogPositions
     /// This node looks after a session: `ToCluster.adopted` says whether it is here.
     case sessionAssumed([UInt8], epoch: UInt64, from: UInt64)
     /// It is another node's, or has ended; or the cluster has lost what it knew of it.
@@ -127,7 +127,7 @@ extension BrokerShard {
         case .sessionStays(let session): sessionStays(session)
         case .replayed(let session): replayed(session)
         case .sessionSaved(let session, let number): sessionSaved(session, number: number)
-        case .savePlaces: savePlaces()
+        case .saveLogPositions: saveLogPositions()
         case .sessionAssumed(let session, let epoch, let oldest): sessionAssumed(session, epoch: epoch, from: oldest)
         case .sessionIsElsewhere(let session): sessionIsElsewhere(session)
         case .sessionIsUnknown(let session): sessionIsUnknown(session)

@@ -22,7 +22,7 @@ final class ShardLog {
     }
 
     /// How far the shard's sessions have been given what was read.
-    var places: LogPlaces
+    var places: LogPositions
     /// Whether the store has a row of it.
     var isStored = false
     /// Records that were read since it was written, and when that was.
@@ -91,7 +91,7 @@ final class ShardLog {
     /// In the order of their serials.
     var kept: [Kept] = []
 
-    init(places: LogPlaces) {
+    init(places: LogPositions) {
         self.places = places
         dispatched = OpenDispatches(partitions: places.places.count)
     }

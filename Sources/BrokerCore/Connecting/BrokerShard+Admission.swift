@@ -142,7 +142,7 @@ extension BrokerShard {
 
     /// Ends the connection that a session has, for the sake of another one.
     private func endTakenOver(_ old: Connection, _ session: Session, _ existing: ExistingSession, isOwnReturn: Bool) {
-        logConnection(.error) { "Client \(session.clientIdentifier) \(old.logPlace) disconnected: session taken over." }
+        logConnection(.error) { "Client \(session.clientIdentifier) \(old.logPosition) disconnected: session taken over." }
         // A will without delay is due as the old connection closes; one with delay only if the session ends.
         // [MQTT-3.1.3-9 v5]
         let delay = session.will?.properties.willDelayInterval ?? 0

@@ -57,7 +57,7 @@ extension BrokerShard {
             session.expiryIntervalSeconds = min(asked, settings.sessionExpirySecondsMax)
         }
         if !connection.isLocal {
-            logConnection(.notice, of: connection) { "Client \(connection.name) \(connection.logPlace) disconnected." }
+            logConnection(.notice, of: connection) { "Client \(connection.name) \(connection.logPosition) disconnected." }
         }
         let fate: WillFate = packet.reasonCode == .normalDisconnection ? .discarded : .due
         leave(connection, packet.reasonCode, "the client disconnected", will: fate, isByClient: true)
@@ -78,7 +78,7 @@ extension BrokerShard {
 
     private static func closedLine(_ connection: Connection) -> String {
         let name = connection.session?.clientIdentifier ?? EncodedString()
-        let place = connection.logPlace
+        let place = connection.logPosition
         return .line(room: 64 + LineWriter.room(for: name) + place.utf8.count) { line in
             line.write("Client ")
             line.write(name)
@@ -94,7 +94,7 @@ extension BrokerShard {
         // What passing members leave stays on the disk then.
         if !groups.newlyLasting.isEmpty { keepDispatched() }
         policy.isStopping = true
-        writeLogPlaces()
+        writeLogPositions()
         for connection in Array(connections.all) {
             if connection.state == .connected {
                 let fate = willFate(ofSentAway: connection)

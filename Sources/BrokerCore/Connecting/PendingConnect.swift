@@ -205,7 +205,7 @@ extension BrokerShard {
     }
 
     private func endUnanswered(_ connection: Connection) {
-        logConnection(.notice) { "Client \(connection.logName) \(connection.logPlace) sent no CONNECT in time, disconnecting." }
+        logConnection(.notice) { "Client \(connection.logName) \(connection.logPosition) sent no CONNECT in time, disconnecting." }
         reportRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
         end(connection)
     }

@@ -88,7 +88,7 @@ extension BrokerShard {
         let group = header.group == 0 ? 0 : groupSerial(header.group, of: session)
         let wasSent = header.packetIdentifier != 0
         if !wasSent, !isInFront, group == 0 {
-            session.queue.appendPaged(StoredPlace(number: number, payload: payload, byteCount: header.byteCount))
+            session.queue.appendPaged(PagedEntry(number: number, payload: payload, byteCount: header.byteCount))
             return
         }
         let stored = payload == 0 ? nil : journal.map { StoredPayload(number: payload, journal: $0) }

@@ -123,7 +123,7 @@ extension BrokerShard {
     }
 
     /// A message of a queue as its rows say, with the reference to the row that it shares with others.
-    private func entry(at place: StoredPlace, from body: [UInt8], _ shared: [UInt8]?, _ journal: Journal) -> QueueEntry? {
+    private func entry(at place: PagedEntry, from body: [UInt8], _ shared: [UInt8]?, _ journal: Journal) -> QueueEntry? {
         body.withUnsafeBytes { bytes in
             var reader = RecordReader(bytes)
             guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)) else {
@@ -182,7 +182,7 @@ extension BrokerShard {
         if session.isFull { updateFullness(of: session) }
     }
 
-    private func dropUnreadable(_ place: StoredPlace, of session: Session, _ journal: Journal) {
+    private func dropUnreadable(_ place: PagedEntry, of session: Session, _ journal: Journal) {
         logUnreadable(place.number, of: session, .atLeastOnce, byteCount: Int(place.byteCount))
         journal.endEntry(place.number, hasFlow: false)
         if place.payload != 0 { journal.letGoShared(place.payload) }
@@ -201,7 +201,7 @@ extension BrokerShard {
 
 extension StoreRequest {
     /// Messages of a queue that only the store has: each one's row, and behind it that of the message if several share it.
-    init(of session: Session, paged places: [StoredPlace]) {
+    init(of session: Session, paged places: [PagedEntry]) {
         var rows: [Row] = []
         for place in places {
             rows.append(Row(.entry, key: place.number))

@@ -30,7 +30,7 @@ public struct Recovery: ~Copyable {
     private var copies: [Copy: UInt64] = [:]
     private var sources: [StoredOrigin: RetainedSource] = [:]
     /// How far each shard of that run had read a cluster's log.
-    private var logPlaces: [Int: StoredLogPlaces] = [:]
+    private var logPositions: [Int: StoredLogPositions] = [:]
     /// What each shard knew to be done of what share groups dispatch out of it.
     private var groupDispatches: [Int: StoredDispatches] = [:]
     /// How the broker ran before; nil for a store that was made by an import, as by one shard.
@@ -84,7 +84,7 @@ public struct Recovery: ~Copyable {
     ///   has its first turn.
     public consuming func finish() -> (summary: RecoverySummary, changes: JournalBatch) {
         keepBrokerState()
-        restoreLogPlaces()
+        restoreLogPositions()
         restoreDispatch()
         passOnOrphans()
         arrangeQueues()
@@ -133,9 +133,9 @@ public struct Recovery: ~Copyable {
     }
 
     private mutating func takeBrokerRow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
-        if let shard = StoredLogPlaces.shard(ofKey: key) {
-            guard let row = StoredLogPlaces(decoding: body) else { return false }
-            logPlaces[shard] = row
+        if let shard = StoredLogPositions.shard(ofKey: key) {
+            guard let row = StoredLogPositions(decoding: body) else { return false }
+            logPositions[shard] = row
             return true
         }
         if let shard = StoredDispatches.shard(ofKey: key) {
@@ -166,7 +166,7 @@ public struct Recovery: ~Copyable {
         let shard = shards[shards[0].placement.shard(of: row.clientIdentifier)]
         guard let session = shard.restore(row, key: key) else { return false }
         sessions[key] = Place(shard: shard, session: session, isConnected: row.isConnected)
-        if isRebalancing, !logPlaces.isEmpty, !session.isReplaying {
+        if isRebalancing, !logPositions.isEmpty, !session.isReplaying {
             let floor = logFloor(of: row.clientIdentifier)
             session.logFloor = floor.map { session.logFloor?.later($0) ?? $0 } ?? session.logFloor
         }
@@ -313,22 +313,22 @@ public struct Recovery: ~Copyable {
     }
 
     /// What the shard had read of the log on which a session was.
-    private func logFloor(of clientIdentifier: EncodedString) -> LogPlaces? {
+    private func logFloor(of clientIdentifier: EncodedString) -> LogPositions? {
         let placement = ShardPlacement(shardCount: Int(run?.shardCount ?? 1), hashing: shards[0].placement.hashing)
-        return logPlaces[placement.shard(of: clientIdentifier)]?.places
+        return logPositions[placement.shard(of: clientIdentifier)]?.places
     }
 
     /// On other shards than before, all read from the earliest place on, and each session is given what is behind its own.
-    private func restoreLogPlaces() {
-        guard !logPlaces.isEmpty else { return }
-        let earliest = logPlaces.values.map(\.places).reduce(nil as LogPlaces?) { $0?.earlier($1) ?? $1 }
+    private func restoreLogPositions() {
+        guard !logPositions.isEmpty else { return }
+        let earliest = logPositions.values.map(\.places).reduce(nil as LogPositions?) { $0?.earlier($1) ?? $1 }
         for shard in shards {
-            shard.clusterRows.hasLogPlaces = logPlaces[shard.index] != nil
-            shard.clusterRows.logPlaces =
-                isRebalancing ? earliest.map { StoredLogPlaces($0) } : logPlaces[shard.index]
+            shard.clusterRows.hasLogPositions = logPositions[shard.index] != nil
+            shard.clusterRows.logPositions =
+                isRebalancing ? earliest.map { StoredLogPositions($0) } : logPositions[shard.index]
         }
-        for shard in logPlaces.keys.sorted() where shard >= shards.count {
-            shards[0].journal?.delete(.broker, key: StoredLogPlaces.key(shard: shard))
+        for shard in logPositions.keys.sorted() where shard >= shards.count {
+            shards[0].journal?.delete(.broker, key: StoredLogPositions.key(shard: shard))
         }
     }
 

@@ -179,7 +179,7 @@ extension BrokerShard {
         return progress
     }
 
-    private func ask(_ places: [StoredPlace], isPaged: Bool, of session: Session, _ purge: inout QueuePurge) -> SiftProgress {
+    private func ask(_ places: [PagedEntry], isPaged: Bool, of session: Session, _ purge: inout QueuePurge) -> SiftProgress {
         (purge.isReading, purge.hasRead, session.isReading) = (true, true, true)
         var request = StoreRequest(of: session, paged: places)
         (request.isPaged, request.isPurge) = (isPaged, true)
@@ -190,9 +190,9 @@ extension BrokerShard {
     /// The next entries of the queue's front whose messages are not in memory, as after a start.
     private func takeUnsiftedResident(
         of session: Session, _ purge: inout QueuePurge, through lastNumber: UInt64, _ steps: inout Int
-    ) -> [StoredPlace] {
+    ) -> [PagedEntry] {
         guard purge.residentNumber < lastNumber else { return [] }
-        var (places, bytes): ([StoredPlace], Int) = ([], 0)
+        var (places, bytes): ([PagedEntry], Int) = ([], 0)
         var position = session.queue.sentEnd
         while position < session.queue.count, places.count < purgedRowsMax, bytes < purgedBytesMax {
             let entry = session.queue[position]
@@ -201,7 +201,7 @@ extension BrokerShard {
                 entry.storeNumber <= lastNumber
             else { continue }
             places.append(
-                StoredPlace(number: entry.storeNumber, payload: entry.payload?.number ?? 0, byteCount: entry.byteCount))
+                PagedEntry(number: entry.storeNumber, payload: entry.payload?.number ?? 0, byteCount: entry.byteCount))
             bytes += Int(entry.byteCount)
         }
         steps -= places.count

@@ -44,7 +44,7 @@ extension BrokerShard {
         row.isArriving = session.isMoving || session.isRestored
         guard let floor = session.logFloor, !session.isReplaying, clusterLog?.places.isBehind(floor) == false else { return }
         // All sessions of the shard have been given that, and it is written down: after a crash nothing of it is read again.
-        writeLogPlaces()
+        writeLogPositions()
         (session.logFloor, row.logFloor) = (nil, nil)
     }
 
@@ -73,7 +73,7 @@ extension BrokerShard {
     private func takeSession(_ reader: inout RecordReader, _ sessionImport: SessionImport, _ name: EncodedString) -> Bool {
         guard sessionImport.session == nil, let body = reader.readBytes(), let placesBody = reader.readBytes(),
             let row = body.withUnsafeBytes({ StoredSession(decoding: $0) }),
-            let places = placesBody.withUnsafeBytes({ StoredLogPlaces(decoding: $0) }), row.clientIdentifier == name,
+            let places = placesBody.withUnsafeBytes({ StoredLogPositions(decoding: $0) }), row.clientIdentifier == name,
             row.expiryIntervalSeconds > 0, let session = restore(row, key: nil)
         else { return false }
         (session.logFloor, session.epoch) = (nil, sessionImport.epoch)
@@ -186,7 +186,7 @@ extension BrokerShard {
         sessionImport.isWhole = true
         session.isMoving = false
         session.isClaimed = true
-        let places = sessionImport.places ?? LogPlaces(partitions: 1)
+        let places = sessionImport.places ?? LogPositions(partitions: 1)
         // What is queued was lost with the node that had the queue.
         for owed in sessionImport.owed { restoreOwed(owed.filter, sessionImport.isRestored ? .asked : owed.stage, of: session) }
         for held in sessionImport.subscriptions { resubscribe(session, held.filter, held.terms, number: 0) }

@@ -104,8 +104,8 @@ extension BrokerShard {
     }
 
     /// Up to where it has been given the log.
-    func places(of session: Session, _ moves: SessionMoves) -> LogPlaces {
-        let places = clusterLog?.places ?? LogPlaces(partitions: 1)
+    func places(of session: Session, _ moves: SessionMoves) -> LogPositions {
+        let places = clusterLog?.places ?? LogPositions(partitions: 1)
         guard let floor = session.logFloor else { return places }
         return session.isReplaying ? floor : places.later(floor)
     }

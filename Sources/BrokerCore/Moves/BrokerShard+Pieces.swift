@@ -105,7 +105,7 @@ extension BrokerShard {
         let state: ChunkItem.EntryState = entry.packetIdentifier == 0 ? .waiting : .sent
         guard let message = entry.message?.object else {
             let payload = entry.payload?.number ?? 0
-            let place = StoredPlace(number: entry.storeNumber, payload: payload, byteCount: entry.byteCount)
+            let place = PagedEntry(number: entry.storeNumber, payload: payload, byteCount: entry.byteCount)
             export.awaited.append(
                 SessionExport.Awaited(place: place, state: state, packetIdentifier: entry.packetIdentifier, group: group))
             return
@@ -201,7 +201,7 @@ final class SessionExport {
 
     /// An entry whose rows are being read.
     struct Awaited {
-        let place: StoredPlace
+        let place: PagedEntry
         let state: ChunkItem.EntryState
         let packetIdentifier: UInt16
         let group: UInt16
@@ -209,7 +209,7 @@ final class SessionExport {
 
     let session: Session
     /// Up to where it has been given the log.
-    let places: LogPlaces
+    let places: LogPositions
     /// The subscriptions that were taken from the session: all of them when it has settled.
     var subscriptions: [HeldSubscription] = []
     /// Where the next owner begins to learn what the log says of it, if this node has not read all of that; nil if it
@@ -247,7 +247,7 @@ final class SessionExport {
     /// Tells a question to the store from those before the export began anew.
     var round = 0
 
-    init(_ session: Session, places: LogPlaces) { (self.session, self.places) = (session, places) }
+    init(_ session: Session, places: LogPositions) { (self.session, self.places) = (session, places) }
 
     /// Begins at the first chunk.
     func begin() {
@@ -263,7 +263,7 @@ final class SessionExport {
     /// What comes next of the paged part; nil behind its end.
     enum Paged {
         case pinned(QueueEntry)
-        case stored(StoredPlace)
+        case stored(PagedEntry)
     }
 
     func nextPaged() -> Paged? {

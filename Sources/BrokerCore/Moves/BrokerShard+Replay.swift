@@ -88,7 +88,7 @@ extension BrokerShard {
     }
 
     /// A session that has been given the log up to some places is given from now on what its shard reads of it.
-    func beginReplay(of session: Session, from places: LogPlaces, _ moves: SessionMoves) {
+    func beginReplay(of session: Session, from places: LogPositions, _ moves: SessionMoves) {
         guard let read = clusterLog?.places else { return }
         let floor = places.fitted(to: read)
         session.logFloor = floor
@@ -98,7 +98,7 @@ extension BrokerShard {
     }
 
     /// A partition is read from another place on, perhaps of another stream: what sessions were given of that one says nothing.
-    func recordLogBegins(_ partition: Int, after place: LogPlaces.Place) {
+    func recordLogBegins(_ partition: Int, after place: LogPositions.Place) {
         for session in sessions.all {
             guard let floor = session.logFloor, partition < floor.places.count, floor.places[partition]?.stream != place.stream
             else {
@@ -170,7 +170,7 @@ final class LogReplay {
 
     let session: Session
     /// Up to where it is replayed.
-    var through: LogPlaces
+    var through: LogPositions
     /// What came behind that, in its order.
     var aside: [Aside] = []
     var asideBytes = 0
@@ -185,7 +185,7 @@ final class LogReplay {
     /// Of a session that is restored from what the cluster has stored; nil for others.
     var restoration: SessionRestoration?
 
-    init(_ session: Session, through: LogPlaces) {
+    init(_ session: Session, through: LogPositions) {
         (self.session, self.through) = (session, through)
         given = Array(repeating: nil, count: through.places.count)
     }
@@ -200,7 +200,7 @@ final class LogReplay {
     }
 
     /// The spans of the log behind `floor` that are to be read now.
-    func spans(after floor: LogPlaces) -> [LogSpan] {
+    func spans(after floor: LogPositions) -> [LogSpan] {
         restoration?.spans(after: floor, through: through) ?? floor.spans(through: through)
     }
 

@@ -4,7 +4,7 @@ import MQTTCodec
 /// Taking a session up without the node that had it: see `SessionRestoration`.
 extension BrokerShard {
     /// All that the cluster has stored of the session is here.
-    func beginRestoration(of session: Session, from places: LogPlaces, _ moves: SessionMoves) {
+    func beginRestoration(of session: Session, from places: LogPositions, _ moves: SessionMoves) {
         guard let read = clusterLog?.places else { return }
         session.logFloor = places.fitted(to: read)
         (session.isReplaying, session.isRestored) = (true, true)
@@ -211,7 +211,7 @@ struct SessionRestoration {
     var found: [MessageName: Found] = [:]
 
     /// The spans of the log that are to be read now.
-    func spans(after floor: LogPlaces, through: LogPlaces) -> [LogSpan] {
+    func spans(after floor: LogPositions, through: LogPositions) -> [LogSpan] {
         switch phase {
         case .awaitingMark: []
         case .steps: floor.spans(through: through)
@@ -221,7 +221,7 @@ struct SessionRestoration {
     }
 
     /// The span that is lacking of a partition, from the first message on that was dispatched; nil for nothing.
-    private func rest(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
+    private func rest(of partition: Int, after floor: LogPositions, through: LogPositions) -> LogSpan? {
         guard let last = through.places[partition]?.sequence else { return nil }
         let lacking = floor.spans(through: through).first { $0.partition == partition }
         let dispatched = flows.dispatched.keys.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
@@ -231,7 +231,7 @@ struct SessionRestoration {
 
     /// The part of a partition in which messages stand that were sent; nil for none. What share groups have dispatched
     /// stands anywhere in it, of all else what stands before what is lacking was done.
-    private func sent(of partition: Int, after floor: LogPlaces, through: LogPlaces) -> LogSpan? {
+    private func sent(of partition: Int, after floor: LogPositions, through: LogPositions) -> LogSpan? {
         guard let end = through.places[partition]?.sequence else { return nil }
         let names = flows.unfinished.map(\.name).filter { $0.partition == partition }
         var numbers = names.filter(\.isDispatched).map { max(1, $0.sequence(near: end)) }

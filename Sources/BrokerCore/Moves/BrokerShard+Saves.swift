@@ -5,7 +5,7 @@ import MQTTCodec
 /// its disk: what they are, and from where on the log is to be read for them.
 ///
 ///     SUBSCRIBE ─► noteChange ─► ToCluster.saves ─► sessionSaved ─► SUBACK
-///                  savePlaces ─► ToCluster.saves
+///                  saveLogPositions ─► ToCluster.saves
 extension BrokerShard {
     /// The cluster has stored what `ToCluster.saves` gave it with this number.
     func sessionSaved(_ identifier: [UInt8], number: UInt64) {
@@ -24,7 +24,7 @@ extension BrokerShard {
     }
 
     /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about each second.
-    func savePlaces() {
+    func saveLogPositions() {
         if let cluster {
             forgetGoneMembers(cluster)
             if let log = cluster.log {
@@ -182,7 +182,7 @@ extension BrokerShard {
         save.session.isClaimed && !save.session.isMoving && !save.session.isRestored
     }
 
-    private func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPlaces?, _ moves: SessionMoves) {
+    private func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPositions?, _ moves: SessionMoves) {
         let session = save.session
         moves.lastSaveNumber += 1
         save.underWay = moves.lastSaveNumber
@@ -246,7 +246,7 @@ extension BrokerShard {
     /// Places in the log before which the session has nothing left to do; nil if they are not known to be later than they were. O(1).
     ///
     /// Between the messages of a record nobody asks. Released messages are moved to the front of a queue, so that it says nothing then.
-    private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPlaces? {
+    private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPositions? {
         let session = save.session
         guard let journal, !session.isReplaying, !session.isReading else { return nil }
         // What was received goes with them.

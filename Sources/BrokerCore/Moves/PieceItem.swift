@@ -4,7 +4,7 @@ import MQTTCodec
 /// One thing of a session as it stands in a chunk: its kind in a byte, then what the kind has.
 ///
 ///     version 1 │ item │ item │ …
-///     session       row's length 4 │ a `StoredSession` │ places' length 4 │ `StoredLogPlaces`
+///     session       row's length 4 │ a `StoredSession` │ places' length 4 │ `StoredLogPositions`
 ///     subscription  terms 4 │ filter's length 4 │ filter
 ///     entry         state 1 │ group 2 │ length 4 │ a row of `StoredEntry` with the message in it
 ///     receipt       packet identifier 2 │ digest 4
@@ -28,8 +28,8 @@ enum ChunkItem {
         case released
     }
 
-    static func session(_ row: StoredSession, _ places: LogPlaces) -> [UInt8] {
-        session(encoded: row.encoded(), places: StoredLogPlaces(places).encoded())
+    static func session(_ row: StoredSession, _ places: LogPositions) -> [UInt8] {
+        session(encoded: row.encoded(), places: StoredLogPositions(places).encoded())
     }
 
     /// The item of a session whose row and places were written down apart from each other.
@@ -138,8 +138,8 @@ extension MessageParts {
 /// What of a session the cluster is to store, so that it outlives its node together with that node's disk.
 ///
 ///     state: version 1 │ row's length 4 │ a `StoredSession` │ subscriptions, as in a chunk
-///     places: 0 │ length 4 │ `StoredLogPlaces` │ steps and receipts, as in a chunk
-///     places of an earlier version: `StoredLogPlaces`
+///     places: 0 │ length 4 │ `StoredLogPositions` │ steps and receipts, as in a chunk
+///     places of an earlier version: `StoredLogPositions`
 public struct SavedSession: Equatable, Sendable {
     /// The Client Identifier.
     public var identifier: [UInt8]
@@ -197,10 +197,10 @@ public struct SavedSession: Equatable, Sendable {
         }
     }
 
-    static func encoded(_ places: LogPlaces, _ receipts: [[UInt8]]) -> [UInt8] {
+    static func encoded(_ places: LogPositions, _ receipts: [[UInt8]]) -> [UInt8] {
         var writer = RecordWriter()
         writer.write(UInt8(0))
-        writer.write(StoredLogPlaces(places).encoded())
+        writer.write(StoredLogPositions(places).encoded())
         for receipt in receipts { writer.append(receipt) }
         return writer.bytes
     }

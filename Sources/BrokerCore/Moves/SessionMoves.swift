@@ -119,7 +119,7 @@ final class SessionImport {
     /// The retained messages that its client has not had, by filter.
     var owed: [(filter: [UInt8], stage: OwedRetained.Stage)] = []
     /// Up to where the node that kept it had read the log.
-    var places: LogPlaces?
+    var places: LogPositions?
     /// The share groups that its messages name, by their place among its subscriptions to such: the group's serial number here.
     var groups: [UInt32] = []
     /// Whether a message is among them that was never sent: behind it stands none that was.
@@ -157,9 +157,9 @@ final class SessionSave {
     var waiting: [(connection: ConnectionID, answer: Answer)] = []
     /// Places up to which the session had been given the log when the journal had come to a number: when all messages that it had then
     /// are done, everything before the places is.
-    var mark: (number: UInt64, places: LogPlaces)?
+    var mark: (number: UInt64, places: LogPositions)?
     /// What was given of them last.
-    var places: LogPlaces?
+    var places: LogPositions?
     /// By which claim, with which expiry, and whether with a will it was given last.
     var epoch: UInt64 = 0
     var expiryInterval: UInt32 = 0

@@ -11,7 +11,7 @@
 struct EntryNumbers {
     /// A message that waits.
     enum Element: Equatable {
-        case stored(StoredPlace)
+        case stored(PagedEntry)
         /// One that is in memory all the same, at the front of those.
         case pinned
     }
@@ -107,7 +107,7 @@ struct EntryNumbers {
         if step.isPinned { return .pinned }
         let number = lastTaken &+ step.distance
         return .stored(
-            StoredPlace(number: number, payload: step.isShared ? number &+ step.payloadDistance : 0, byteCount: step.byteCount))
+            PagedEntry(number: number, payload: step.isShared ? number &+ step.payloadDistance : 0, byteCount: step.byteCount))
     }
 
     // MARK: Bytes
@@ -211,7 +211,7 @@ struct EntryNumbers {
 }
 
 /// A message of a queue that the store has and memory does not.
-struct StoredPlace: Equatable {
+struct PagedEntry: Equatable {
     /// That of the entry's row.
     let number: UInt64
     /// That of the row that holds the message, if the entry's own does not; else 0. The queue has a reference to it.

@@ -18,7 +18,7 @@ import MQTTCodec
 /// Owned by a session's queue, which has one only while there is something in it.
 final class PagedQueue {
     /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
-    private(set) var asked: [StoredPlace?] = []
+    private(set) var asked: [PagedEntry?] = []
     private(set) var numbers = SiftedNumbers()
     /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the front.
     private(set) var isSifting = false
@@ -46,7 +46,7 @@ final class PagedQueue {
     }
 
     /// Adds one at the end that the store alone has.
-    func append(_ place: StoredPlace) {
+    func append(_ place: PagedEntry) {
         precondition(arriving.isEmpty, "what is stored stands before what is not")
         numbers.append(.stored(place))
         byteCount += Int(place.byteCount)
@@ -72,7 +72,7 @@ final class PagedQueue {
             }
             let payload = entry.payload?.number ?? entry.message?.with { $0.stored?.number } ?? 0
             if payload != 0 { journal.holdShared(payload) }
-            numbers.append(.stored(StoredPlace(number: entry.storeNumber, payload: payload, byteCount: entry.byteCount)))
+            numbers.append(.stored(PagedEntry(number: entry.storeNumber, payload: payload, byteCount: entry.byteCount)))
             entry.releaseMessage()
         }
     }
@@ -82,7 +82,7 @@ final class PagedQueue {
         /// This message, which is in memory; it is taken.
         case resident(QueueEntry)
         /// These, when they have been read.
-        case stored([StoredPlace])
+        case stored([PagedEntry])
         /// Nothing before the store has answered.
         case none
     }
@@ -124,7 +124,7 @@ final class PagedQueue {
     }
 
     /// The store has answered: takes those that it was asked for and that are still there.
-    func takeAsked() -> [StoredPlace] {
+    func takeAsked() -> [PagedEntry] {
         precondition(!isSifting, "what is looked at keeps its place")
         defer { (asked, askedCount) = ([], 0) }
         let taken = asked.compactMap { $0 }
@@ -141,9 +141,9 @@ final class PagedQueue {
     ///   - bytesMax: what those that are asked for may have together; the last one may go beyond.
     ///   - lastNumber: what is behind it is not looked at.
     /// - Returns: nil behind the last one. Empty if more are to be passed by first, or the store has not answered.
-    func takeUnsifted(_ steps: inout Int, bytesMax: Int, through lastNumber: UInt64) -> [StoredPlace]? {
+    func takeUnsifted(_ steps: inout Int, bytesMax: Int, through lastNumber: UInt64) -> [PagedEntry]? {
         guard asked.isEmpty else { return [] }
-        var (places, bytes): ([StoredPlace], Int) = ([], 0)
+        var (places, bytes): ([PagedEntry], Int) = ([], 0)
         while steps > 0, bytes < bytesMax {
             guard let next = numbers.firstUnsifted() else { break }
             if case .stored(let place) = next {
@@ -165,7 +165,7 @@ final class PagedQueue {
 
     /// The store has answered: gives up those for which `isDropped` says so, as far as they are still there, and puts the others back in
     /// their place.
-    func takeSifted(_ journal: Journal?, where isDropped: (StoredPlace) -> Bool) {
+    func takeSifted(_ journal: Journal?, where isDropped: (PagedEntry) -> Bool) {
         guard isSifting else { return }
         let taken = asked.compactMap { $0 }
         (asked, askedCount, isSifting) = ([], 0, false)
@@ -208,7 +208,7 @@ final class PagedQueue {
         return pinned.popFirst()
     }
 
-    private func giveUp(_ place: StoredPlace, _ journal: Journal?) {
+    private func giveUp(_ place: PagedEntry, _ journal: Journal?) {
         byteCount -= Int(place.byteCount)
         guard let journal else { return }
         journal.endEntry(place.number, hasFlow: false)

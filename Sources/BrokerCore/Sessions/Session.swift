@@ -119,7 +119,7 @@ final class SessionExtras {
     var drops = DropCounts()
     var dropsTold: UInt64 = 0
     var topicPart: TopicPart?
-    var logFloor: LogPlaces?
+    var logFloor: LogPositions?
     var stepFloor = FlowStep.Place.start
 }
 
@@ -192,7 +192,7 @@ extension Session {
     }
 
     /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no more than that.
-    var logFloor: LogPlaces? {
+    var logFloor: LogPositions? {
         get { extras?.logFloor }
         set { if newValue != nil || extras != nil { makeExtras().logFloor = newValue } }
     }

@@ -8,7 +8,7 @@ extension SessionQueue {
     }
 
     /// Adds one at the end that the store has brought back, and nobody has read.
-    mutating func appendPaged(_ place: StoredPlace) {
+    mutating func appendPaged(_ place: PagedEntry) {
         pagedQueue().append(place)
         pagedCount &+= 1
         waitingBytes &+= Int(place.byteCount)
@@ -37,7 +37,7 @@ extension SessionQueue {
     ///   - messagesMax: how many may wait in the ring.
     ///   - bytesMax: their bytes; the last one may go beyond.
     /// - Returns: whether anything was moved, and what the store has to read before more can be; at most half of what may wait.
-    mutating func refill(messagesMax: Int, bytesMax: Int) -> (hasMoved: Bool, places: [StoredPlace]) {
+    mutating func refill(messagesMax: Int, bytesMax: Int) -> (hasMoved: Bool, places: [PagedEntry]) {
         guard let paged else { return (false, []) }
         var hasMoved = false
         while waitingResident < messagesMax, waitingBytesResident < bytesMax {
@@ -61,9 +61,9 @@ extension SessionQueue {
     ///
     /// - Parameter entry: makes one; nil if it could not be read.
     /// - Returns: those that could not.
-    mutating func takeAsked(_ entry: (StoredPlace) -> QueueEntry?) -> [StoredPlace] {
+    mutating func takeAsked(_ entry: (PagedEntry) -> QueueEntry?) -> [PagedEntry] {
         guard let paged else { return [] }
-        var unreadable: [StoredPlace] = []
+        var unreadable: [PagedEntry] = []
         for place in paged.takeAsked() {
             waitingBytes &-= Int(place.byteCount)
             if let entry = entry(place) { append(entry) } else { unreadable.append(place) }
@@ -95,12 +95,12 @@ extension SessionQueue {
     ///
     /// - Parameters: see `PagedQueue.takeUnsifted`.
     /// - Returns: nil behind the last one.
-    mutating func takeUnsiftedPaged(_ steps: inout Int, bytesMax: Int, through lastNumber: UInt64) -> [StoredPlace]? {
+    mutating func takeUnsiftedPaged(_ steps: inout Int, bytesMax: Int, through lastNumber: UInt64) -> [PagedEntry]? {
         paged?.takeUnsifted(&steps, bytesMax: bytesMax, through: lastNumber)
     }
 
     /// They have been read: gives up those for which `isDropped` says so, as far as they are still there; the others keep their place.
-    mutating func takeSiftedPaged(_ journal: Journal?, where isDropped: (StoredPlace) -> Bool) {
+    mutating func takeSiftedPaged(_ journal: Journal?, where isDropped: (PagedEntry) -> Bool) {
         guard let paged else { return }
         let before = paged.byteCount
         paged.takeSifted(journal, where: isDropped)

@@ -35,7 +35,7 @@ extension BrokerShard {
         of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil,
         isTold: Bool = true
     ) {
-        let place = connection.logPlace
+        let place = connection.logPosition
         if connection.session == nil { reportRefusal(of: connection, reason, failure?.words ?? explanation) }
         guard isTold else { return }
         let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod, .banned].contains(reason)
@@ -79,7 +79,7 @@ extension Connection {
     var origin: String { info.port == 0 ? "from \(info.address)" : "from \(info.address) port \(info.port)" }
 
     /// Where it comes from, as lines about its end have it: `[192.0.2.7:50312]`.
-    var logPlace: String { "[\(info.address):\(info.port)]" }
+    var logPosition: String { "[\(info.address):\(info.port)]" }
 
     /// What lines about its end call it: its address before it has an identifier.
     var logName: String { knownName ?? info.address }

@@ -92,7 +92,7 @@ extension BrokerShard {
                 return false
             }
             logConnection(.notice, of: connection, reason: "keep alive") {
-                "Client \(connection.name) \(connection.logPlace) disconnected: exceeded timeout."
+                "Client \(connection.name) \(connection.logPosition) disconnected: exceeded timeout."
             }
             dismiss(
                 connection, .keepAliveTimeout, telling: "no packet came for one and a half times the Keep Alive.", "keep alive",

@@ -119,7 +119,7 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
 }
 
 /// How far something has been given what stands in a cluster's log.
-public struct LogPlaces: Equatable, Sendable {
+public struct LogPositions: Equatable, Sendable {
     /// A place in one partition.
     public struct Place: Equatable, Sendable {
         /// The number of the last record that counts as given.
@@ -136,7 +136,7 @@ public struct LogPlaces: Equatable, Sendable {
     public init(partitions: Int) { places = Array(repeating: nil, count: partitions) }
 
     /// The places of another value, for so many partitions.
-    package init(_ other: LogPlaces, partitions: Int) {
+    package init(_ other: LogPositions, partitions: Int) {
         places = (0..<partitions).map { $0 < other.places.count ? other.places[$0] : nil }
     }
 
@@ -157,7 +157,7 @@ public struct LogPlaces: Equatable, Sendable {
     }
 
     /// These places where they are of the same stream as the other ones, else the other ones.
-    package func fitted(to other: LogPlaces) -> LogPlaces {
+    package func fitted(to other: LogPositions) -> LogPositions {
         var fitted = other
         for index in other.places.indices where index < places.count {
             guard let mine = places[index] else { continue }
@@ -171,7 +171,7 @@ public struct LogPlaces: Equatable, Sendable {
     }
 
     /// The later of both, partition by partition; of other streams its own.
-    package func later(_ other: LogPlaces) -> LogPlaces {
+    package func later(_ other: LogPositions) -> LogPositions {
         var later = self
         for index in places.indices where index < other.places.count {
             guard let others = other.places[index] else { continue }
@@ -185,10 +185,10 @@ public struct LogPlaces: Equatable, Sendable {
     }
 
     /// Whether some place is before the other one's in the same stream.
-    package func isBehind(_ other: LogPlaces) -> Bool { !spans(through: other).isEmpty }
+    package func isBehind(_ other: LogPositions) -> Bool { !spans(through: other).isEmpty }
 
     /// What stands between this and a later place of the same stream.
-    package func spans(through other: LogPlaces) -> [LogSpan] {
+    package func spans(through other: LogPositions) -> [LogSpan] {
         places.indices.compactMap { index in
             guard let mine = places[index], index < other.places.count, let others = other.places[index],
                 mine.stream == others.stream, mine.sequence < others.sequence
@@ -198,7 +198,7 @@ public struct LogPlaces: Equatable, Sendable {
     }
 
     /// The earlier of both, partition by partition; of a partition that only one of them knows, that.
-    package func earlier(_ other: LogPlaces) -> LogPlaces {
+    package func earlier(_ other: LogPositions) -> LogPositions {
         var earlier = self
         for index in places.indices {
             guard let mine = places[index], index < other.places.count, let others = other.places[index] else {

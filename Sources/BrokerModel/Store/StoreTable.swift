@@ -7,8 +7,8 @@ public import MQTTCodec
 /// `received` and `relayed`, and the cluster's numbers in `run`, which stand on the way of a message, have each part at its
 /// place instead: no byte and no instruction more.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
-    /// What is the whole broker's: a `StoredBrokerState`, how it ran last, with the key 1; `StoredLogPlaces` with the
-    /// keys from 2 on; a `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each
+    /// What is the whole broker's: a `StoredBrokerState`, how it ran last, with the key 1; `StoredLogPositions` with
+    /// the keys from 2 on; a `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each
     /// `StoredBan` by a number of its own.
     case broker = 0
     /// A `StoredSession` by its session key.
@@ -44,7 +44,7 @@ extension StoreTable {
         switch self {
         case .broker where key == StoredBrokerState.key: StoredBrokerState(decoding: body) != nil
         case .broker where key == StoredMembership.key: StoredMembership(decoding: body) != nil
-        case .broker where StoredLogPlaces.shard(ofKey: key) != nil: StoredLogPlaces(decoding: body) != nil
+        case .broker where StoredLogPositions.shard(ofKey: key) != nil: StoredLogPositions(decoding: body) != nil
         case .broker where StoredDispatches.shard(ofKey: key) != nil: StoredDispatches(decoding: body) != nil
         case .broker: StoredBan(decoding: body) != nil
         case .relayed: RelayedReceipt(decoding: body) != nil

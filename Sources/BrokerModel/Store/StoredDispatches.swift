@@ -157,10 +157,10 @@ package struct RecordReader {
 /// key for each shard.
 ///
 /// It stands in one batch with the rows of the messages that were given, so that after a crash reading goes on where the queues end.
-public struct StoredLogPlaces: Equatable, Sendable {
-    public var places: LogPlaces
+public struct StoredLogPositions: Equatable, Sendable {
+    public var places: LogPositions
 
-    public init(_ places: LogPlaces) { self.places = places }
+    public init(_ places: LogPositions) { self.places = places }
 
     /// Numbers of other rows of the table are 1 and from 256 on.
     package static func key(shard: Int) -> UInt64 { 2 + UInt64(shard) }
@@ -174,10 +174,10 @@ public struct StoredLogPlaces: Equatable, Sendable {
     public init?(decoding body: UnsafeRawBufferPointer) {
         var reader = RecordReader(body)
         guard let count = reader.read(UInt8.self), count > 0 else { return nil }
-        places = LogPlaces(partitions: Int(count))
+        places = LogPositions(partitions: Int(count))
         for partition in 0..<Int(count) {
             guard let sequence = reader.read(UInt64.self), let stream = reader.read(UInt64.self) else { return nil }
-            if stream != 0 { places.places[partition] = LogPlaces.Place(sequence: sequence, stream: stream) }
+            if stream != 0 { places.places[partition] = LogPositions.Place(sequence: sequence, stream: stream) }
         }
         guard reader.isAtEnd else { return nil }
     }

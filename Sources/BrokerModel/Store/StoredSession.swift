@@ -29,7 +29,7 @@ public struct StoredSession: Equatable, Sendable {
     /// Whether it is on its way from another node of a cluster, and not whole: of no use after a crash.
     public var isArriving = false
     /// Up to where it was given a cluster's log, if that is not where its shard was; nil if it is.
-    public var logFloor: LogPlaces?
+    public var logFloor: LogPositions?
     /// Whether it lacks what stands in the log between there and where its shard was.
     public var lacksLog = false
     /// By which claim the node has kept it in a cluster whose sessions move; 0 for none.
@@ -76,8 +76,8 @@ extension StoredSession: FieldCoded {
         coder.field(12, &willDueAt)
         coder.field(13, &willName, as: { NumberPair($0.epoch, $0.number) }, { SavedWill.Name(epoch: $0.first, number: $0.second) })
         coder.field(14, &isArriving, mostly: false)
-        coder.field(15, &logFloor, as: { StoredLogPlaces($0).encoded() }) { content in
-            content.withUnsafeBytes { StoredLogPlaces(decoding: $0)?.places }
+        coder.field(15, &logFloor, as: { StoredLogPositions($0).encoded() }) { content in
+            content.withUnsafeBytes { StoredLogPositions(decoding: $0)?.places }
         }
         coder.field(16, &lacksLog, mostly: false)
         coder.field(17, &epoch, mostly: 0)

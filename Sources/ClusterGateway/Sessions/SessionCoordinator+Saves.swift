@@ -134,8 +134,8 @@ extension SessionCoordinator {
     }
 
     /// Has the shards give how far their sessions have got in the log.
-    func savePlaces() {
+    func saveLogPositions() {
         guard owner != nil, connection.isReady else { return }
-        for shard in loop.loops.indices { post(.savePlaces, to: shard) }
+        for shard in loop.loops.indices { post(.saveLogPositions, to: shard) }
     }
 }

@@ -16,7 +16,7 @@ public struct ConfigurationImporter: Sendable {
     /// By where a file is, where its copy will be.
     var destinations: [String: String] = [:]
     /// Lines of the target's own files, which stay.
-    var kept: [ConfigurationPlaces.Line] = []
+    var kept: [ConfigurationLocations.Line] = []
 
     /// - Parameters:
     ///   - file: mosquitto's main file, where it is on this machine.

@@ -61,22 +61,24 @@ extension ConfigurationReading {
     }
 
     /// Why a `listener` line names no place.
-    private struct PlaceRefusal: Error {
+    private struct LocationRefusal: Error {
         /// A sentence.
         let message: String
     }
 
-    private func endpoint(port: UInt16, place: String) -> Result<ListenerEndpoint, PlaceRefusal> {
+    private func endpoint(port: UInt16, place: String) -> Result<ListenerEndpoint, LocationRefusal> {
         if port == 0 {
             // sockaddr_un.sun_path has 108 bytes, one of them for the final zero.
-            guard !place.isEmpty else { return .failure(PlaceRefusal(message: "port 0 needs the path of a Unix socket after it.")) }
+            guard !place.isEmpty else {
+                return .failure(LocationRefusal(message: "port 0 needs the path of a Unix socket after it."))
+            }
             guard place.utf8.count <= 107 else {
-                return .failure(PlaceRefusal(message: "the path of the Unix socket is longer than 107 bytes."))
+                return .failure(LocationRefusal(message: "the path of the Unix socket is longer than 107 bytes."))
             }
             return .success(.unixSocket(path: place))
         }
         guard place.words.count <= 1 else {
-            return .failure(PlaceRefusal(message: "found \(place.quoted), expected one address."))
+            return .failure(LocationRefusal(message: "found \(place.quoted), expected one address."))
         }
         return .success(.tcp(port: port, host: place.isEmpty ? nil : place))
     }

@@ -16,7 +16,7 @@ struct ConfigurationReading: Sendable {
     var plugins: [PluginDraft] = []
     var pluginUses: [PluginUse] = []
     var log = DiagnosticLog()
-    var places: ConfigurationPlaces
+    var places: ConfigurationLocations
 
     /// Security options go to the listener in whose section they stand.
     var hasListenerSecurity = false
@@ -52,7 +52,7 @@ struct ConfigurationReading: Sendable {
         self.files = files
         self.environment = environment
         self.path = path
-        places = ConfigurationPlaces(file: path)
+        places = ConfigurationLocations(file: path)
     }
 
     /// Whether a line gave the option called `name`.

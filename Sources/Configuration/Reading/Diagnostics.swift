@@ -35,7 +35,7 @@ public struct Diagnostic: Sendable, Equatable, CustomStringConvertible {
 }
 
 /// Where the lines stand that a configuration was made of: for messages about what they say.
-public struct ConfigurationPlaces: Sendable, Equatable {
+public struct ConfigurationLocations: Sendable, Equatable {
     /// A line that named an option.
     public struct Line: Sendable, Equatable {
         /// The file as it was named on the command line or by `include_dir`.
@@ -116,7 +116,7 @@ public struct ConfigurationPlaces: Sendable, Equatable {
 
 extension Diagnostic {
     /// An error or a warning about what a line says; about no line in particular when it is nil.
-    public init(severity: Severity, at line: ConfigurationPlaces.Line?, in places: ConfigurationPlaces, message: String) {
+    public init(severity: Severity, at line: ConfigurationLocations.Line?, in places: ConfigurationLocations, message: String) {
         self.init(
             severity: severity, file: line?.file ?? places.file ?? "", line: line?.line, option: line?.name, message: message)
     }
@@ -128,7 +128,7 @@ extension Diagnostic {
 /// beside each other by people who have read one of them, and a line that is meant for its own file's listener would open the others' too.
 struct OpeningCheck {
     /// In the order in which they count.
-    let lines: [ConfigurationPlaces.Line]
+    let lines: [ConfigurationLocations.Line]
     let listeners: [ListenerDraft]
 
     func run(log: inout DiagnosticLog) {
@@ -193,17 +193,17 @@ struct OpeningCheck {
                 + "where \(conflict.closing.place) asks for one. Write it below the listener that is meant.", &log)
     }
 
-    private static func isOfAllListeners(_ line: ConfigurationPlaces.Line) -> Bool {
+    private static func isOfAllListeners(_ line: ConfigurationLocations.Line) -> Bool {
         line.identity == "allow_anonymous" && line.scope == .broker
     }
 
-    private static func givesUsers(_ line: ConfigurationPlaces.Line) -> Bool {
+    private static func givesUsers(_ line: ConfigurationLocations.Line) -> Bool {
         if ["password_file", "martlet_scram_file"].contains(line.identity) { return line.scope == .broker }
         guard ["plugin", "global_plugin"].contains(line.identity) else { return false }
         return [.dynamicSecurity, .passwordFile].contains(BuiltInPlugin(path: line.value))
     }
 
-    private static func rank(_ line: ConfigurationPlaces.Line) -> Int? { place(of: line, among: ["false", "true"]) }
+    private static func rank(_ line: ConfigurationLocations.Line) -> Int? { place(of: line, among: ["false", "true"]) }
 
     // MARK: Other gates
 
@@ -251,16 +251,16 @@ struct OpeningCheck {
 
     /// A line, and the one of an earlier file that it takes the effect from.
     private struct Conflict {
-        let opening: ConfigurationPlaces.Line
-        let closing: ConfigurationPlaces.Line
+        let opening: ConfigurationLocations.Line
+        let closing: ConfigurationLocations.Line
     }
 
     /// Whether the line that counts opens more than the last line of an earlier file does.
     private func conflict(
-        among lines: [ConfigurationPlaces.Line], rank: (ConfigurationPlaces.Line) -> Int?
+        among lines: [ConfigurationLocations.Line], rank: (ConfigurationLocations.Line) -> Int?
     ) -> Conflict? {
         guard let opening = lines.last, let own = rank(opening) else { return nil }
-        var lastOfFile: [String: ConfigurationPlaces.Line] = [:]
+        var lastOfFile: [String: ConfigurationLocations.Line] = [:]
         for line in lines where line.file != opening.file { lastOfFile[line.file] = line }
         let closing = lines.last { line in
             lastOfFile[line.file] == line && rank(line).map { $0 < own } ?? false
@@ -268,29 +268,29 @@ struct OpeningCheck {
         return closing.map { Conflict(opening: opening, closing: $0) }
     }
 
-    private static func place(of line: ConfigurationPlaces.Line, among values: [String]) -> Int? {
+    private static func place(of line: ConfigurationLocations.Line, among values: [String]) -> Int? {
         let word = line.value.words.first.map { ["1": "true", "0": "false"][$0] ?? $0 }
         return word.flatMap { values.firstIndex(of: $0) }
     }
 
-    private func report(_ line: ConfigurationPlaces.Line, _ message: String, _ log: inout DiagnosticLog) {
+    private func report(_ line: ConfigurationLocations.Line, _ message: String, _ log: inout DiagnosticLog) {
         log.error(message, at: SourcePosition(file: line.file, line: line.line), option: line.name)
     }
 }
 
-extension ConfigurationPlaces.Line {
+extension ConfigurationLocations.Line {
     fileprivate var place: String { "\(file):\(line)" }
 }
 
 extension ListenerDraft {
     /// Whether a line of another file decides who needs no login here.
-    fileprivate func isOpened(by line: ConfigurationPlaces.Line) -> Bool {
+    fileprivate func isOpened(by line: ConfigurationLocations.Line) -> Bool {
         guard let position, position.file != line.file, allowsAnonymous == nil else { return false }
         return !usesIdentityAsUserName && !usesSubjectAsUserName && !configuration.isAdministrationSocket
     }
 
     /// Whether one of the lines opens it.
-    fileprivate func stands(in lines: [ConfigurationPlaces.Line]) -> Bool {
+    fileprivate func stands(in lines: [ConfigurationLocations.Line]) -> Bool {
         lines.contains { $0.file == position?.file && $0.line == position?.line }
     }
 

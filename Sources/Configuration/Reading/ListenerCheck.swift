@@ -3,7 +3,7 @@ struct ListenerCheck {
     let draft: ListenerDraft
     /// The draft's index.
     let index: Int
-    let places: ConfigurationPlaces
+    let places: ConfigurationLocations
     /// The main file, for the default listener.
     let path: String
 

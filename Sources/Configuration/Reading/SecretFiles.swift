@@ -122,11 +122,11 @@ public struct ConfigurationResult: Sendable, Equatable {
     /// In the order of the lines; what concerns a whole section follows at the end.
     public var diagnostics: [Diagnostic]
     /// Where its lines stand.
-    public var places: ConfigurationPlaces
+    public var places: ConfigurationLocations
 
     /// A configuration, what there is to say about it, and where its lines stand, if it comes from a file.
     public init(
-        configuration: BrokerConfiguration, diagnostics: [Diagnostic], places: ConfigurationPlaces = ConfigurationPlaces()
+        configuration: BrokerConfiguration, diagnostics: [Diagnostic], places: ConfigurationLocations = ConfigurationLocations()
     ) {
         self.configuration = configuration
         self.diagnostics = diagnostics

@@ -13,7 +13,7 @@ public struct BrokerService: ControlService, Sendable {
         case token(String)
     }
 
-    private let place: ControlPlace
+    private let place: ControlAddress
     private let layers: ClientLayers
     private let credentials: Credentials
     private let patienceMilliseconds: UInt64
@@ -23,14 +23,15 @@ public struct BrokerService: ControlService, Sendable {
     /// - `patienceMilliseconds`: until the answer to a request is whole.
     /// - `advice`: what to try when nobody answers, as sentences.
     public init(
-        _ place: ControlPlace, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64, advice: String = ""
+        _ place: ControlAddress, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64,
+        advice: String = ""
     ) {
         (self.place, self.layers, self.credentials) = (place, layers, credentials)
         (self.patienceMilliseconds, self.advice) = (patienceMilliseconds, advice)
     }
 
     /// Whether somebody listens at a Unix socket.
-    public static func isHeard(_ place: ControlPlace) -> Bool {
+    public static func isHeard(_ place: ControlAddress) -> Bool {
         guard case .unixSocket(let path) = place,
             let address = try? ListenAddress(host: .path(path), port: 0).resolve().first,
             let channel = try? BlockingChannel(to: address, ClientLayers())
@@ -169,7 +170,7 @@ public struct BrokerService: ControlService, Sendable {
 }
 
 /// Where a broker's HTTP API is.
-public enum ControlPlace: Equatable, Sendable {
+public enum ControlAddress: Equatable, Sendable {
     case unixSocket(path: String)
     case tcp(host: String, port: UInt16, usesTLS: Bool)
 
@@ -177,7 +178,7 @@ public enum ControlPlace: Equatable, Sendable {
     public static let packagedSocket = "/run/martlet/http.sock"
 
     /// This machine's, where a broker without a configuration has it.
-    public static let standard = ControlPlace.tcp(host: "127.0.0.1", port: 9883, usesTLS: false)
+    public static let standard = ControlAddress.tcp(host: "127.0.0.1", port: 9883, usesTLS: false)
 
     /// Reads `http://host:port`, `https://host`, `unix:/path`; nil for anything else, and for a URL with a user, a path or a query.
     public init?(url: String) {
@@ -217,7 +218,7 @@ public enum ControlPlace: Equatable, Sendable {
     }
 }
 
-extension ControlPlace: CustomStringConvertible {
+extension ControlAddress: CustomStringConvertible {
     /// As a person gives it.
     public var description: String {
         switch self {

@@ -96,7 +96,7 @@ extension Properties {
 extension Properties {
     /// Reads a property length and the properties behind it, which must be allowed there and from that side.
     static func decode(
-        _ reader: inout PacketReader, in place: PropertyPlace, from peer: Peer
+        _ reader: inout PacketReader, in place: PropertyContext, from peer: Peer
     ) throws(WireError) -> Properties {
         let length = try reader.readVariableByteInteger()
         return try decode(block: reader.readBytes(length), in: place, from: peer)
@@ -104,7 +104,7 @@ extension Properties {
 
     /// Reads the property bytes behind the property length.
     static func decode(
-        block: UnsafeRawBufferPointer, in place: PropertyPlace, from peer: Peer
+        block: UnsafeRawBufferPointer, in place: PropertyContext, from peer: Peer
     ) throws(WireError) -> Properties {
         var properties = Properties()
         var block = PacketReader(block)
@@ -363,7 +363,7 @@ enum PropertyIdentifier: UInt8, CaseIterable {
     case sharedSubscriptionAvailable = 0x2A
 
     /// The error if that side may not put this property there (section 2.2.2.2 of the standard); nil if it may.
-    func objection(in place: PropertyPlace, from peer: Peer) -> WireError? {
+    func objection(in place: PropertyContext, from peer: Peer) -> WireError? {
         guard places.contains(place) else { return .propertyNotAllowed }
         switch (self, place, peer) {
         case (.subscriptionIdentifier, .publish, .client): return .subscriptionIdentifierFromClient  // [MQTT-3.3.4-6 v5]
@@ -373,7 +373,7 @@ enum PropertyIdentifier: UInt8, CaseIterable {
         }
     }
 
-    private var places: PropertyPlace {
+    private var places: PropertyContext {
         switch self {
         case .payloadFormatIndicator, .messageExpiryInterval, .contentType, .responseTopic, .correlationData: [.publish, .will]
         case .subscriptionIdentifier: [.publish, .subscribe]
@@ -394,23 +394,23 @@ enum PropertyIdentifier: UInt8, CaseIterable {
 }
 
 /// The places where properties stand: each packet that has some, and the will inside CONNECT.
-struct PropertyPlace: OptionSet {
+struct PropertyContext: OptionSet {
     let rawValue: UInt16
 
-    static let connect = PropertyPlace(rawValue: 1 << 0)
-    static let will = PropertyPlace(rawValue: 1 << 1)
-    static let connack = PropertyPlace(rawValue: 1 << 2)
-    static let publish = PropertyPlace(rawValue: 1 << 3)
+    static let connect = PropertyContext(rawValue: 1 << 0)
+    static let will = PropertyContext(rawValue: 1 << 1)
+    static let connack = PropertyContext(rawValue: 1 << 2)
+    static let publish = PropertyContext(rawValue: 1 << 3)
     /// PUBACK, PUBREC, PUBREL and PUBCOMP, which are alike.
-    static let acknowledgement = PropertyPlace(rawValue: 1 << 4)
-    static let subscribe = PropertyPlace(rawValue: 1 << 5)
-    static let suback = PropertyPlace(rawValue: 1 << 6)
-    static let unsubscribe = PropertyPlace(rawValue: 1 << 7)
-    static let unsuback = PropertyPlace(rawValue: 1 << 8)
-    static let disconnect = PropertyPlace(rawValue: 1 << 9)
-    static let auth = PropertyPlace(rawValue: 1 << 10)
+    static let acknowledgement = PropertyContext(rawValue: 1 << 4)
+    static let subscribe = PropertyContext(rawValue: 1 << 5)
+    static let suback = PropertyContext(rawValue: 1 << 6)
+    static let unsubscribe = PropertyContext(rawValue: 1 << 7)
+    static let unsuback = PropertyContext(rawValue: 1 << 8)
+    static let disconnect = PropertyContext(rawValue: 1 << 9)
+    static let auth = PropertyContext(rawValue: 1 << 10)
 
-    static let all: PropertyPlace = [
+    static let all: PropertyContext = [
         .connect, .will, .connack, .publish, .acknowledgement, .subscribe, .suback, .unsubscribe, .unsuback, .disconnect, .auth,
     ]
 }

@@ -100,7 +100,7 @@ final class BridgeSupervisor {
                         + "the broker again.")
             }
         }
-        adopt(configuration, ConfigurationPlaces())
+        adopt(configuration, ConfigurationLocations())
         for row in sorted { if let plan = row.plan { run(plan) } }
     }
 
@@ -110,7 +110,7 @@ final class BridgeSupervisor {
     ///   - planned: those of its files.
     ///   - configuration: what is in force from now on.
     ///   - places: where its lines stand.
-    func renew(_ planned: [PlannedBridge], _ configuration: BrokerConfiguration, _ places: ConfigurationPlaces) {
+    func renew(_ planned: [PlannedBridge], _ configuration: BrokerConfiguration, _ places: ConfigurationLocations) {
         let before = rows
         rows = rows.filter { $0.value.section != nil }
         for bridge in planned {
@@ -130,7 +130,7 @@ final class BridgeSupervisor {
     }
 
     /// Makes plans of the bridges that administrators have added, as the configuration has it now. Files come first.
-    private func adopt(_ configuration: BrokerConfiguration, _ places: ConfigurationPlaces) {
+    private func adopt(_ configuration: BrokerConfiguration, _ places: ConfigurationLocations) {
         let taken = memory.sections.filter { rows[$0.name].map { $0.section == nil } ?? false }
         for section in taken {
             let place = places.opening(ofBridge: section.name).map { "\($0.file) line \($0.line)" } ?? "the configuration"
@@ -237,7 +237,7 @@ final class BridgeSupervisor {
     ///   - configuration: what is in force.
     ///   - places: where its lines stand.
     func perform(
-        _ order: BridgeOrder, on name: String, _ configuration: BrokerConfiguration, _ places: ConfigurationPlaces
+        _ order: BridgeOrder, on name: String, _ configuration: BrokerConfiguration, _ places: ConfigurationLocations
     ) -> BridgeOrderOutcome {
         if case .add(let settings) = order {
             guard rows[name] == nil else { return .conflict("There is a bridge of this name.") }
@@ -268,7 +268,7 @@ final class BridgeSupervisor {
         }
     }
 
-    private static func standsInFile(_ name: String, _ places: ConfigurationPlaces, _ what: String) -> BridgeOrderOutcome {
+    private static func standsInFile(_ name: String, _ places: ConfigurationLocations, _ what: String) -> BridgeOrderOutcome {
         let place = places.opening(ofBridge: name).map { "in \($0.file) line \($0.line)" } ?? "in the configuration"
         return .conflict("It is defined \(place), and is \(what) there; reload the configuration afterwards.")
     }

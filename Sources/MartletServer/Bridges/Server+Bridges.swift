@@ -111,7 +111,7 @@ extension Server {
         section.lines.map { option($0.name, $0.values) }
     }
 
-    private static func options(_ lines: [ConfigurationPlaces.Line]) -> [AdministeredBridge.Option] {
+    private static func options(_ lines: [ConfigurationLocations.Line]) -> [AdministeredBridge.Option] {
         var options: [AdministeredBridge.Option] = []
         for line in lines {
             let name = ConfigurationOption.named(line.name).map { $0.canonicalName ?? $0.name } ?? line.name

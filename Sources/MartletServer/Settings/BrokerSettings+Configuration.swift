@@ -170,7 +170,7 @@ public enum ConfigurationSupport {
     public static func objections(to result: ConfigurationResult) -> [Diagnostic] {
         let (configuration, places) = (result.configuration, result.places)
         var objections: [Diagnostic] = []
-        func refuse(_ line: ConfigurationPlaces.Line?, _ what: String, _ remedy: String) {
+        func refuse(_ line: ConfigurationLocations.Line?, _ what: String, _ remedy: String) {
             objections.append(
                 Diagnostic(
                     severity: .error, at: line, in: places,

@@ -44,7 +44,7 @@ extension ShardLoop {
             record.giveAgain(to: shard, for: purpose)
             recordsReplayed += record.cost
         case .sessionLacksLog(let session): postToGateway(.spans(from: index, session, shard.replayNeeded(session)))
-        case .dispatchedIsWanted: postToGateway(.dispatched(from: index, shard.logPlaces.indices.map { shard.dispatched($0) }))
+        case .dispatchedIsWanted: postToGateway(.dispatched(from: index, shard.logPositions.indices.map { shard.dispatched($0) }))
         case .incarnationEnds(let node):
             incarnationNews = .incarnationEnded(shard.endClusterIncarnation(next: node.rawValue))
         case .incarnationBegins(let stored):

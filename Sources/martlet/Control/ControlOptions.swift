@@ -38,7 +38,7 @@ struct ControlOptions: ParsableArguments {
         guard [configFile, url, socket].count(where: { $0 != nil }) <= 1 else {
             throw ValidationError("-c, --url and --socket each say where the broker is; give one of them.")
         }
-        if let url, ControlPlace(url: url) == nil {
+        if let url, ControlAddress(url: url) == nil {
             throw ValidationError("--url takes http://host:port or https://host:port, with nothing behind it.")
         }
         guard token == nil || tokenFile == nil else { throw ValidationError("Give --token or --token-file, not both.") }
@@ -60,8 +60,8 @@ struct ControlOptions: ParsableArguments {
 
     /// As it was given; else the socket of an installed broker, or of one that this user has started; else where a broker without configuration
     /// has it.
-    func place() throws -> ControlPlace {
-        if let url, let place = ControlPlace(url: url) { return place }
+    func place() throws -> ControlAddress {
+        if let url, let place = ControlAddress(url: url) { return place }
         if let socket { return .unixSocket(path: socket) }
         guard let configFile else { return try placeOfThisMachine() }
         // What is wrong with the file now says nothing about the broker that runs: what can be read of it counts.
@@ -72,15 +72,15 @@ struct ControlOptions: ParsableArguments {
         let path = LocalSocket.path(for: complete, variable: { environment[$0] }, makesDirectory: false)
         LocalSocket.add(to: &complete, at: path)
         // The broker's own socket, if this user has started it: else it is another user's, or runs elsewhere.
-        if let own = ControlPlace(easiestOf: complete), BrokerService.isHeard(own) { return own }
-        guard let place = ControlPlace(easiestOf: configuration) else {
+        if let own = ControlAddress(easiestOf: complete), BrokerService.isHeard(own) { return own }
+        guard let place = ControlAddress(easiestOf: configuration) else {
             throw Self.end("\(configFile) has no listener with protocol http_api that can be asked from here.")
         }
         return place
     }
 
-    private func placeOfThisMachine() throws -> ControlPlace {
-        if access(ControlPlace.packagedSocket, W_OK) == 0 { return .unixSocket(path: ControlPlace.packagedSocket) }
+    private func placeOfThisMachine() throws -> ControlAddress {
+        if access(ControlAddress.packagedSocket, W_OK) == 0 { return .unixSocket(path: ControlAddress.packagedSocket) }
         let isRefused = errno == EACCES
         let environment = ConfigurationSource.environment
         let own = LocalSocket.all { environment[$0] }.filter { BrokerService.isHeard(.unixSocket(path: $0)) }
@@ -91,11 +91,11 @@ struct ControlOptions: ParsableArguments {
             }
             return .unixSocket(path: first)
         }
-        return isRefused ? .unixSocket(path: ControlPlace.packagedSocket) : .standard
+        return isRefused ? .unixSocket(path: ControlAddress.packagedSocket) : .standard
     }
 
     /// What to try when nobody answers there.
-    private func advice(_ place: ControlPlace) -> String {
+    private func advice(_ place: ControlAddress) -> String {
         if case .unixSocket(let path) = place {
             if access(path, W_OK) == 0 { return "Does the broker run? Try: systemctl status martlet" }
             if errno == EACCES {
@@ -103,10 +103,10 @@ struct ControlOptions: ParsableArguments {
             }
         }
         guard configFile == nil, url == nil, socket == nil else { return "" }
-        return "There is no \(ControlPlace.packagedSocket) either: the broker seems to be stopped. Try: systemctl status martlet"
+        return "There is no \(ControlAddress.packagedSocket) either: the broker seems to be stopped. Try: systemctl status martlet"
     }
 
-    private func layers(to place: ControlPlace) throws -> ClientLayers {
+    private func layers(to place: ControlAddress) throws -> ClientLayers {
         guard case .tcp(let host, _, let usesTLS) = place, usesTLS else { return ClientLayers() }
         do throws(TLSFailure) {
             return ClientLayers(tls: try TLSClientContext(certificates.settings(serverName: host)))
@@ -138,12 +138,12 @@ struct ControlOptions: ParsableArguments {
     }
 }
 
-extension ControlPlace {
+extension ControlAddress {
     /// The listener with protocol http_api that is the easiest to ask: a Unix socket, else one without TLS. nil if there is none, or
     /// each demands what only a proxy has.
     init?(easiestOf configuration: BrokerConfiguration) {
         let open = configuration.listeners.filter { $0.application == .httpAPI && $0.proxyProtocolVersion == nil }
-        let places = open.map { listener -> ControlPlace in
+        let places = open.map { listener -> ControlAddress in
             switch listener.endpoint {
             case .unixSocket(let path): .unixSocket(path: path)
             case .tcp(let port, let host):

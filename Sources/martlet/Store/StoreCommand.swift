@@ -25,7 +25,7 @@ struct StoreCheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Verify every record, and say how many there are; exits with 1 if anything is wrong.")
 
-    @OptionGroup var place: StorePlace
+    @OptionGroup var place: StoreLocation
 
     func run() throws {
         let (directory, name) = try place.path()
@@ -53,7 +53,7 @@ struct StoreDumpCommand: ParsableCommand {
             are milliseconds since 1970. Damaged records are reported on standard error.
             """)
 
-    @OptionGroup var place: StorePlace
+    @OptionGroup var place: StoreLocation
 
     func run() throws {
         let (directory, name) = try place.path()
@@ -94,7 +94,7 @@ struct StoreBackupCommand: ParsableCommand {
 
     func run() throws {
         let target = second ?? first
-        let (directory, name) = second == nil ? try configuration.location() : StorePlace.parts(first)
+        let (directory, name) = second == nil ? try configuration.location() : StoreLocation.parts(first)
         let summary = try StoreFailure.told { () throws(StoreError) in
             try SQLiteStore.backup(directory, named: name, to: target)
         }
@@ -121,7 +121,7 @@ struct StoreImportCommand: ParsableCommand {
         completion: .file)
     var file: String
 
-    @OptionGroup var place: StorePlace
+    @OptionGroup var place: StoreLocation
 
     func run() throws {
         let (directory, name) = try place.path()
@@ -192,7 +192,7 @@ enum StoreFailure {
 
 /// Where a store is: in the directory that is named, or where the broker's configuration has it. A store that is not called martlet.db is
 /// named by its file.
-struct StorePlace: ParsableArguments {
+struct StoreLocation: ParsableArguments {
     @OptionGroup var configuration: StoreConfiguration
 
     @Argument(help: "The store's directory, or its file if that is not martlet.db.", completion: .directory)

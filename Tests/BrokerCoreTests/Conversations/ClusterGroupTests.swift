@@ -214,7 +214,7 @@ import Testing
         for core in broker.cores {
             core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
             core.received(.isAway(false))
-            core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)))
+            core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5)))
         }
         let member = broker.client("member")
         member.connect(expiry: 100)
@@ -287,7 +287,7 @@ import Testing
         for core in broker.cores {
             core.joinCluster(logPartitions: 1, node: 5 << 32 | 2)
             core.received(.isAway(false))
-            core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)))
+            core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5)))
         }
         tell(broker, connected: 1, readsLog: true)
         return broker

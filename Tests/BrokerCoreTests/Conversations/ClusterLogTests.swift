@@ -16,7 +16,7 @@ import Testing
         init(shards: Int = 1, change: (inout BrokerSettings) -> Void = { _ in }) {
             broker = SimulatedBroker(shards: shards, settings: SimulatedBroker.testSettings(change), store: SimulatedStore(seed: 1))
             join()
-            for core in broker.cores { core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))) }
+            for core in broker.cores { core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5))) }
             broker.settle()
         }
 
@@ -131,7 +131,7 @@ import Testing
         node.give()
         node.records.removeLast(2)
         for core in node.broker.cores { core.received(.logIsCut(0, at: 1)) }
-        #expect(node.broker.cores.allSatisfy { $0.logPlaces[0]?.sequence == 1 })
+        #expect(node.broker.cores.allSatisfy { $0.logPositions[0]?.sequence == 1 })
         for text in ["4", "5"] { publisher.publish("a", text, qos: .atLeastOnce) }
         node.log()
         node.give(from: 1)
@@ -226,7 +226,7 @@ import Testing
         node.give()
         node.crash(shards: shards)
         node.broker.store?.lateShard = nil
-        #expect(node.broker.cores.allSatisfy { $0.logPlaces[0]?.stream == 5 })
+        #expect(node.broker.cores.allSatisfy { $0.logPositions[0]?.stream == 5 })
         node.give(from: 1)
         for number in 0..<6 {
             let client = node.broker.client("client \(number)")

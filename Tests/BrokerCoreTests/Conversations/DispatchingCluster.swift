@@ -33,7 +33,7 @@ final class DispatchingCluster {
             for core in broker.cores {
                 core.joinCluster(logPartitions: 1, node: number)
                 core.received(.isAway(false))
-                core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5)))
+                core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5)))
             }
             broker.settle()
             publisher = broker.connected("publisher")
@@ -290,7 +290,7 @@ final class DispatchingCluster {
 
     private func read(_ node: Node, atMost count: Int) {
         for core in node.broker.cores {
-            let first = Int(core.logPlaces[0]?.sequence ?? 0)
+            let first = Int(core.logPositions[0]?.sequence ?? 0)
             for sequence in first..<min(records.count, count == .max ? .max : first + count) {
                 for (index, message) in records[sequence].enumerated() {
                     give(message, index) { #expect(core.received($0, partition: 0, sequence: UInt64(sequence + 1), isOwn: false)) }

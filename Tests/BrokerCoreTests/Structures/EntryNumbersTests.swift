@@ -38,20 +38,20 @@ import Testing
         default: last &+= UInt64(random.below(3) + 1) << 8
         }
         let payload = random.oneIn(3) ? last &- 256 &+ UInt64(random.below(3)) * 512 : 0
-        return .stored(StoredPlace(number: last, payload: payload, byteCount: UInt32(random.below(3) * 100)))
+        return .stored(PagedEntry(number: last, payload: payload, byteCount: UInt32(random.below(3) * 100)))
     }
 
     @Test func `a hundred thousand rows at equal distances take next to no memory, and others a few bytes each`() {
         var (even, uneven) = (EntryNumbers(), EntryNumbers())
         for number in UInt64(1)...100_000 {
-            even.append(.stored(StoredPlace(number: number * 768, payload: number * 768 + 256, byteCount: 200)))
+            even.append(.stored(PagedEntry(number: number * 768, payload: number * 768 + 256, byteCount: 200)))
         }
         #expect(even.count == 100_000 && even.heldBytes < 10_000)
         var random = SeededGenerator(seed: 5)
         var last: UInt64 = 0
         for _ in 0..<20_000 {
             last += UInt64(random.below(60) + 1) << 8
-            uneven.append(.stored(StoredPlace(number: last, payload: 0, byteCount: UInt32(random.below(1000)))))
+            uneven.append(.stored(PagedEntry(number: last, payload: 0, byteCount: UInt32(random.below(1000)))))
         }
         #expect(uneven.heldBytes < 100_000)
     }

@@ -6,9 +6,9 @@ import Testing
 
 /// Up to where is done what a shard has dispatched.
 @Suite struct OpenDispatchesTests {
-    private func read(_ places: [UInt64]) -> LogPlaces {
-        var read = LogPlaces(partitions: places.count)
-        read.places = places.map { LogPlaces.Place(sequence: $0, stream: 1) }
+    private func read(_ places: [UInt64]) -> LogPositions {
+        var read = LogPositions(partitions: places.count)
+        read.places = places.map { LogPositions.Place(sequence: $0, stream: 1) }
         return read
     }
 

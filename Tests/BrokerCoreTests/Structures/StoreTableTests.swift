@@ -63,8 +63,8 @@ import Testing
         row.will?.properties.contentType = "text"
         row.willName = SavedWill.Name(epoch: 1, number: .max)
         (row.isArriving, row.lacksLog, row.epoch, row.stepFloor) = (true, true, 5, FlowStep.Place(epoch: 6, number: 7))
-        var places = LogPlaces(partitions: 2)
-        places.places[1] = LogPlaces.Place(sequence: 8, stream: 9)
+        var places = LogPositions(partitions: 2)
+        places.places[1] = LogPositions.Place(sequence: 8, stream: 9)
         row.logFloor = places
         let bytes = row.encoded()
         #expect(bytes.withUnsafeBytes { StoredSession(decoding: $0) } == row)

@@ -3,7 +3,7 @@ import MQTTCodec
 /// Properties of MQTT 5.0 where they may not stand, twice, cut, or of no known kind.
 extension GeneratedInputs {
     /// A place where a client puts properties; `?` stands for them.
-    enum PropertyPlace: String, CaseIterable {
+    enum PropertyContext: String, CaseIterable {
         case connect = "10 { 'MQTT' 05 02 0000 { ? } 'a' }"
         case will = "10 { 'MQTT' 05 06 0000 {} 'a' { ? } 'w' 'm' }"
         case publish = "30 { 't' { ? } }"
@@ -30,9 +30,9 @@ extension GeneratedInputs {
     private struct PropertyKind {
         let name: String
         let example: String
-        let places: Set<PropertyPlace>
+        let places: Set<PropertyContext>
 
-        init(_ name: String, _ example: String, _ places: Set<PropertyPlace> = []) {
+        init(_ name: String, _ example: String, _ places: Set<PropertyContext> = []) {
             self.name = name
             self.example = example
             self.places = places
@@ -71,14 +71,14 @@ extension GeneratedInputs {
     /// Each property in each packet that may not carry it: a malformed packet (section 2.2.2.2).
     static var misplacedProperties: [InputCase] {
         kinds.flatMap { kind in
-            PropertyPlace.allCases.filter { !kind.places.contains($0) }.map { $0.input(kind.example, 0x81, kind.name) }
+            PropertyContext.allCases.filter { !kind.places.contains($0) }.map { $0.input(kind.example, 0x81, kind.name) }
         }
     }
 
     /// Each property twice in a packet that may carry it once: a protocol error.
     static var repeatedProperties: [InputCase] {
         kinds.flatMap { kind in
-            PropertyPlace.allCases.filter { kind.places.contains($0) }.map { place in
+            PropertyContext.allCases.filter { kind.places.contains($0) }.map { place in
                 place.input("\(kind.example) \(kind.example)", 0x82, "\(kind.name) twice")
             }
         }
@@ -87,7 +87,7 @@ extension GeneratedInputs {
     /// Each property without its last byte, in the packets that may carry it. A text is cut behind its length.
     static var cutProperties: [InputCase] {
         kinds.flatMap { kind in
-            PropertyPlace.allCases.filter { kind.places.contains($0) }.compactMap { place in
+            PropertyContext.allCases.filter { kind.places.contains($0) }.compactMap { place in
                 // A client's Subscription Identifier in PUBLISH is wrong however it goes on.
                 if place == .publish, kind.name == "Subscription Identifier" { return nil }
                 let digits = Frame(kind.example, .v5).bytes.dropLast().map(Frame.hexadecimal).joined()
@@ -99,7 +99,7 @@ extension GeneratedInputs {
     /// Each property identifier that does not exist, in each packet.
     static var unknownProperties: [InputCase] {
         let known = Set(kinds.map { Frame($0.example, .v5).bytes[0] } + [0x16, 0x26])
-        return PropertyPlace.allCases.flatMap { place in
+        return PropertyContext.allCases.flatMap { place in
             (UInt8(0)...255).filter { !known.contains($0) && (place == .publish || $0 % 16 == 4) }.map { identifier in
                 place.input("\(Frame.hexadecimal(identifier))01", 0x81, "property \(identifier)")
             }
@@ -108,7 +108,7 @@ extension GeneratedInputs {
 
     /// User Property, which may stand anywhere and often, in the middle of its second text.
     static var cutUserProperties: [InputCase] {
-        PropertyPlace.allCases.flatMap { place in
+        PropertyContext.allCases.flatMap { place in
             [
                 place.input("26", 0x81, "User Property without its texts"),
                 place.input("26 'k'", 0x81, "User Property without its value"),

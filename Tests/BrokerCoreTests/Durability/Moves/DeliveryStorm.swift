@@ -74,7 +74,7 @@ struct DeliveryStorm {
         case 35..<45:
             subscriber.acknowledgement = [.automatic, .withoutPubcomp, .manual].randomElement(using: &random) ?? .automatic
         case 45..<60: acknowledge()
-        case 60..<70: cluster.savePlaces()
+        case 60..<70: cluster.saveLogPositions()
         case 70..<80:
             subscriber.lose()
             if random.oneIn(2) { connect(to: node) }

@@ -138,7 +138,7 @@ struct DispatchedStepStorm {
         case 0..<35: publish()
         case 35..<45: answer(number, atOnce: random.oneIn(2))
         case 45..<60: acknowledge(number)
-        case 60..<70: cluster.savePlaces()
+        case 60..<70: cluster.saveLogPositions()
         case 70..<78:
             member.lose()
             if random.oneIn(3) { connect(number, to: places[number]) }

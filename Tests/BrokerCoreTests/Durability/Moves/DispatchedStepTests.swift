@@ -33,7 +33,7 @@ import Testing
     }
 
     /// A second is over, twice: the nodes have said how far they are done.
-    private func tell(_ cluster: MovingCluster) { for _ in 0..<2 { cluster.savePlaces() } }
+    private func tell(_ cluster: MovingCluster) { for _ in 0..<2 { cluster.saveLogPositions() } }
 
     @Test(arguments: [QoS.atLeastOnce, .exactlyOnce]) func `what waits for a client that is away comes out of the log`(qos: QoS) {
         let (cluster, client, publisher) = pair(qos)
@@ -386,7 +386,7 @@ import Testing
         cluster.run()
         client.lose()
         cluster.run()
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         lose(cluster, 1, of: other, successor: 0)
         tell(cluster)
         lose(cluster, 0, of: client, successor: 2)

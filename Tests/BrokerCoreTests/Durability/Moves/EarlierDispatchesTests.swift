@@ -372,7 +372,7 @@ import Testing
         cluster.run()
         for core in cluster.nodes[0].cores {
             _ = core.endClusterIncarnation(next: 1 << 32 | 2)
-            core.received(.savePlaces)
+            core.received(.saveLogPositions)
         }
         cluster.nodes[0].settle()
         cluster.settlesEarlierDispatches = false
@@ -387,7 +387,7 @@ import Testing
         let (cluster, client, publisher) = pair()
         client.acknowledge(.pubrec, 1)
         cluster.run()
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         if isBack { cluster.cut(0) } else { cluster.lose(0) }
         client.connectionIsGone()
         cluster.inherit(0, by: 1)
@@ -458,7 +458,7 @@ import Testing
                 cluster.goOn(0)
             } else {
                 cluster.nodes[1].advance(seconds: 601)
-                for core in cluster.nodes[1].cores { core.received(.savePlaces) }
+                for core in cluster.nodes[1].cores { core.received(.saveLogPositions) }
                 cluster.nodes[1].settle()
             }
             cluster.collect()
@@ -474,7 +474,7 @@ import Testing
         publish(cluster, publisher, 2..<4)
         for node in 1...2 {
             cluster.nodes[node].advance(seconds: 601)
-            for core in cluster.nodes[node].cores { core.received(.savePlaces) }
+            for core in cluster.nodes[node].cores { core.received(.saveLogPositions) }
         }
         cluster.run()
         publish(cluster, publisher, 4..<6)

@@ -25,7 +25,7 @@ import Testing
             cluster.run()
         }
         client.lose()
-        for _ in 0..<2 { cluster.savePlaces() }
+        for _ in 0..<2 { cluster.saveLogPositions() }
         cluster.lose(0)
         client.connectionIsGone()
         cluster.inherit(0, by: 1)

@@ -67,7 +67,7 @@ import Testing
         #expect(!publisher.isConnected)
         cluster.connect(publisher, to: node)
         // A second later the node asks the log.
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.run()
         #expect(publisher.connack?.sessionPresent == true && publisher.unfinished.isEmpty)
         publish(publisher, "2")
@@ -102,7 +102,7 @@ import Testing
         let (cluster, publisher, subscriber) = quiet()
         cluster.logs = false
         publish(publisher, "1")
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.lose(0)
         publisher.connectionIsGone()
         cluster.logs = true
@@ -117,7 +117,7 @@ import Testing
         publisher.lose()
         cluster.log()
         cluster.read(0)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         #expect(cluster.records.count == 1 && cluster.replayedCount == 0)
         cluster.lose(0)
         publisher.connectionIsGone()
@@ -163,7 +163,9 @@ import Testing
         }
         func known() -> Int { broker.cores[0].sessions.find("publisher")?.receivedIdentifiers.count ?? -1 }
         join()
-        for partition in 0..<2 { broker.cores[0].received(.logBegins(partition, after: LogPlaces.Place(sequence: 0, stream: 5))) }
+        for partition in 0..<2 {
+            broker.cores[0].received(.logBegins(partition, after: LogPositions.Place(sequence: 0, stream: 5)))
+        }
         let client = broker.client("publisher")
         client.connect(clean: false, expiry: 1000)
         broker.cores[0].received(.sessionClaimed(name, .nowhere, epoch: 1))

@@ -54,7 +54,7 @@ import Testing
         let client = cluster.lasting("client", on: 0, "a")
         let publisher = cluster.lasting("publisher", on: 1)
         publish(cluster, publisher, 0..<10)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         publish(cluster, publisher, 10..<12)
         #expect(client.texts == texts(0..<12))
         cluster.lose(0)
@@ -70,7 +70,7 @@ import Testing
         let client = cluster.lasting("client", on: 0, "a")
         let publisher = cluster.lasting("publisher", on: 2)
         publish(cluster, publisher, 0..<2, qos: .exactlyOnce)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         // The client has received what has identifiers 3 and 4, and does not learn that it may release them.
         client.acknowledgement = .withoutPubcomp
         publish(cluster, publisher, 2..<4, qos: .exactlyOnce)
@@ -96,11 +96,11 @@ import Testing
         client.acknowledgement = .manual
         let publisher = cluster.lasting("publisher", on: 1)
         publish(cluster, publisher, 0..<4)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         publish(cluster, publisher, 4..<8)
         for packet in client.publishes.prefix(4) { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
         cluster.run()
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.lose(0)
         let again = cluster.nodes[1].client("client")
         cluster.connect(again, to: 1)
@@ -113,11 +113,11 @@ import Testing
         client.acknowledgement = .manual
         let publisher = cluster.lasting("publisher", on: 1)
         publish(cluster, publisher, 0..<4)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         for packet in client.publishes.dropFirst() { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
         publish(cluster, publisher, 4..<6)
-        cluster.savePlaces()
-        cluster.savePlaces()
+        cluster.saveLogPositions()
+        cluster.saveLogPositions()
         cluster.lose(0)
         let again = cluster.nodes[1].client("client")
         cluster.connect(again, to: 1)
@@ -406,7 +406,7 @@ import Testing
                 case 1:
                     if !client.isConnected { cluster.connect(client, to: at) }
                 case 2:
-                    cluster.savePlaces()
+                    cluster.saveLogPositions()
                 default:
                     publish(cluster, publisher, next..<next + 3)
                     next += 3

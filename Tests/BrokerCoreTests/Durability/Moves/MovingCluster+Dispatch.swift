@@ -35,9 +35,9 @@ extension MovingCluster {
     }
 
     /// Each node's sessions give how far they have got.
-    func savePlaces() {
+    func saveLogPositions() {
         for node in nodes.indices where !lost.contains(node) {
-            for core in nodes[node].cores { core.received(.savePlaces) }
+            for core in nodes[node].cores { core.received(.saveLogPositions) }
             nodes[node].settle()
             let all = nodes[node].cores.map { $0.dispatched(partition) }
             told[node][runs[node]] = max(told[node][runs[node]], earlier[node])
@@ -114,7 +114,7 @@ extension MovingCluster {
             let cores = nodes[node].cores
             let earlierDispatchesByLoop = cores.compactMap(\.unsettledEarlierDispatches)
             guard !earlierDispatchesByLoop.isEmpty,
-                cores.allSatisfy({ ($0.logPlaces[partition]?.sequence ?? 0) == UInt64(records.count) })
+                cores.allSatisfy({ ($0.logPositions[partition]?.sequence ?? 0) == UInt64(records.count) })
             else {
                 continue
             }

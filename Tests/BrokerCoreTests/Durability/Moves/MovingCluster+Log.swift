@@ -66,7 +66,7 @@ extension MovingCluster {
     /// Gives a node's shards what they have not read, up to a record.
     func read(_ node: Int, through last: Int = .max) {
         for core in nodes[node].cores {
-            guard let place = core.logPlaces[partition] else { continue }
+            guard let place = core.logPositions[partition] else { continue }
             var next = Int(place.sequence) + 1
             while next <= min(last, records.count), core.takesLog {
                 for (index, message) in records[next - 1].enumerated() {

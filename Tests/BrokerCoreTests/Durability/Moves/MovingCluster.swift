@@ -131,7 +131,7 @@ final class MovingCluster {
         memberships = Array(repeating: [:], count: count)
         for node in 0..<count {
             join(node)
-            for core in nodes[node].cores { core.received(.logBegins(0, after: LogPlaces.Place(sequence: 0, stream: 5))) }
+            for core in nodes[node].cores { core.received(.logBegins(0, after: LogPositions.Place(sequence: 0, stream: 5))) }
             nodes[node].settle()
         }
     }

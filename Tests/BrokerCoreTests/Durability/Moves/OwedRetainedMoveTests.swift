@@ -41,11 +41,11 @@ import Testing
         shards: Int
     ) {
         let (cluster, client) = asked(shards: shards, count: 30)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.crash(0, committing: 100)
         client.connectionIsGone()
         cluster.connect(client, to: 0)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.lose(0)
         let again = cluster.nodes[1].client("client")
         comeBack(again, to: 1, of: cluster)
@@ -58,7 +58,7 @@ import Testing
         for packet in client.publishes { client.acknowledge(.puback, packet.packetIdentifier ?? 0) }
         cluster.run()
         #expect(Set(client.texts) == all)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.lose(0)
         let again = cluster.nodes[1].client("client")
         comeBack(again, to: 1, of: cluster)
@@ -78,7 +78,7 @@ import Testing
         let (cluster, client) = asked(shards: 1, count: 30)
         cluster.connect(client, to: 1)
         #expect(client.connack?.sessionPresent == true)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.lose(1)
         let again = cluster.nodes[2].client("client")
         comeBack(again, to: 2, of: cluster)

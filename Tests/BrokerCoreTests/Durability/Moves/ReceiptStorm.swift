@@ -72,7 +72,7 @@ struct ReceiptStorm {
         case 0..<40: publish()
         case 40..<60: cluster.log(someOf: node, using: &random)
         case 60..<75: cluster.read(node, through: Int.random(in: 0...max(1, cluster.records.count), using: &random))
-        case 75..<85: cluster.savePlaces()
+        case 75..<85: cluster.saveLogPositions()
         case 85..<90:
             publisher.lose()
             cluster.connect(publisher, to: node)

@@ -145,7 +145,7 @@ import Testing
     private func advanced(nodes: Int = 4, to first: Int = 5) -> (MovingCluster, client: TestClient, publisher: TestClient) {
         let (cluster, client, publisher) = pair(nodes: nodes)
         publish(cluster, publisher, 0..<first)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         client.acknowledgement = .manual
         return (cluster, client, publisher)
     }
@@ -173,7 +173,7 @@ import Testing
 
     @Test(arguments: [0, 3, 1000]) func `a crash on the way has the session restored anew`(records: Int) {
         let (cluster, client, publisher) = halfRestored(records)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         cluster.crash(1, committing: 100)
         client.connectionIsGone()
         cluster.replays = true
@@ -185,7 +185,7 @@ import Testing
         records: Int, isLost: Bool
     ) {
         let (cluster, client, publisher) = halfRestored(records)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         if isLost { lose(cluster, 1, of: client) }
         cluster.replays = true
         cluster.connect(client, to: 2)
@@ -217,7 +217,7 @@ import Testing
         cluster.connect(client, to: 1)
         cluster.core(1, name).received(.claimFailed(name, "nobody answers."))
         cluster.connect(client, to: 1)
-        cluster.savePlaces()
+        cluster.saveLogPositions()
         #expect(cluster.saved[name]?.epoch == epoch)
         cluster.replays = true
         cluster.core(1, name).received(.claimFailed(name, "nobody answers."))
@@ -255,7 +255,7 @@ import Testing
             cluster.log(someOf: 1, using: &random)
         }
         #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
-        for _ in 0..<2 { cluster.savePlaces() }
+        for _ in 0..<2 { cluster.saveLogPositions() }
         // That node 0 was about to send it comes now.
         cluster.logs = true
         cluster.run()
