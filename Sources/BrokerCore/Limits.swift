@@ -208,10 +208,11 @@ enum Limits {
     static let arrivalsActiveMilliseconds: UInt64 = 60_000
 
     /// Bytes of the nonce of an end mark; a filter with a longer one is an ordinary filter.
-    static let endMarkNonceBytesMax = 64
+    static let endOfRetainedNonceBytesMax = 64
 
-    /// End marks that a client may wait for; one more is refused with Quota exceeded. Bytes: `endMarkNonceBytesMax` each.
-    static let endMarksMax = 64
+    /// End marks that a client may wait for; one more is refused with Quota exceeded. Bytes:
+    /// `endOfRetainedNonceBytesMax` each.
+    static let endsOfRetainedMax = 64
 
     // Logins.
 

@@ -23,7 +23,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     private let files: StoreFiles
     private let options: StoreOptions
     private let log: Log
-    private let mark: StoreMark
+    private let mark: CommitRecord
     private let identity: StoreIdentity
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
@@ -45,13 +45,13 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         _ directory: String, named name: String = defaultName, options: StoreOptions = StoreOptions(), log: @escaping Log
     ) throws(StoreError) -> SQLiteStore {
         let files = StoreFiles(directory: directory, name: name)
-        let mark = try StoreMark(files.mark)
+        let mark = try CommitRecord(files.mark)
         let losses = try StoreRecovery(files: files, mark: mark, options: options, log: log).run()
         return try SQLiteStore(files, options, mark, losses, log)
     }
 
     private init(
-        _ files: StoreFiles, _ options: StoreOptions, _ mark: StoreMark, _ losses: [StoreDamage], _ log: @escaping Log
+        _ files: StoreFiles, _ options: StoreOptions, _ mark: CommitRecord, _ losses: [StoreDamage], _ log: @escaping Log
     ) throws(StoreError) {
         let inspection = try StoreInspection(files, .write, mark: try mark.read())
         guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state else {
@@ -127,7 +127,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         } catch {
             throw .sqlite(error)
         }
-        _ = mark.write(MarkSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
+        _ = mark.write(CommitRecordSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
     }
 
     /// Whether damaged records are removed rather than in the way.
@@ -196,7 +196,7 @@ extension SQLiteStore {
     ) throws(StoreError) -> StoreSummary {
         let files = StoreFiles(directory: directory, name: name)
         guard (DiskFile.size(files.database) ?? 0) > 0 else { throw .absent(path: files.database) }
-        let inspection = try StoreInspection(files, .read, mark: try StoreMark.read(files.mark) ?? .empty)
+        let inspection = try StoreInspection(files, .read, mark: try CommitRecord.read(files.mark) ?? .empty)
         defer { inspection.end() }
         return StoreSummary(inspection, visit)
     }
@@ -235,7 +235,7 @@ extension SQLiteStore {
         let files = StoreFiles(directory: directory, name: name)
         for file in [files.database, files.log] where DiskFile.size(file) != nil { throw .exists(path: file) }
         try DiskFile.createDirectory(directory)
-        let mark = try StoreMark(files.mark)
+        let mark = try CommitRecord(files.mark)
         switch try mark.read() {
         case .empty: break
         case .slot(let slot) where slot.commitNumber == 0: break

@@ -78,7 +78,7 @@ import Testing
 
     /// Up to which commit the store's mark goes.
     private func markedCommit() throws -> UInt64 {
-        guard case .slot(let slot) = try StoreMark.read("\(home.path)/martlet.db-mark") else { return 0 }
+        guard case .slot(let slot) = try CommitRecord.read("\(home.path)/martlet.db-mark") else { return 0 }
         return slot.commitNumber
     }
 

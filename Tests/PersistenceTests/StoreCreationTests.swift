@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `a broker that has the directory keeps others out`() throws {
-        let mark = try StoreMark(home.files.mark)
+        let mark = try CommitRecord(home.files.mark)
         let error = #expect(throws: StoreError.self) { try SQLiteStore.create(home.path, holding: Self.batch()) }
         #expect(error.map { "\($0)" } == "\(home.files.mark) is in use by another process")
         withExtendedLifetime(mark) {}

@@ -97,7 +97,7 @@ extension BrokerShard {
         guard let waiting = shardMessages.passed(token) else { return }
         if case .export(let key) = waiting.answer { return exportHasPassedBarrier(key) }
         guard let connection = connections.find(waiting.connection), connection.state == .connected else { return }
-        if case .endMark(let mark) = waiting.answer {
+        if case .endOfRetained(let mark) = waiting.answer {
             queue(mark, connection)
         } else {
             promise(waiting.answer, to: connection)

@@ -32,7 +32,7 @@ extension BrokerShard {
                 return false
             }
             open.position += 1
-            if let mark = EndMark(asked.filter, connection: connection.id, identifier: identifier) {
+            if let mark = EndOfRetained(asked.filter, connection: connection.id, identifier: identifier) {
                 let isTaken = takes(mark, connection)
                 if isTaken { open.marks.append(mark) }
                 let refusal: ReasonCode = connection.version == .v5 ? .quotaExceeded : .unspecifiedError

@@ -68,7 +68,7 @@ final class Connection {
     /// Whether one of its packets is still being worked off; those behind it wait in `inbound`.
     var hasOpenPacket = false
     /// Whether an end mark waits behind its session's queue.
-    var hasQueuedEndMarks = false
+    var hasQueuedEndsOfRetained = false
     var session: Session?
     var output = OutputBuffer()
     var inbound = InboundBuffer()
@@ -90,7 +90,7 @@ final class Connection {
     /// Rises with each connection of a client.
     var arrivalNumber: UInt64 = 0
     var traffic = ClientTraffic()
-    var trafficMark: TrafficMark?
+    var trafficSample: TrafficSample?
     /// What few connections need.
     var extras: ConnectionExtras?
 
@@ -132,7 +132,7 @@ final class Connection {
 }
 
 /// Where a connection's counts stood when somebody asked for its rates, and what those were. Made when somebody does.
-final class TrafficMark {
+final class TrafficSample {
     fileprivate var at: UInt64
     fileprivate var (received, sent): (UInt64, UInt64) = (0, 0)
     fileprivate var rates: (received: UInt64, sent: UInt64) = (0, 0)
@@ -148,10 +148,10 @@ extension Connection {
     /// Messages a second, since the last time that this was asked at least a second ago, else since the connection is
     /// there.
     func rates(at now: UInt64) -> (received: UInt64, sent: UInt64) {
-        let mark = trafficMark ?? TrafficMark(connectedAt: connectedAt)
-        trafficMark = mark
+        let mark = trafficSample ?? TrafficSample(connectedAt: connectedAt)
+        trafficSample = mark
         let elapsed = now &- min(now, mark.at)
-        guard elapsed >= TrafficMark.millisecondsMin else { return mark.rates }
+        guard elapsed >= TrafficSample.millisecondsMin else { return mark.rates }
         mark.rates = (
             (traffic.receivedMessages &- mark.received) &* 1000 / elapsed, (traffic.sentMessages &- mark.sent) &* 1000 / elapsed
         )

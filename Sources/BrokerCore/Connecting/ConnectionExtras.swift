@@ -26,7 +26,7 @@ final class ConnectionExtras {
     /// What stands before the client's topics inside the broker; empty for nothing.
     var mountPoint: [UInt8] = []
     /// The end marks that the client waits for.
-    var endMarks = EndMarks()
+    var endsOfRetained = EndsOfRetained()
     /// The Authentication Method of CONNECT, for AUTH packets.
     var authenticationMethod: EncodedString?
     /// Whether the client is connected and needs none of this any more.

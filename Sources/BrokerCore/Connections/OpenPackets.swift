@@ -33,7 +33,7 @@ struct OpenSubscribe {
     var answer: SubackPacket
     /// The look-ups of retained messages for these filters, which begin behind SUBACK.
     var wanted: [RetainedQuery] = []
-    var marks: [EndMark] = []
+    var marks: [EndOfRetained] = []
     /// Whether others have to hear of them before SUBACK.
     var mustWait = false
 

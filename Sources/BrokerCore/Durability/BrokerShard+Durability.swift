@@ -209,7 +209,7 @@ extension BrokerShard {
         case .suback(let packet, let queries): acknowledge(packet, connection, queries)
         case .unsuback(let packet): acknowledge(packet, connection)
         case .refusal(let packet): send(refusal: packet, to: connection)
-        case .endMark(let mark): send(mark, to: connection)
+        case .endOfRetained(let mark): send(mark, to: connection)
         case .dispatch, .export: return
         }
     }

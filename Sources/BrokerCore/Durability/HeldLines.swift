@@ -234,7 +234,7 @@ enum HeldAnswer {
     case unsuback(UnsubackPacket)
     /// PUBACK or PUBREC of a message that was not taken, with the reason in words.
     case refusal(AcknowledgementPacket)
-    case endMark(EndMark)
+    case endOfRetained(EndOfRetained)
     /// What share groups have chosen for a QoS 2 message is durable: now the members' shards may have it.
     case dispatch(HeldDispatch)
     /// All other shards know that the session with this key is in no share group any more.

@@ -123,7 +123,7 @@ extension BrokerShard {
     private func queueBecameShorter(_ session: Session) {
         recountQueue(of: session)
         if session.isFull { updateFullness(of: session) }
-        guard let connection = session.connection?.object, connection.hasQueuedEndMarks else { return }
+        guard let connection = session.connection?.object, connection.hasQueuedEndsOfRetained else { return }
         queueMoved(by: 0, left: session.queue.waiting, connection)
     }
 

@@ -137,7 +137,7 @@ extension BrokerShard {
     func holdsUntilSaved(_ answer: HeldAnswer, _ connection: Connection) -> Bool {
         switch answer {
         case .suback, .unsuback: break
-        case .refusal, .endMark, .dispatch, .export: return false
+        case .refusal, .endOfRetained, .dispatch, .export: return false
         }
         guard connection.holdsAcknowledgements, let session = connection.session, let save = cluster?.moves?.saves[session.key],
             save.isChanged || save.underWay != nil

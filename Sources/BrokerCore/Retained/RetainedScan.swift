@@ -183,12 +183,12 @@ struct RetainedQuery: Sendable {
     /// How many messages each other shard may send ahead of what the session has taken.
     var credit = 0
     /// The mark that this is instead, which has the turn behind all that were asked before it.
-    var mark: EndMark?
+    var mark: EndOfRetained?
 }
 
 extension RetainedQuery {
     /// A mark of a session of `shard`.
-    init(mark: EndMark, shard: Int, _ session: Session) {
+    init(mark: EndOfRetained, shard: Int, _ session: Session) {
         self.init(
             filter: mark.topic.bytes, shard: shard, sessionIndex: session.index, sessionKey: session.key,
             terms: SubscriptionTerms(maximumQoS: .atMostOnce), stamp: 0, mark: mark)
@@ -203,7 +203,7 @@ extension RetainedQuery {
 /// as it tells nothing but when the broker has done.
 ///
 ///     SUBSCRIBE ─► queries … mark ─► every scan before it has ended ─► other shards' messages are in ─► what waits before it is sent ─► PUBLISH
-struct EndMark: Sendable {
+struct EndOfRetained: Sendable {
     /// What the client has named, and gets.
     let topic: EncodedString
     /// The client's: on another connection of the session nobody has asked.
@@ -219,7 +219,7 @@ struct EndMark: Sendable {
     /// shared.
     init?(_ filter: TopicFilter, connection: ConnectionID, identifier: UInt32) {
         guard filter.bytes.first == UInt8(ascii: "$"), filter.bytes.starts(with: Self.prefix),
-            (1...Limits.endMarkNonceBytesMax).contains(filter.bytes.count - Self.prefix.count)
+            (1...Limits.endOfRetainedNonceBytesMax).contains(filter.bytes.count - Self.prefix.count)
         else { return nil }
         let isPlain = filter.bytes.dropFirst(Self.prefix.count).allSatisfy {
             $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "#")
@@ -230,65 +230,67 @@ struct EndMark: Sendable {
 }
 
 /// The end marks that a connection's client waits for.
-struct EndMarks {
+struct EndsOfRetained {
     /// How many there are, wherever they stand.
     var count = 0
     /// The marks that only wait for messages to leave the queue, in order.
-    var behindQueue: [EndMark] = []
+    var behindQueue: [EndOfRetained] = []
 }
 
 extension BrokerShard {
     /// Whether a connection's client may wait for one more mark.
-    func takes(_ mark: EndMark, _ connection: Connection) -> Bool {
+    func takes(_ mark: EndOfRetained, _ connection: Connection) -> Bool {
         let extras = connection.makeExtras()
-        guard extras.endMarks.count < Limits.endMarksMax else { return false }
-        extras.endMarks.count += 1
+        guard extras.endsOfRetained.count < Limits.endsOfRetainedMax else { return false }
+        extras.endsOfRetained.count += 1
         return true
     }
 
     /// Every scan that a mark waited for has ended. A message that was retained meanwhile, and that the scans therefore passed over, may still
     /// be on its way from its publisher's shard: the mark goes once these have answered.
-    func scansEnded(before mark: EndMark) {
+    func scansEnded(before mark: EndOfRetained) {
         guard let connection = waitingConnection(of: mark) else { return }
         if shardCount > 1 {
-            hold(.endMark(mark), connection.id)
+            hold(.endOfRetained(mark), connection.id)
         } else {
             queue(mark, connection)
         }
     }
 
     /// The mark goes behind what waits in its session's queue by now.
-    func queue(_ mark: EndMark, _ connection: Connection) {
-        guard let waiting = connection.session?.queue.waiting, waiting > 0 else { return promise(.endMark(mark), to: connection) }
+    func queue(_ mark: EndOfRetained, _ connection: Connection) {
+        guard let waiting = connection.session?.queue.waiting, waiting > 0 else {
+            return promise(.endOfRetained(mark), to: connection)
+        }
         var mark = mark
         mark.messagesBefore = waiting
-        connection.makeExtras().endMarks.behindQueue.append(mark)
-        connection.hasQueuedEndMarks = true
+        connection.makeExtras().endsOfRetained.behindQueue.append(mark)
+        connection.hasQueuedEndsOfRetained = true
     }
 
     /// `count` messages of the queue have gone out, or have been given up; what has disappeared otherwise is no more than `left` says.
     func queueMoved(by count: Int, left: Int, _ connection: Connection) {
         guard let extras = connection.extras else { return }
-        for position in extras.endMarks.behindQueue.indices {
-            let before = extras.endMarks.behindQueue[position].messagesBefore
-            extras.endMarks.behindQueue[position].messagesBefore = min(before - count, left)
+        for position in extras.endsOfRetained.behindQueue.indices {
+            let before = extras.endsOfRetained.behindQueue[position].messagesBefore
+            extras.endsOfRetained.behindQueue[position].messagesBefore = min(before - count, left)
         }
-        while let mark = extras.endMarks.behindQueue.first, mark.messagesBefore <= 0 {
-            extras.endMarks.behindQueue.removeFirst()
-            promise(.endMark(mark), to: connection)
+        while let mark = extras.endsOfRetained.behindQueue.first, mark.messagesBefore <= 0 {
+            extras.endsOfRetained.behindQueue.removeFirst()
+            promise(.endOfRetained(mark), to: connection)
         }
-        connection.hasQueuedEndMarks = !extras.endMarks.behindQueue.isEmpty
+        connection.hasQueuedEndsOfRetained = !extras.endsOfRetained.behindQueue.isEmpty
     }
 
     /// Sends a mark. One that is larger than the client takes is not sent. [MQTT-3.1.2-24 v5]
-    func send(_ mark: EndMark, to connection: Connection) {
-        connection.extras?.endMarks.count -= 1
+    func send(_ mark: EndOfRetained, to connection: Connection) {
+        connection.extras?.endsOfRetained.count -= 1
         var packet = PublishPacket(topic: mark.topic)
         if mark.identifier != 0 { packet.properties.subscriptionIdentifiers = [mark.identifier] }
         send(.publish(packet), to: connection)
     }
 
-    private func waitingConnection(of mark: EndMark) -> Connection? {
+    private func waitingConnection(of mark: EndOfRetained) -> Connection? {
         guard let connection = connections.find(mark.connection), connection.state == .connected else { return nil }
         return connection
     }

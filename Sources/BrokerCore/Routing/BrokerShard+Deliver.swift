@@ -82,7 +82,7 @@ extension BrokerShard {
         let waitingBefore = session.queue.waiting
         defer {
             let waiting = session.queue.waiting
-            if connection.hasQueuedEndMarks { queueMoved(by: waitingBefore - waiting, left: waiting, connection) }
+            if connection.hasQueuedEndsOfRetained { queueMoved(by: waitingBefore - waiting, left: waiting, connection) }
             recountQueue(of: session)
             if session.isFull { updateFullness(of: session) }
         }

@@ -138,14 +138,14 @@ public enum JetStreamAnswer {
 
     /// The number in its stream of a message that a consumer has sent; nil for a message of another origin.
     public static func sequence(ofReply reply: [UInt8]) -> UInt64? {
-        reply.withUnsafeBytes { DeliveryMark(reply: $0)?.sequence }
+        reply.withUnsafeBytes { DeliveryMetadata(reply: $0)?.sequence }
     }
 }
 
 /// Which message a consumer has sent, as it stands where its acknowledgement would go:
 /// `$JS.ACK.<stream>.<consumer>.<times>.<sequence>.<consumer's sequence>.<time>.<pending>`, or the same with a domain and an account in front
 /// of the stream, and something behind.
-public struct DeliveryMark: Equatable, Sendable {
+public struct DeliveryMetadata: Equatable, Sendable {
     public let consumer: String
     /// Its number in the stream.
     public let sequence: UInt64
@@ -173,7 +173,7 @@ public struct DeliveryMark: Equatable, Sendable {
 /// A message out of a stream that is followed, where it lies; valid during the call that gives it.
 public struct StreamRecord {
     /// Its number in the stream, when the stream took it, and how many there are behind it.
-    public let mark: DeliveryMark
+    public let mark: DeliveryMetadata
     public let subject: UnsafeRawBufferPointer
     /// The block of headers as it was sent, empty for none. `MessageHeaders(reading:)` reads it.
     public let headers: UnsafeRawBufferPointer

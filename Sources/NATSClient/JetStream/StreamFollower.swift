@@ -149,7 +149,7 @@ public final class StreamFollower {
     public func received(_ view: MessageView, now: UInt64, give: (StreamRecord) -> Void) {
         guard let stream else { return }
         // A record comes with the subject that it was published to.
-        if let mark = DeliveryMark(reply: view.reply) {
+        if let mark = DeliveryMetadata(reply: view.reply) {
             guard state == .following, mark.consumer == consumerName else { return }
             return take(StreamRecord(mark: mark, subject: view.subject, headers: view.headers, payload: view.payload), now, give)
         }

@@ -6,7 +6,7 @@ public import RowStore
 /// What comes before a store is opened: a new one is made if there is none, a damaged one is repaired if that is asked for.
 struct StoreRecovery {
     let files: StoreFiles
-    let mark: StoreMark
+    let mark: CommitRecord
     let options: StoreOptions
     let log: SQLiteStore.Log
 
@@ -26,7 +26,7 @@ struct StoreRecovery {
     }
 
     /// A mark without a commit is what is left when the making of a store was cut off.
-    private func damagesWithoutDatabase(_ contents: StoreMark.Contents) -> [StoreDamage] {
+    private func damagesWithoutDatabase(_ contents: CommitRecord.Contents) -> [StoreDamage] {
         var damages: [StoreDamage] = []
         switch contents {
         case .empty: break
@@ -53,9 +53,9 @@ struct StoreRecovery {
 /// Makes a new store of what is intact in a damaged one, after a copy of the damaged files is kept.
 struct StoreSalvage {
     let files: StoreFiles
-    let mark: StoreMark
+    let mark: CommitRecord
     /// What the mark says.
-    let contents: StoreMark.Contents
+    let contents: CommitRecord.Contents
     let log: SQLiteStore.Log
 
     /// Gives back what is lost; a store that is well is left as it is.
@@ -83,7 +83,7 @@ struct StoreSalvage {
     private func rebuild() throws(StoreError) -> [StoreDamage] {
         let inspection = try StoreInspection(files, .write, mark: contents)
         defer { inspection.end() }
-        var marked: MarkSlot?
+        var marked: CommitRecordSlot?
         if case .slot(let slot) = contents { marked = slot }
         let identity = inspection.identity ?? StoreIdentity(seed: marked?.seed ?? RandomBytes.seed(), createdAt: DiskFile.now())
         let lastCommit = max(inspection.state?.commitNumber ?? 0, marked?.commitNumber ?? 0)

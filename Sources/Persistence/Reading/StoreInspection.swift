@@ -19,7 +19,7 @@ final class StoreInspection {
     private let files: StoreFiles
 
     /// - Parameter mark: as it was read before the database is, which may only be ahead of it.
-    init(_ files: StoreFiles, _ access: SQLiteConnection.Access, mark: StoreMark.Contents) throws(StoreError) {
+    init(_ files: StoreFiles, _ access: SQLiteConnection.Access, mark: CommitRecord.Contents) throws(StoreError) {
         self.files = files
         do throws(SQLiteError) {
             connection = try SQLiteConnection(files.database, access)
@@ -108,7 +108,7 @@ final class StoreInspection {
         complain(": its header forbids changes")
     }
 
-    private func compare(with mark: StoreMark.Contents) {
+    private func compare(with mark: CommitRecord.Contents) {
         switch mark {
         case .empty: complain("-mark is missing; it cannot be said what the disk has lost")
         case .damaged: complain("-mark is damaged; it cannot be said what the disk has lost")

@@ -15,9 +15,9 @@ final class Checkpointer: @unchecked Sendable {
     private var lastPages = 0
     // The thread's own.
     private let connection: SQLiteConnection
-    private let mark: StoreMark
+    private let mark: CommitRecord
 
-    init(_ connection: SQLiteConnection, _ mark: StoreMark) {
+    init(_ connection: SQLiteConnection, _ mark: CommitRecord) {
         self.connection = connection
         self.mark = mark
     }

@@ -30,7 +30,7 @@ final class CommitWriter: @unchecked Sendable {
     // The committing thread's own.
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
-    private let mark: StoreMark
+    private let mark: CommitRecord
     private let identity: StoreIdentity
     private let checkpointer: Checkpointer
     private let bytesMax: UInt64
@@ -40,7 +40,7 @@ final class CommitWriter: @unchecked Sendable {
     private var held: [Message] = []
     /// Whether the shards know of it.
     private var isFull = false
-    private var isMarkFailing = false
+    private var isCommitRecordFailing = false
     /// Whether the last commit's mark has not been written, nor what else follows it.
     private var isUntidy = false
     private var reserve: LogReserve
@@ -48,7 +48,7 @@ final class CommitWriter: @unchecked Sendable {
     private let pace = CommitPace()
 
     init(
-        _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: StoreMark, _ identity: StoreIdentity,
+        _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: CommitRecord, _ identity: StoreIdentity,
         _ checkpointer: Checkpointer, _ reserve: LogReserve, bytesMax: UInt64, shards: Int, report: @escaping SQLiteStore.Report,
         log: @escaping SQLiteStore.Log
     ) {
@@ -146,7 +146,7 @@ final class CommitWriter: @unchecked Sendable {
         }
         guard let failure = monitor.withLock({ failure }) else { return }
         // The last commit was acknowledged all the same.
-        if isUntidy { markCommit() }
+        if isUntidy { recordCommit() }
         log(.error, "The store has failed: \(failure)")
         checkpointer.finish()
         for shard in 0..<shards { report(shard, .failed) }
@@ -205,7 +205,7 @@ final class CommitWriter: @unchecked Sendable {
     private func tidy() {
         guard isUntidy else { return }
         isUntidy = false
-        markCommit()
+        recordCommit()
         monitor.withLock { lastFigures = StoreFigures(transaction) }
         reserve.committed(pages: logPages.value)
         compareWithBound()
@@ -213,12 +213,12 @@ final class CommitWriter: @unchecked Sendable {
         checkpointer.committed(logPages: logPages.value)
     }
 
-    private func markCommit() {
-        let isWritten = mark.write(MarkSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
-        if !isWritten, !isMarkFailing {
+    private func recordCommit() {
+        let isWritten = mark.write(CommitRecordSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
+        if !isWritten, !isCommitRecordFailing {
             log(.warning, "The store's mark cannot be written: commits that the disk loses would not be missed")
         }
-        isMarkFailing = !isWritten
+        isCommitRecordFailing = !isWritten
     }
 
     /// A store above its bound is full, until it is well below.

@@ -7,13 +7,13 @@ internal import RowStore
 /// is behind its mark tells of it.
 ///
 /// Two slots take turns, so that a write that a power cut tears leaves the one before. A lock on the file keeps other brokers out.
-final class StoreMark: @unchecked Sendable {
+final class CommitRecord: @unchecked Sendable {
     enum Contents: Equatable {
         /// Nothing was ever written.
         case empty
         case damaged
         /// The later of two slots, or the one that is left.
-        case slot(MarkSlot)
+        case slot(CommitRecordSlot)
     }
 
     private let file: LockFile
@@ -47,11 +47,11 @@ final class StoreMark: @unchecked Sendable {
     }
 
     /// Says that a commit is on the disk; false if that cannot be said.
-    func write(_ slot: MarkSlot) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: MarkSlot.size, alignment: 8) { bytes in
+    func write(_ slot: CommitRecordSlot) -> Bool {
+        withUnsafeTemporaryAllocation(byteCount: CommitRecordSlot.size, alignment: 8) { bytes in
             guard let start = bytes.baseAddress else { return false }
             slot.write(to: start)
-            let offset = off_t(slot.commitNumber % 2) * off_t(MarkSlot.size)
+            let offset = off_t(slot.commitNumber % 2) * off_t(CommitRecordSlot.size)
             return pwrite(descriptor, start, bytes.count, offset) == bytes.count
         }
     }
@@ -61,22 +61,23 @@ final class StoreMark: @unchecked Sendable {
     func synchronize() { fdatasync(descriptor) }
 
     /// Begins anew and makes that last.
-    func reset(_ slot: MarkSlot) throws(StoreError) {
-        let older = MarkSlot(seed: slot.seed, commitNumber: slot.commitNumber == 0 ? 1 : slot.commitNumber - 1)
+    func reset(_ slot: CommitRecordSlot) throws(StoreError) {
+        let older = CommitRecordSlot(seed: slot.seed, commitNumber: slot.commitNumber == 0 ? 1 : slot.commitNumber - 1)
         guard ftruncate(descriptor, 0) == 0, write(slot), slot.commitNumber == 0 || write(older), fsync(descriptor) == 0 else {
             throw DiskFile.failure("writing the store's mark")
         }
     }
 
     private static func read(_ descriptor: Int32) throws(StoreError) -> Contents {
-        try withUnsafeTemporaryAllocation(byteCount: 2 * MarkSlot.size + 1, alignment: 8) { bytes throws(StoreError) in
+        try withUnsafeTemporaryAllocation(byteCount: 2 * CommitRecordSlot.size + 1, alignment: 8) { bytes throws(StoreError) in
             let count = pread(descriptor, bytes.baseAddress, bytes.count, 0)
             guard count >= 0 else { throw DiskFile.failure("reading the store's mark") }
             if count == 0 { return .empty }
-            let slots = [0, MarkSlot.size].compactMap { offset in
-                MarkSlot(UnsafeRawBufferPointer(rebasing: bytes[min(offset, count)..<min(offset + MarkSlot.size, count)]))
+            let slots = [0, CommitRecordSlot.size].compactMap { offset in
+                CommitRecordSlot(
+                    UnsafeRawBufferPointer(rebasing: bytes[min(offset, count)..<min(offset + CommitRecordSlot.size, count)]))
             }
-            guard count <= 2 * MarkSlot.size, let latest = slots.max(by: { $0.commitNumber < $1.commitNumber }) else {
+            guard count <= 2 * CommitRecordSlot.size, let latest = slots.max(by: { $0.commitNumber < $1.commitNumber }) else {
                 return .damaged
             }
             return .slot(latest)
@@ -87,7 +88,7 @@ final class StoreMark: @unchecked Sendable {
 /// What a store's mark says: which store it belongs to, and up to which commit this one has synced.
 ///
 ///     magic 8 | seed 8 | commit number 8 | zero 32 | checksum of all that 8
-struct MarkSlot: Equatable, Sendable {
+struct CommitRecordSlot: Equatable, Sendable {
     let seed: UInt64
     let commitNumber: UInt64
 
@@ -147,8 +148,8 @@ struct StoreDraft {
     }
 
     /// Puts the file in the store's place. The old log goes first: SQLite would take it for the new database's.
-    func install(_ mark: StoreMark, commit: UInt64) throws(StoreError) {
-        try mark.reset(MarkSlot(seed: identity.seed, commitNumber: commit))
+    func install(_ mark: CommitRecord, commit: UInt64) throws(StoreError) {
+        try mark.reset(CommitRecordSlot(seed: identity.seed, commitNumber: commit))
         for rest in [files.log, files.sharedMemory] { try DiskFile.remove(rest) }
         try DiskFile.synchronize(files.directory)
         try DiskFile.rename(files.draft, to: files.database)
@@ -187,9 +188,9 @@ struct StoreCopy {
     func make() throws(StoreError) -> StoreSummary {
         guard (DiskFile.size(source.database) ?? 0) > 0 else { throw .absent(path: source.database) }
         // Read first, so that it is not ahead of what is copied.
-        let marked = try StoreMark.read(source.mark) ?? .empty
+        let marked = try CommitRecord.read(source.mark) ?? .empty
         try DiskFile.createDirectory(target.directory)
-        let mark = try StoreMark(target.mark)
+        let mark = try CommitRecord(target.mark)
         for path in [target.database, target.log] where DiskFile.size(path) != nil { throw .exists(path: path) }
         try DiskFile.create(target.draft)
         do throws(SQLiteError) {
@@ -208,11 +209,11 @@ struct StoreCopy {
     }
 
     /// Looks at the copy as if the source's mark were its own, then gives it a mark.
-    private func check(_ marked: StoreMark.Contents, _ mark: StoreMark) throws(StoreError) -> StoreSummary {
+    private func check(_ marked: CommitRecord.Contents, _ mark: CommitRecord) throws(StoreError) -> StoreSummary {
         let inspection = try StoreInspection(target, .read, mark: marked)
         defer { inspection.end() }
         if let identity = inspection.identity, let state = inspection.state {
-            try mark.reset(MarkSlot(seed: identity.seed, commitNumber: state.commitNumber))
+            try mark.reset(CommitRecordSlot(seed: identity.seed, commitNumber: state.commitNumber))
         }
         return StoreSummary(inspection) { _, _, _ in true }
     }

@@ -6,7 +6,7 @@ import TestBasics
 import Testing
 
 /// The message behind the last retained message of a SUBSCRIBE.
-struct EndMarkTests {
+struct EndOfRetainedTests {
     private static let prefix = "$SYS/broker/subscribed/"
 
     /// SUBSCRIBE's entries: these filters, and the mark somewhere among them.
