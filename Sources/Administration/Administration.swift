@@ -108,7 +108,7 @@ public final class Administration {
         if case .route(let route, let path) = match, listener.parts.contains(route.part.bit) {
             let call = Call(request, from: origin, route, path, at: clock()) { [self] call, response in
                 let (now, status) = (clock(), response.status)
-                note(call, status, endedAt: now)
+                record(call, status, endedAt: now)
                 count(request, route, status, milliseconds: now.milliseconds - min(now.milliseconds, call.startedAt.milliseconds))
                 respond(dressed(response, request))
             }
@@ -188,7 +188,7 @@ public final class Administration {
     }
 
     /// Writes the audit: every change and every refusal.
-    func note(_ call: Call, _ status: HTTPStatus, endedAt: Moment) {
+    func record(_ call: Call, _ status: HTTPStatus, endedAt: Moment) {
         let isRefused = status == .unauthorized || status == .forbidden
         guard !call.request.method.isSafe || isRefused else { return }
         let (started, who) = (call.startedAt, call.who)

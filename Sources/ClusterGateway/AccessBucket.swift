@@ -40,7 +40,7 @@ final class AccessBucket {
     /// What this node has brought, and has not read of itself yet; and when it says so again.
     private var unsaid: Set<AccessSubject> = []
     private var saysAt: UInt64 = 0
-    private let tell: (AccessNews) -> Void
+    private let report: (AccessNews) -> Void
     /// Is told why nothing is followed.
     private let complain: (String) -> Void
     private var hasComplained = false
@@ -61,13 +61,13 @@ final class AccessBucket {
     private var trouble = "no server has answered yet"
 
     init(
-        _ plan: ClusterPlan, node: NodeID, _ connection: NATSConnection, tell: @escaping (AccessNews) -> Void,
+        _ plan: ClusterPlan, node: NodeID, _ connection: NATSConnection, report: @escaping (AccessNews) -> Void,
         complain: @escaping (String) -> Void
     ) {
         name = "martlet_\(plan.name)_access"
         nodeDigest = BanEntry.digest(plan.nodeName)
         (self.node, replicas, self.connection) = (node, plan.replicas, connection)
-        (self.tell, self.complain) = (tell, complain)
+        (self.report, self.complain) = (report, complain)
         document = SharedDocument(node: node)
     }
 
@@ -105,7 +105,7 @@ final class AccessBucket {
         // They are stored, and told when it is read anew.
         let stored = waiting
         waiting = []
-        for order in stored { tell(.banAnswer(token: order.token, nil)) }
+        for order in stored { report(.banAnswer(token: order.token, nil)) }
     }
 
     /// Follows the bucket from its beginning: of each key there is the last entry alone, so that this is all.
@@ -118,7 +118,7 @@ final class AccessBucket {
         document.scanBegins()
         let follower = FollowedStream(
             name: "martlet-\(node)-access\(followerCount)", from: 1, on: connection, give: { [unowned self] in give($0) },
-            tell: { [unowned self] in heard($0) })
+            report: { [unowned self] in heard($0) })
         self.follower = follower
         follower.attached(stream(), now: now)
     }
@@ -162,7 +162,7 @@ final class AccessBucket {
         read(record, isDeleted: headers?["KV-Operation"] != nil)
         let carriedOut = waiting.filter { $0.sequence <= sequence }
         waiting.removeAll { $0.sequence <= sequence }
-        for order in carriedOut { tell(.banAnswer(token: order.token, nil)) }
+        for order in carriedOut { report(.banAnswer(token: order.token, nil)) }
     }
 
     private func read(_ message: StreamRecord, isDeleted: Bool) {
@@ -175,7 +175,7 @@ final class AccessBucket {
         case ("dynsec", 2): if !isDeleted { document.receivedPart(words[1], payload) }
         case ("bans", 2):
             guard let entry = BanEntry(reading: payload, isLifted: isDeleted) else { return }
-            if isWhole { tell(.ban(entry)) } else if let ban = entry.ban { state.bans.append(ban) }
+            if isWhole { report(.ban(entry)) } else if let ban = entry.ban { state.bans.append(ban) }
         case ("joined", 2):
             for subject in AccessSubject.allCases where !isDeleted && words[1] == "\(subject.rawValue).\(nodeDigest)" {
                 state.joined.insert(subject)
@@ -190,7 +190,7 @@ final class AccessBucket {
         guard !isWhole else { return }
         isWhole = true
         state.hasSecurity = document.revision != 0
-        tell(.whole(state))
+        report(.whole(state))
         state = AccessState()
         document.scanEnds()
         guard hasComplained else { return }
@@ -203,11 +203,11 @@ final class AccessBucket {
     func received(_ order: AccessOrder, now: UInt64) {
         switch order {
         case .security(let base, let pieces):
-            guard isWhole else { return tell(.verdict(.refused("the cluster cannot be reached: \(trouble)"))) }
+            guard isWhole else { return report(.verdict(.refused("the cluster cannot be reached: \(trouble)"))) }
             document.replace(base: base, with: pieces, now: now)
             perform(now: now)
         case .ban(let entry, let token):
-            guard isWhole else { return tell(.banAnswer(token: token, "the cluster cannot be reached: \(trouble)")) }
+            guard isWhole else { return report(.banAnswer(token: token, "the cluster cannot be reached: \(trouble)")) }
             var expectation = JetStreamRequest.Expectation()
             expectation.timeToLiveSeconds = entry.secondsToLive(at: WallClock.milliseconds())
             expectation.isDeletion = entry.ban == nil
@@ -242,11 +242,11 @@ final class AccessBucket {
                 case .deletePart(let part):
                     guard let subject = Subject("\(prefix)dynsec.\(part)") else { continue }
                     ask(.purge(subject, ofStream: stream().name), .unheeded, now)
-                case .document(let revision, let pieces): tell(.security(revision: revision, pieces))
+                case .document(let revision, let pieces): report(.security(revision: revision, pieces))
                 case .verdict(let verdict):
                     // What is answered after that is about nothing any more.
                     requests = requests.filter { !$0.value.isOfDocument }
-                    tell(.verdict(verdict))
+                    report(.verdict(verdict))
                 }
             }
         }
@@ -300,7 +300,7 @@ final class AccessBucket {
         switch purpose {
         case .part(let part): document.partStored(part, now: now)
         case .ban(let token):
-            if number <= sequence || !isWhole { tell(.banAnswer(token: token, nil)) } else { waiting.append((number, token)) }
+            if number <= sequence || !isWhole { report(.banAnswer(token: token, nil)) } else { waiting.append((number, token)) }
         case .head, .unheeded: return
         }
     }
@@ -308,7 +308,7 @@ final class AccessBucket {
     private func failed(_ purpose: Request, _ reason: String) {
         switch purpose {
         case .part, .head: document.failed(reason)
-        case .ban(let token): tell(.banAnswer(token: token, reason))
+        case .ban(let token): report(.banAnswer(token: token, reason))
         case .unheeded: return
         }
     }
@@ -317,7 +317,7 @@ final class AccessBucket {
         switch purpose {
         case .part, .head: document.unanswered()
         case .ban(let token):
-            tell(.banAnswer(token: token, "the servers have not confirmed it: check whether it was made before trying again"))
+            report(.banAnswer(token: token, "the servers have not confirmed it: check whether it was made before trying again"))
         case .unheeded: return
         }
     }

@@ -335,17 +335,17 @@ extension ClusterLog {
     }
 
     /// Lets all nodes know up to where this one is done with what share groups have dispatched to it.
-    func tell(dispatchedThrough sequence: UInt64, _ partition: Int) {
+    func report(dispatchedThrough sequence: UInt64, _ partition: Int) {
         let one = partitions[partition]
         one.writer.append(.dispatched(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
         settle()
     }
 
     /// Says that this node would dispatch for one that is gone; `whenInherited` follows, if the log takes it.
-    func tell(successorOf gone: NodeID) { sendToAll(.successor(of: gone)) }
+    func report(successorOf gone: NodeID) { sendToAll(.successor(of: gone)) }
 
     /// Says that a node is gone: what it has in the log behind that does not count.
-    func tell(gone: NodeID) { sendToAll(.gone(gone)) }
+    func report(gone: NodeID) { sendToAll(.gone(gone)) }
 
     func sendToAll(_ entry: Bundle.Entry) {
         for one in partitions { one.writer.append(entry, publisher: 0, token: Self.noToken, now: now, one) }

@@ -63,7 +63,7 @@ final class ClusterMembers {
     // MARK: Summaries
 
     /// This node is like this.
-    func note(_ summary: NodeSummary, now: UInt64) {
+    func record(_ summary: NodeSummary, now: UInt64) {
         own = summary
         table.heard(summary, now: now)
         sayHow()

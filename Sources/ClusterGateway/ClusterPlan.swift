@@ -186,7 +186,7 @@ package final class SyncWatch {
     private let plan: ClusterPlan
     private let log: Log
     private let post: @Sendable ([SyncConduct]) -> Void
-    private let tell: (String?) -> Void
+    private let report: (String?) -> Void
     private var isAsking = false
     /// Whether what is being asked has to be asked once more: a server may have come meanwhile.
     private var asksAgain = false
@@ -197,11 +197,11 @@ package final class SyncWatch {
     ///   - plan: the cluster.
     ///   - log: where changes are told.
     ///   - post: brings the answers to `received`, from any thread.
-    ///   - tell: is told why the cluster does not do what the configuration asks for; nil when it does.
+    ///   - report: is told why the cluster does not do what the configuration asks for; nil when it does.
     package init(
-        _ plan: ClusterPlan, log: Log, post: @escaping @Sendable ([SyncConduct]) -> Void, tell: @escaping (String?) -> Void
+        _ plan: ClusterPlan, log: Log, post: @escaping @Sendable ([SyncConduct]) -> Void, report: @escaping (String?) -> Void
     ) {
-        (self.plan, self.log, self.post, self.tell) = (plan, log, post, tell)
+        (self.plan, self.log, self.post, self.report) = (plan, log, post, report)
     }
 
     /// What an acknowledgement says; nil if nobody knows.
@@ -245,7 +245,7 @@ package final class SyncWatch {
             }
         }
         if let mode, mode != before { log.write(.notice, "Cluster \(plan.name): \(Self.words(mode)).") }
-        tell(plan.mode == .synced ? complaint : nil)
+        report(plan.mode == .synced ? complaint : nil)
     }
 
     /// Which server does not sync.

@@ -47,7 +47,7 @@ extension ClusterRunner: NATSListener {
     package func wentAway(_ reason: String) {
         if awayReason == nil { losses += 1 }
         (awayReason, refusal) = (reason, nil)
-        tell(reason)
+        report(reason)
         bus.detached(sink)
         log?.detached()
         sessions?.detached()
@@ -64,7 +64,7 @@ extension ClusterRunner: NATSListener {
         let isRefusal = words.hasPrefix("Permissions Violation")
         let words = isRefusal ? "the servers refuse a permission that this node needs: \(words)" : words
         if isRefusal { refusal = (words, now) } else { complaint = (words, now) }
-        tell(words)
+        report(words)
     }
 
     package func found(_ stream: String, replicas: Int, wanted: Int) {
@@ -105,7 +105,7 @@ extension ClusterRunner: NATSListener {
         case .goesOn: break
         case .failed(let reason):
             leaseTrouble = reason
-            tell(withRefusals(reason))
+            report(withRefusals(reason))
         case .nodes(let nodes, let sequence):
             // What the list says is for the next incarnation.
             guard !leases.hasEnded(now: now) else { break }

@@ -33,15 +33,15 @@ package final class ClusterRunner: ClusterParticipant {
     /// nil where nothing is logged.
     var dispatch: DispatchCoordinator?
     lazy var access = AccessBucket(
-        plan, node: incarnations.current, connection, tell: { [control = loop.control] in control?.post(.access($0)) },
-        complain: { [unowned self] in tell($0) })
+        plan, node: incarnations.current, connection, report: { [control = loop.control] in control?.post(.access($0)) },
+        complain: { [unowned self] in report($0) })
     lazy var members = ClusterMembers(node: incarnations.current, space: space, connection: connection)
     var topics = ClusterTopics()
     var topicsToldAt: UInt64?
     lazy var sink = ClusterSink(connection, shard: loop.shard, incarnations)
     lazy var retained = RetainedRunner(
         plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
-        tell: { [unowned self] in tell($0) })
+        report: { [unowned self] in report($0) })
     /// By shard: the ticket of the newest interest that it has told of.
     var tickets: [UInt64]
     /// The barriers of SUBACKs that wait for a ticket.
@@ -152,10 +152,10 @@ package final class ClusterRunner: ClusterParticipant {
             report()
             sessions?.saveLogPositions()
             dispatch?.ask()
-        case .summary(let figures): note(figures)
+        case .summary(let figures): record(figures)
         case .unsynced(let reason):
             unsynced = reason
-            if let reason { tell(reason) }
+            if let reason { report(reason) }
             settle()
         case .credentials(let credentials):
             connection.renew(login: credentials.login, requiresTLS: credentials.requiresTLS, tls: credentials.tls)
@@ -319,9 +319,9 @@ extension ClusterRunner {
         let awaited = isAway ? trouble : nil
         // What failed has been told.
         if let reason = awaiting.look(awaited, now: now), !toldReasons.contains(reason) {
-            tell("not ready yet: \(reason)")
+            report("not ready yet: \(reason)")
         }
-        for (node, isSilent) in silences.look(members.table.members) { tell(node, isSilent: isSilent) }
+        for (node, isSilent) in silences.look(members.table.members) { report(node, isSilent: isSilent) }
         for (isFar, words) in members.clockNews() { log(isFar ? .warning : .notice, words) }
         let status = status
         loop.control?.post(.cluster(status))
@@ -330,7 +330,7 @@ extension ClusterRunner {
         for (topic, value) in topics.changes(status) { loop.shard.publishSystemTopic(topic, value) }
     }
 
-    private func tell(_ node: NodeID, isSilent: Bool) {
+    private func report(_ node: NodeID, isSilent: Bool) {
         let name = members.table.shownName(of: node)
         guard isSilent else { return log(.notice, "node \(name) is up again.") }
         let clients = "clients that connect here and have their session there wait until it is back, or its lease has expired"
@@ -353,13 +353,13 @@ extension ClusterRunner {
     private var hasStore: Bool { plan.logPartitions > 0 }
 
     /// This node is like this: adds what is known here, and says so.
-    func note(_ figures: NodeSummary) {
+    func record(_ figures: NodeSummary) {
         var summary = figures
         (summary.node, summary.name, summary.version) = (incarnations.current, plan.nodeName, plan.settings.programVersion)
         (summary.address, summary.hasStore) = (plan.address ?? "", hasStore)
         summary.trouble = trouble ?? recentComplaint ?? figures.trouble
         summary.server = connection.session.info.map { "\($0.serverName) \($0.version)" } ?? ""
-        members.note(summary, now: now)
+        members.record(summary, now: now)
         report()
     }
 
@@ -425,7 +425,7 @@ extension ClusterRunner {
         refusals.words(isCurrent: false).map { $0 == reason ? reason : "\(reason); \($0)" } ?? reason
     }
 
-    func tell(_ reason: String) {
+    func report(_ reason: String) {
         if toldReasons.count < Limits.clusterReasonsMax, toldReasons.insert(reason).inserted { log(.warning, "\(reason).") }
     }
 

@@ -66,7 +66,7 @@ final class DispatchCoordinator {
         answers = [:]
         loop.postToAll(.dispatchedIsWanted)
         guard log.trouble == nil else { return }
-        for gone in successors.unclaimed { log.tell(successorOf: gone) }
+        for gone in successors.unclaimed { log.report(successorOf: gone) }
         settle()
         for gone in successors.passSecond() { loop.postToAll(.hasDispatched(for: gone.rawValue)) }
         if areEarlierDispatchesSettled, let others, !others.contains(where: { $0.store == incarnations.current.store }) {
@@ -86,7 +86,7 @@ final class DispatchCoordinator {
         answers[shard] = dispatched
         guard answers.count == loop.loops.count, log.trouble == nil else { return }
         for (partition, through) in book.done(Array(answers.values), now: loop.events.nowMilliseconds) {
-            log.tell(dispatchedThrough: through, partition)
+            log.report(dispatchedThrough: through, partition)
         }
     }
 
@@ -105,9 +105,9 @@ final class DispatchCoordinator {
             loop.postToAll(.dispatchesNoMoreFor(other.rawValue))
         }
         for (other, done) in change.known.sorted(by: { $0.key < $1.key }) { successors.isGone(other, done: done) }
-        for gone in successors.unclaimed where change.known[gone] != nil { log.tell(successorOf: gone) }
+        for gone in successors.unclaimed where change.known[gone] != nil { log.report(successorOf: gone) }
         settle()
-        for other in change.gone where change.known[other] == nil { log.tell(gone: other) }
+        for other in change.gone where change.known[other] == nil { log.report(gone: other) }
         if !change.gone.isEmpty { log.forgetDispatched(except: nodes) }
     }
 

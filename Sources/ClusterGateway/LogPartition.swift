@@ -37,7 +37,7 @@ final class LogPartition: Cluster.LogSink {
         let next = place.map { Self.start(behind: $0.sequence) }
         stream = FollowedStream(
             name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in log.received($0, self) },
-            tell: { [unowned self] in log.heard($0, self) })
+            report: { [unowned self] in log.heard($0, self) })
     }
 
     /// Where reading begins, so that the records behind one can be judged.

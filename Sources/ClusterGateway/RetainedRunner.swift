@@ -35,17 +35,17 @@ final class RetainedRunner: RetainedSink {
     /// Whether the servers had no room for the last change.
     private var lacksRoom = false
     /// Logs a line about the stream.
-    private let tell: (String) -> Void
+    private let report: (String) -> Void
     private var illegibleOrigins: UInt64 = 0
     /// Changes that the servers would not take: from before it was known how much they do.
     private var tooLarge: [UInt64] = []
 
     init(
         _ plan: ClusterPlan, node: NodeID, space: SubjectSpace, on loop: ShardLoop, _ connection: NATSConnection,
-        _ refusals: StreamRefusals, tell: @escaping (String) -> Void
+        _ refusals: StreamRefusals, report: @escaping (String) -> Void
     ) {
         (self.plan, self.node, self.loop, self.connection, self.refusals) = (plan, node, loop, connection, refusals)
-        (self.space, self.tell) = (space, tell)
+        (self.space, self.report) = (space, report)
         replica = RetainedReplica(
             node: node, space: space, shardCount: loop.shard.placement.shardCount, isMember: loop.shard.isMember(of: plan.name))
     }
@@ -115,7 +115,7 @@ final class RetainedRunner: RetainedSink {
             streamCount += 1
             let made = FollowedStream(
                 name: "martlet\(node)r\(streamCount)", from: sequence, on: connection, batch: Limits.retainedBatchMax,
-                give: { [unowned self] in given($0) }, tell: { [unowned self] in heard($0) })
+                give: { [unowned self] in given($0) }, report: { [unowned self] in heard($0) })
             stream = made
             if let configuration { made.attached(configuration, now: now) }
         }
@@ -139,7 +139,7 @@ final class RetainedRunner: RetainedSink {
         case .caughtUp: replica.caughtUp(self)
         case .failed(let reason):
             trouble = reason
-            tell(reason)
+            report(reason)
         }
     }
 
@@ -220,7 +220,7 @@ final class RetainedRunner: RetainedSink {
                 return .unavailable
             }
             if error.code != 400 { trouble = "JetStream, retained messages: \(error)" }
-            tell("a retained message could not be stored in JetStream: \(error)")
+            report("a retained message could not be stored in JetStream: \(error)")
             return error.code == 400 ? .refused : .unavailable
         }
     }

@@ -55,7 +55,7 @@ extension Bridge {
         schedule.goHome()
         log(.connection, "Bridge \(settings.name): the first address answers again.")
         farOutput.append(contentsOf: ControlPacket.disconnect(DisconnectPacket()).encoded(version: settings.version))
-        if settings.notifies { tell("0") }
+        if settings.notifies { report("0") }
         leave()
         report.connectedSince = nil
         enter(.waiting(until: now), report: .waiting)

@@ -209,7 +209,7 @@ extension Bridge {
             connected()
             probeAt = schedule.address != 0 && !settings.isRoundRobin ? now + schedule.awayMilliseconds : nil
             log(.connection, "Bridge \(settings.name) is connected.")
-            if settings.notifies { tell("1") }
+            if settings.notifies { report("1") }
             (collectedCount, retired) = (0, [])
             echoes.goOn(now: now)
             enter(.running(since: now), report: .connected)

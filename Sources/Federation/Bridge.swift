@@ -145,7 +145,7 @@ public final class Bridge {
         isWanted = true
         mayAnnounce = true
         (toldFailure, told) = (nil, [])
-        if settings.notifies { tell("0") }
+        if settings.notifies { report("0") }
         begin()
     }
 
@@ -155,7 +155,7 @@ public final class Bridge {
         isWanted = false
         sayGoodbye()
         leave()
-        if settings.notifies, report.connectedSince != nil { tell("0") }
+        if settings.notifies, report.connectedSince != nil { report("0") }
         report.connectedSince = nil
         enter(.stopped, report: .paused)
     }
@@ -179,7 +179,7 @@ public final class Bridge {
             guard atOnce else { return }
             sayGoodbye()
             leave()
-            if self.settings.notifies { tell("0") }
+            if self.settings.notifies { report("0") }
             report.connectedSince = nil
         case .stopped:
             takeNextSettings()
@@ -285,7 +285,7 @@ public final class Bridge {
         log(.connection, "Bridge \(settings.name) is idle, and ends its connection.")
         sayGoodbye()
         leave()
-        if settings.notifies { tell("0") }
+        if settings.notifies { report("0") }
         report.connectedSince = nil
         schedule.settled()
         collect()
@@ -296,7 +296,7 @@ public final class Bridge {
     /// The connection could not be made, or is lost. Says so once, until it is another reason or a connection was made in between.
     func fail(_ reason: String) {
         let connectedFor = report.connectedSince.map { now - $0 }
-        if connectedFor != nil, settings.notifies { tell("0") }
+        if connectedFor != nil, settings.notifies { report("0") }
         leave()
         report.connectedSince = nil
         report.failure = reason
@@ -378,7 +378,7 @@ public final class Bridge {
     func log(_ level: BridgeLogLevel, _ text: String) { effects.append(.log(level, text)) }
 
     /// Says here whether it is connected.
-    func tell(_ text: String) {
+    func report(_ text: String) {
         guard let topic = settings.stateTopic else { return }
         effects.append(.publish(topic, payload: Array(text.utf8)))
     }

@@ -163,7 +163,7 @@ extension HTTPConnection {
             // Nobody reads an answer without end to its end.
             if let stream = current?.stream, !stream.isFinished { close() }
         case .refused(let refusal):
-            service.handler.note(.layer(peer, refusal))
+            service.handler.record(.layer(peer, refusal))
             inputEnded = true
             isEnding = true
         case .failed: close()
@@ -304,7 +304,7 @@ extension HTTPConnection {
     }
 
     private func refuse(_ refusal: HTTPRefusal) {
-        service.handler.note(.refused(peer, refusal))
+        service.handler.record(.refused(peer, refusal))
         write(refusal.response, version: .http11, isHead: false, endsConnection: true)
     }
 

@@ -41,9 +41,9 @@ public final class HTTPExchange {
     /// The connection has ended.
     func abandon() {
         connection = nil
-        let tell = onGone
+        let report = onGone
         onGone = nil
-        tell?()
+        report?()
     }
 }
 

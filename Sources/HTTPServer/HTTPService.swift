@@ -63,7 +63,7 @@ public final class HTTPService {
         let door = Door(acceptor: acceptor, listener: listener, layers: layers)
         try acceptor.serve(
             on: loop, accept: { [unowned self] in accept($0, door) },
-            report: { [unowned self] in handler.note(.listener(listener, $0)) })
+            report: { [unowned self] in handler.record(.listener(listener, $0)) })
         doors.append(door)
     }
 
@@ -94,7 +94,7 @@ public final class HTTPService {
     private func accept(_ socket: any ByteChannel, _ door: Door) {
         let address = socket.peerAddress
         if let proxy = door.layers.proxyProtocol, !proxy.trusts(address) {
-            handler.note(.untrustedProxy(listener: door.listener, address))
+            handler.record(.untrustedProxy(listener: door.listener, address))
             socket.close()
             return
         }
@@ -107,7 +107,7 @@ public final class HTTPService {
         let network = isForwarded ? nil : network(of: address, door.listener)
         let place = findPlace(on: door.listener, for: network)
         guard place != .none else {
-            handler.note(.full(listener: door.listener, address))
+            handler.record(.full(listener: door.listener, address))
             socket.close()
             return
         }
@@ -199,7 +199,7 @@ extension HTTPService {
         guard let network = network(of: address, connection.listener) else { return true }
         let own = connections.filter { $0.listener == connection.listener && $0.network == network && !$0.isInReserve }
         guard own.count < Self.share(of: connectionsMax[connection.listener] ?? 0) || end(longestIdleOf: own) else {
-            handler.note(.full(listener: connection.listener, address))
+            handler.record(.full(listener: connection.listener, address))
             return false
         }
         connection.network = network
@@ -261,7 +261,7 @@ public protocol HTTPHandler: AnyObject {
     func admits(_ peer: PeerAddress, listener: Int) -> Bool
 
     /// Something that an operator may want to know.
-    func note(_ report: HTTPReport)
+    func record(_ report: HTTPReport)
 
     /// Whether a request is answered where there is no place for others: one of a few bytes by which somebody learns how the server is.
     func isUrgent(_ request: HTTPRequest) -> Bool

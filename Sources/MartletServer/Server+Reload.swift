@@ -89,7 +89,7 @@ extension Server {
         }
         guard !result.hasErrors else { throw refusal(of: result, because: []) }
         let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
-        fileRights.tell(reloaded.configuration, to: log)
+        fileRights.report(reloaded.configuration, to: log)
         let prepared: Prepared
         do throws(ServerError) {
             prepared = try prepare(reloaded)
@@ -108,7 +108,7 @@ extension Server {
         securityDocuments.warn()
         if let credentials = prepared.credentials { renewCluster(credentials) }
         takeOver(reloaded, prepared).forEach { findings.warn($0) }
-        note(result)
+        record(result)
         listenersOfFiles = reloaded.places
         sendBridgeOrders()
         return (reloaded, findings)

@@ -307,7 +307,7 @@ public final class Server: @unchecked Sendable {
         for shard in shards { shard.apply(list) }
         let bans = BanService(
             list, mailboxes: loops.map(\.mailbox), control: control.mailbox, endsWithBroker: openStore == nil && clusterPlan == nil,
-            log: log, changed: { [unowned self] in administration?.tell($0, $1, at: Self.moment()) },
+            log: log, changed: { [unowned self] in administration?.report($0, $1, at: Self.moment()) },
             share: clusterPlan.map { _ in { [unowned self] in sendToCluster($0) } })
         bans.apply(configuration.limits)
         control.repeatEvery(Self.banCheckMilliseconds) { [unowned bans] in bans.expire(at: Self.moment().wallMilliseconds) }
@@ -375,7 +375,7 @@ extension Server {
     func renewCertificates() {
         for (index, place) in open.places.enumerated() where !configuration.listeners[index].isClosed {
             guard let tls = place.layers.tls else { continue }
-            tell(tls.refreshIfChanged(), listener: index)
+            report(tls.refreshIfChanged(), listener: index)
         }
     }
 
@@ -388,14 +388,14 @@ extension Server {
             guard let tls = place.layers.tls else { continue }
             let settings = TLSSettings(
                 configuration.listeners[index], keyLogFile: keyLogFile, preSharedKey: tls.settings.preSharedKey)
-            if let failure = tell(tls.refresh(settings), listener: index) { failures.append(failure) }
+            if let failure = report(tls.refresh(settings), listener: index) { failures.append(failure) }
         }
         return failures
     }
 
     /// - Returns: what is wrong; nil for nothing.
     @discardableResult
-    private func tell(_ refresh: TLSServer.Refresh, listener index: Int) -> String? {
+    private func report(_ refresh: TLSServer.Refresh, listener index: Int) -> String? {
         let name = ListenerName.of(configuration.listeners[index].endpoint)
         switch refresh {
         case .unchanged: break

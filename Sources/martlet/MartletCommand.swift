@@ -423,13 +423,13 @@ struct ServerStart {
             if options.daemon { try Daemon.detach() }
             try server.run()
         } catch {
-            for diagnostic in error.diagnostics(in: result) { tell("\(diagnostic)", log, result.configuration.logging) }
+            for diagnostic in error.diagnostics(in: result) { report("\(diagnostic)", log, result.configuration.logging) }
             throw ExitCode(1)
         }
     }
 
     /// On the terminal, and wherever else the log goes: in the background there is no terminal.
-    private func tell(_ line: String, _ log: Log?, _ logging: LoggingConfiguration) {
+    private func report(_ line: String, _ log: Log?, _ logging: LoggingConfiguration) {
         Console.complain(line)
         if hasOtherDestination(logging) { log?.complain(line) }
     }

@@ -225,7 +225,7 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
     private(set) var alarmLines: [String] = []
     private(set) var alarmCounts: [AlarmKind: Int] = [:]
 
-    func tell(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
+    func report(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
         alarmLines += changes.map(\.text)
         alarmCounts = Dictionary(uniqueKeysWithValues: counts.map { ($0.kind, $0.count) })
     }

@@ -213,9 +213,9 @@ import Testing
         let some = open(house, "events?types=ban,dropped")
         #expect(text(all) == ": here\n\n")
         #expect(text(some) == ": here\n\n")
-        house.administration.tell(.connected, event(1), at: house.moment)
-        house.administration.tell(.ban, event(2), at: house.moment)
-        house.administration.tell(.stats, event(3), at: house.moment)
+        house.administration.report(.connected, event(1), at: house.moment)
+        house.administration.report(.ban, event(2), at: house.moment)
+        house.administration.report(.stats, event(3), at: house.moment)
         #expect(text(all) == "id: 1\nevent: connected\ndata: {\"n\":1}\n\nid: 2\nevent: ban\ndata: {\"n\":2}\n\n")
         #expect(text(some) == "id: 2\nevent: ban\ndata: {\"n\":2}\n\n")
         #expect(text(open(house, "events", fields: ["Last-Event-ID": "1"])) == ": here\n\nid: 2\nevent: ban\ndata: {\"n\":2}\n\n")
@@ -233,7 +233,7 @@ import Testing
         client.subscribe("a/#", qos: .atLeastOnce)
         client.unsubscribe("a/#")
         client.disconnect()
-        for event in house.simulation.presence { house.administration.tell(event, at: house.moment) }
+        for event in house.simulation.presence { house.administration.report(event, at: house.moment) }
         let events = text(stream).split(separator: "\n\n")
         #expect(
             events.map { $0.split(separator: "\n")[1] }
@@ -250,18 +250,18 @@ import Testing
         let stream = open(house, "events")
         var long = JSONObject()
         long.set("x", String(repeating: "x", count: 10_000))
-        for _ in 0..<1000 { house.administration.tell(.alarm, long, at: house.moment) }
+        for _ in 0..<1000 { house.administration.report(.alarm, long, at: house.moment) }
         let taken = text(stream)
         let got = taken.split(separator: "\n\n").count { $0.hasPrefix("id") }
         #expect(got > 0 && got < 1000)
         #expect(text(stream) == "event: lost\ndata: {\"count\":\(1000 - got)}\n\n")
-        house.administration.tell(.ban, event(1), at: house.moment)
+        house.administration.report(.ban, event(1), at: house.moment)
         #expect(text(stream).hasPrefix("id: 1001\nevent: ban"))
     }
 
     @Test func `the ring keeps so many events`() {
         let house = AdministrationHouse()
-        for number in 0..<5000 { house.administration.tell(.config, event(number), at: house.moment) }
+        for number in 0..<5000 { house.administration.report(.config, event(number), at: house.moment) }
         let again = text(open(house, "events", fields: ["Last-Event-ID": "0"]))
         #expect(again.split(separator: "\n\n").count == 4097)
     }
@@ -274,7 +274,7 @@ import Testing
         house.administration.apply(settings, tokens: TokenTable())
         var long = JSONObject()
         long.set("x", String(repeating: "x", count: 60_000))
-        for _ in 0..<1000 { house.administration.tell(.alarm, long, at: house.moment) }
+        for _ in 0..<1000 { house.administration.report(.alarm, long, at: house.moment) }
         let held = house.administration.heldBytes
         #expect(memory == nil ? (4_000_000...4 << 20).contains(held) : (400_000...500_000).contains(held))
     }
@@ -287,7 +287,7 @@ import Testing
         let client = house.simulation.connected(name)
         client.subscribe(TopicFilter(String(repeating: "f", count: 60_000)) ?? "a", qos: .atLeastOnce)
         client.disconnect()
-        for event in house.simulation.presence { house.administration.tell(event, at: house.moment) }
+        for event in house.simulation.presence { house.administration.report(event, at: house.moment) }
         let events = text(stream).split(separator: "\n\n")
         #expect(events.count == 3 && events.allSatisfy { $0.utf8.count < 1500 && $0.contains("nnn...(60000 bytes)") })
         #expect(events.contains { $0.contains("fff...(60000 bytes)") })
@@ -326,7 +326,7 @@ import Testing
         let stream = open(house, "log/stream")
         #expect(house.administration.hasLogReaders && house.broker.isLogWatched)
         _ = text(stream)
-        house.administration.tell(AdministeredLogLine(topic: .warning, text: "a\nb", at: 0), at: house.moment)
+        house.administration.report(AdministeredLogLine(topic: .warning, text: "a\nb", at: 0), at: house.moment)
         #expect(
             text(stream)
                 == "event: log\ndata: {\"at\":\"1970-01-01T00:00:00.000Z\",\"level\":\"warning\",\"message\":\"a\\nb\"}\n\n")

@@ -31,7 +31,7 @@ final class HTTPScene: HTTPHandler, LoopTurn {
 
     func handle(_ exchange: HTTPExchange) { respond(exchange) }
     func admits(_ peer: PeerAddress, listener: Int) -> Bool { admits(peer) }
-    func note(_ report: HTTPReport) { reports.append(report) }
+    func record(_ report: HTTPReport) { reports.append(report) }
     func isUrgent(_ request: HTTPRequest) -> Bool { request.path == "/livez" }
     func isProxy(_ peer: PeerAddress, listener: Int) -> Bool { peer.network == proxy }
     func beginTurn(now: UInt64) {}

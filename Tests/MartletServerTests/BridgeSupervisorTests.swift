@@ -200,11 +200,12 @@ import Testing
                 backlog: backlog(number), rates: BridgeRates(out: 1, into: 0))
         }
         let house = try House(Self.several)
-        #expect(house.bridges.note([status(1, .connected, 4), status(2, .waiting, 5)]) == ["f"])
+        #expect(house.bridges.record([status(1, .connected, 4), status(2, .waiting, 5)]) == ["f"])
         let sum = try #require(house.bridges.rows["f"]?.status)
         #expect(sum.report.state == .waiting && sum.report.failure == "gone" && sum.report.messagesOut == 9 && sum.address == "h2")
         #expect(sum.backlog.messages == 3 && sum.rates == BridgeRates(out: 2, into: 0))
-        #expect(house.bridges.note([status(2, .connected, 6)]) == ["f"] && house.bridges.note([status(2, .connected, 7)]).isEmpty)
+        #expect(
+            house.bridges.record([status(2, .connected, 6)]) == ["f"] && house.bridges.record([status(2, .connected, 7)]).isEmpty)
         #expect(house.bridges.rows["f"]?.status?.report.state == .connected)
     }
 

@@ -33,14 +33,14 @@ import Testing
         private func run(_ configuration: BrokerConfiguration) {
             do throws(ServerError) {
                 let server = try Server(configuration: configuration, file: "martlet.conf", log: log) { [file] in file.value }
-                tell { $0 = (server, pthread_self(), nil) }
+                report { $0 = (server, pthread_self(), nil) }
                 try server.run()
             } catch {
-                tell { $0.error = "\(error)" }
+                report { $0.error = "\(error)" }
             }
         }
 
-        private func tell(_ change: (inout (server: Server?, thread: pthread_t?, error: String?)) -> Void) {
+        private func report(_ change: (inout (server: Server?, thread: pthread_t?, error: String?)) -> Void) {
             monitor.withLock {
                 state.withLock { change(&$0) }
                 monitor.signal()

@@ -141,7 +141,8 @@ struct RealServerTests {
         var news: [FollowedStream.News] = []
         let followed = FollowedStream(
             name: "reader", from: 1, on: talk.connection, batch: 4,
-            give: { given.append("\($0.mark.sequence) \(String(decoding: $0.payload, as: UTF8.self))") }, tell: { news.append($0) })
+            give: { given.append("\($0.mark.sequence) \(String(decoding: $0.payload, as: UTF8.self))") },
+            report: { news.append($0) })
         talk.followed = followed
         followed.attached(stream, now: MonotonicClock.milliseconds())
         try talk.until("the stream is there") { followed.isFollowing }
@@ -169,7 +170,7 @@ struct RealServerTests {
             var reading = Reading()
             let followed = FollowedStream(
                 name: name, from: next, on: talk.connection, give: { reading.given.append($0.mark.sequence) },
-                tell: { reading.news.append($0) })
+                report: { reading.news.append($0) })
             talk.followed = followed
             followed.attached(stream, now: MonotonicClock.milliseconds())
             try talk.until("all is read") { reading.news.contains(.caughtUp) }

@@ -132,7 +132,7 @@ struct AlarmBoard {
         var changes: [AlarmChange] = []
         var found: Set<AlarmSubject> = []
         for condition in conditions where found.insert(condition.subject).inserted {
-            if let change = note(condition, now) { changes.append(change) }
+            if let change = record(condition, now) { changes.append(change) }
         }
         // Never in the order of a dictionary.
         for subject in entries.keys.filter({ !found.contains($0) }).sorted(by: Self.comesFirst) {
@@ -144,7 +144,7 @@ struct AlarmBoard {
         return changes
     }
 
-    private mutating func note(_ condition: AlarmCondition, _ now: Moment) -> AlarmChange? {
+    private mutating func record(_ condition: AlarmCondition, _ now: Moment) -> AlarmChange? {
         let subject = condition.subject
         guard var entry = entries[subject] else {
             guard !condition.isHolding, entries.count < Limits.alarmsMax else { return nil }
@@ -230,7 +230,7 @@ extension Administration {
         let changes = alarms.observe(alarmConditions(statistics, since: before, now), at: now)
         guard !changes.isEmpty || !hasToldAlarms else { return }
         hasToldAlarms = true
-        broker.tell(changes, counts: AlarmKind.allCases.map { ($0, alarms.count(of: $0)) })
+        broker.report(changes, counts: AlarmKind.allCases.map { ($0, alarms.count(of: $0)) })
         guard events.count > 0 else { return }
         for change in changes {
             var object = JSONObject()
@@ -238,7 +238,7 @@ extension Administration {
             object.set("change", change.isRaised ? "raised" : "cleared")
             object.set("message", change.text)
             object.set("at", Timestamp.text(now.wallMilliseconds))
-            events.tell(.alarm, object, now)
+            events.report(.alarm, object, now)
         }
     }
 

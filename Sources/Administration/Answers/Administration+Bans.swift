@@ -65,11 +65,11 @@ extension Administration {
     }
 
     /// Tells everybody who wants to know.
-    public func tell(_ ban: Ban, _ change: BanChange, at now: Moment) {
+    public func report(_ ban: Ban, _ change: BanChange, at now: Moment) {
         guard events.count > 0 else { return }
         var object = Self.banResource.json(ban)
         object.set("change", change.rawValue)
-        tell(.ban, object, at: now)
+        report(.ban, object, at: now)
     }
 
     private static func target(_ kind: BanKind, _ who: String) throws(APIError) -> BanTarget {

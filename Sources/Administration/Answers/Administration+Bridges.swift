@@ -54,8 +54,8 @@ extension Administration {
     }
 
     /// Tells everybody who wants to know that a bridge is in another state.
-    public func tell(_ bridge: AdministeredBridge, at now: Moment) {
-        if events.count > 0 { tell(.bridge, Self.bridgeResource.json(bridge), at: now) }
+    public func report(_ bridge: AdministeredBridge, at now: Moment) {
+        if events.count > 0 { report(.bridge, Self.bridgeResource.json(bridge), at: now) }
     }
 
     /// The members of a body as options. A number and a truth value are what one would write in a file; null takes an option away.

@@ -51,7 +51,7 @@ extension Administration {
             route, path, http, request.cursor, as: Identity(name: request.who, role: request.role, means: .node),
             from: RequestOrigin(address: "", listener: -1), at: clock()
         ) { [self] call, response in
-            note(call, response.status, endedAt: clock())
+            record(call, response.status, endedAt: clock())
             done(response.status.rawValue, response.bytes ?? [])
         }
     }

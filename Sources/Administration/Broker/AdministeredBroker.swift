@@ -124,7 +124,7 @@ public protocol AdministeredBroker: AnyObject {
     /// - Parameters:
     ///   - changes: for the log.
     ///   - counts: how many of each kind are raised now, for `$SYS`.
-    func tell(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)])
+    func report(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)])
 
     /// Which lines are logged; a reload sets it anew.
     var logTopics: LogTopics { get set }

@@ -61,7 +61,7 @@ final class EventHub {
     }
 
     /// Tells all who want to know.
-    func tell(_ kind: EventKind, _ data: JSONObject, _ now: Moment) {
+    func report(_ kind: EventKind, _ data: JSONObject, _ now: Moment) {
         sequence += 1
         let event = Event(
             sequence: sequence, kind: kind, bytes: ServerSentEvent(id: "\(sequence)", event: kind.rawValue, data: data.text).bytes)
@@ -73,7 +73,7 @@ final class EventHub {
     }
 
     /// Tells those who read the log.
-    func tell(_ line: JSONObject, _ now: Moment) {
+    func report(_ line: JSONObject, _ now: Moment) {
         let bytes = ServerSentEvent(event: "log", data: line.text).bytes
         for reader in readers where reader.takesLog { reader.write(bytes, now) }
     }
@@ -170,14 +170,14 @@ public enum EventKind: String, CaseIterable, Sendable {
 /// Streams of what happens.
 extension Administration {
     /// Tells everybody who wants to know that something has happened.
-    public func tell(_ kind: EventKind, _ data: JSONObject, at now: Moment) { events.tell(kind, data, now) }
+    public func report(_ kind: EventKind, _ data: JSONObject, at now: Moment) { events.report(kind, data, now) }
 
     /// Whether anybody reads the log as it is written.
     public var hasLogReaders: Bool { events.hasLogReaders }
 
     /// Tells those who read the log of a line.
-    public func tell(_ line: AdministeredLogLine, at now: Moment) {
-        if events.hasLogReaders { events.tell(Self.logLineResource.json(line), now) }
+    public func report(_ line: AdministeredLogLine, at now: Moment) {
+        if events.hasLogReaders { events.report(Self.logLineResource.json(line), now) }
     }
 
     /// Ends all streams: the broker ends.
@@ -228,7 +228,7 @@ extension Administration {
 /// What happens to clients, told as events.
 extension Administration {
     /// Tells everybody who wants to know of a client. Long names are cut: whoever comes chooses them, and the last events are kept.
-    public func tell(_ event: PresenceEvent, at now: Moment) {
+    public func report(_ event: PresenceEvent, at now: Moment) {
         guard events.count > 0 else { return }
         var object = JSONObject()
         switch event {
@@ -238,7 +238,7 @@ extension Administration {
             object.set("clean_start", arrival.cleanStart)
             object.set("session_present", arrival.sessionPresent)
             object.set("keepalive_s", arrival.keepAliveSeconds)
-            tell(.connected, &object, at: arrival.at, now)
+            report(.connected, &object, at: arrival.at, now)
         case .disconnected(let departure):
             describe(&object, departure.clientIdentifier, departure.userName, departure.info)
             object.set("connected_at", Timestamp.text(departure.connectedAt &+ broker.wallClockOffset))
@@ -249,34 +249,34 @@ extension Administration {
             object.set("received_messages", departure.traffic.receivedMessages)
             object.set("sent_messages", departure.traffic.sentMessages)
             object.set("dropped", Self.dropped(departure.drops))
-            tell(.disconnected, &object, at: departure.at, now)
+            report(.disconnected, &object, at: departure.at, now)
         case .refused(let refusal):
             describe(&object, refusal.clientIdentifier, refusal.userName, refusal.info)
             object.set("reason_code", refusal.reason.rawValue)
             object.set("reason", refusal.words)
-            tell(.refused, &object, at: refusal.at, now)
+            report(.refused, &object, at: refusal.at, now)
         case .subscribed(let change):
             describe(&object, change)
-            tell(.subscribed, &object, at: change.at, now)
+            report(.subscribed, &object, at: change.at, now)
         case .unsubscribed(let change):
             describe(&object, change)
-            tell(.unsubscribed, &object, at: change.at, now)
+            report(.unsubscribed, &object, at: change.at, now)
         case .dropping(let client, let drops, let time):
             object.set("clientid", "\(client.cut)")
             object.set("dropped", Self.dropped(drops))
-            tell(.dropped, &object, at: time, now)
+            report(.dropped, &object, at: time, now)
         case .slow(let client, let lag, let time):
             object.set("alarm", "slow_client")
             object.set("clientid", "\(client.cut)")
             object.set("lag_ms", lag)
-            tell(.alarm, &object, at: time, now)
+            report(.alarm, &object, at: time, now)
         case .sessionEnded, .lost: return
         }
     }
 
-    private func tell(_ kind: EventKind, _ object: inout JSONObject, at time: UInt64, _ now: Moment) {
+    private func report(_ kind: EventKind, _ object: inout JSONObject, at time: UInt64, _ now: Moment) {
         object.set("at", Timestamp.text(time &+ broker.wallClockOffset))
-        events.tell(kind, object, now)
+        events.report(kind, object, now)
     }
 
     private func describe(_ object: inout JSONObject, _ client: EncodedString?, _ user: EncodedString?, _ info: ConnectionInfo) {

@@ -152,7 +152,7 @@ extension Administration {
     }
 
     func systemTopics(_ sum: ShardStatistics) -> [(String, UInt64)] {
-        systemMaxima.note(sum)
+        systemMaxima.record(sum)
         return systemMaxima.topics(of: sum)
     }
 }
@@ -166,7 +166,7 @@ public struct SystemMaxima: Sendable {
     public init() {}
 
     /// Takes in what is there now.
-    public mutating func note(_ statistics: ShardStatistics) {
+    public mutating func record(_ statistics: ShardStatistics) {
         clients = max(clients, statistics.clientsTotal)
         heapBytes = max(heapBytes, statistics.heapBytes)
     }

@@ -247,14 +247,14 @@ extension Administration {
         history.add(sample.values(since: lastSample), second: now.wallMilliseconds / 1000)
         watchAlarms(statistics, since: lastSample?.statistics, now)
         lastSample = sample
-        systemMaxima.note(statistics)
+        systemMaxima.record(statistics)
         sendStatistics(now)
     }
 
     /// The newest value of each series, for `stats` events.
     private func sendStatistics(_ now: Moment) {
         guard events.hasReaders(of: .stats) else { return }
-        events.tell(.stats, newestValues(), now)
+        events.report(.stats, newestValues(), now)
     }
 
     private func newestValues() -> JSONObject {

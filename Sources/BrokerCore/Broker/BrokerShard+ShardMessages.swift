@@ -67,7 +67,7 @@ extension BrokerShard {
         case .retainedReading: readRetained()
         case .retainedSweep(let place, let offers, let round): sweepRetained(from: place, offers: offers, round: round)
         case .barrier(let token):
-            tell(.barrierPassed(token: token), shard)
+            send(.barrierPassed(token: token), shard)
         case .barrierPassed(let token):
             barrierPassed(token)
         case .retainedSource(let source):
@@ -85,7 +85,7 @@ extension BrokerShard {
         case .released(let receipt, let groups):
             receivedRelease(receipt, groups)
         case .statisticsRequest:
-            tell(.statistics(currentStatistics()), shard)
+            send(.statistics(currentStatistics()), shard)
         case .statistics(let statistics):
             receivedStatistics(statistics)
         }
@@ -121,7 +121,7 @@ extension BrokerShard {
         }
     }
 
-    func tell(_ shardMessage: ShardMessage, _ shard: Int) { shardMessages.append(shardMessage, to: shard) }
+    func send(_ shardMessage: ShardMessage, _ shard: Int) { shardMessages.append(shardMessage, to: shard) }
 
     func sendToOthers(_ shardMessage: ShardMessage) { shardMessages.appendToOthers(shardMessage) }
 

@@ -201,7 +201,7 @@ extension BrokerShard {
     /// Other shards learn that what they had dispatched to members here is done.
     func returnMarks() {
         guard let log = clusterLog, !log.dispatched.returned.isEmpty else { return }
-        for (shard, places) in log.dispatched.takeReturned().sorted(by: { $0.key < $1.key }) { tell(.dispatched(places), shard) }
+        for (shard, places) in log.dispatched.takeReturned().sorted(by: { $0.key < $1.key }) { send(.dispatched(places), shard) }
     }
 
     /// The groups' name for all nodes.
@@ -247,7 +247,7 @@ struct UnclaimedParts {
     }
 
     /// A group has another member.
-    mutating func note(_ group: UInt64) {
+    mutating func record(_ group: UInt64) {
         guard parts[group] != nil else { return }
         isDue = true
         news.insert(group)
@@ -286,7 +286,7 @@ struct UnclaimedParts {
             let (hasNews, all) = (hasNews(of: group), take(of: group))
             taken += all.filter(isTaken)
             for part in all where !isTaken(part) { _ = hold(part, of: group) }
-            if hasNews { note(group) }
+            if hasNews { record(group) }
         }
         return taken
     }

@@ -137,7 +137,7 @@ extension BrokerShard {
     func logBegins(_ partition: Int, after place: LogPositions.Place) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.places[partition] = place
-        log.dispatched.note(read: log.places)
+        log.dispatched.record(read: log.places)
         writeLogPositions(log)
         recordLogBegins(partition, after: place)
     }
@@ -222,7 +222,7 @@ extension BrokerShard {
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
     func routeByPath(_ publication: inout Publication, _ reach: Reach, at place: LogPlace? = nil) -> Bool {
-        if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
+        if publication.retain, shardCount > 1 { scans.arrivals.record(topic: placement.hash(publication.topic), now: now) }
         let matches = matches(of: publication.topic)
         if inspection.latencies.isNextFollowed() { follow(publication) }
         _ = dispatcher.isRepeated(matches)

@@ -21,7 +21,7 @@ extension BrokerShard {
     func recordChange(_ publication: borrowing Publication, _ change: RetainedChange) {
         guard let port = cluster else { return }
         port.mark(retained.place(of: publication.topic))
-        port.unsettled.note(Array(publication.topic), change, now: now)
+        port.unsettled.record(Array(publication.topic), change, now: now)
         guard change.node == 0 else { return }
         let mustBeSafe = journal != nil && publication.qos > .atMostOnce
         port.change(publication, change, serial: mustBeSafe ? requireRetainedConfirmation() : 0)
@@ -88,7 +88,7 @@ extension BrokerShard {
         if keeper == index {
             settle(&publication, change)
         } else {
-            if let source = publication.source { tell(.retainedSource(source), keeper) }
+            if let source = publication.source { send(.retainedSource(source), keeper) }
             shardMessages.append(
                 publication, as: .settled, ShardMessageDetail(sessionKey: change.node, stamp: change.number), to: keeper)
         }
@@ -164,13 +164,13 @@ extension BrokerShard {
         if shard == index {
             sweepRetained(from: place, offers: offers, round: round)
         } else {
-            tell(.retainedSweep(place: place, offers: offers, round: round), shard)
+            send(.retainedSweep(place: place, offers: offers, round: round), shard)
         }
     }
 
     /// Every node routes to what was wanted before a fence of this token of a shard, and this node has what is retained.
     public func passedFence(_ token: UInt64, of shard: Int) {
-        if shard == index { barrierPassed(token) } else { tell(.barrierPassed(token: token), shard) }
+        if shard == index { barrierPassed(token) } else { send(.barrierPassed(token: token), shard) }
     }
 
     func readRetained() {

@@ -22,7 +22,7 @@ extension BrokerShard {
         }
         log.isDispatchStored = clusterRows.hasDispatch
         clusterRows.dispatch = nil
-        log.dispatched.note(read: log.places)
+        log.dispatched.record(read: log.places)
         writeDispatch(port, log)
         beginIncarnation(log)
     }

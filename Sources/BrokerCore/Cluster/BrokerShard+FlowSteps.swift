@@ -38,14 +38,14 @@ extension BrokerShard {
         -> DurabilityDependency
     {
         guard entry.qos == .exactlyOnce, let port = cluster else { return .nothing }
-        let dependency = tell(.sent(entry.name), packetIdentifier, session, connection, port)
+        let dependency = send(.sent(entry.name), packetIdentifier, session, connection, port)
         if dependency != .nothing, entry.name.isDispatched { keepUntilLogged(entry, session, dependency.serial) }
         return dependency
     }
 
     /// PUBREC has come: returns what PUBREL waits for.
     func recordAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> DurabilityDependency {
-        cluster.map { tell(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
+        cluster.map { send(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
     }
 
     /// PUBCOMP has come.
@@ -54,7 +54,7 @@ extension BrokerShard {
         log.recordFinished(packetIdentifier, of: session)
     }
 
-    private func tell(
+    private func send(
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
     ) -> DurabilityDependency {
         let receiver = logReceiver
@@ -109,13 +109,13 @@ extension BrokerShard {
         guard let log = clusterLog, let moves = cluster?.moves else { return }
         recordStep(step.place.number, log)
         if step.name?.isDispatched == true, identifiers.contains(where: { replay($0)?.restoration?.phase == .steps }) {
-            moves.holders.note(step, of: session)
+            moves.holders.record(step, of: session)
         }
         guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
             let replay = replay(identifier, lacking: sequence, in: partition, moves)
         else { return }
         guard !step.isOfDelivery else {
-            replay.restoration?.flows.note(step)
+            replay.restoration?.flows.record(step)
             return
         }
         learn(step, replay.session, log)
@@ -126,12 +126,12 @@ extension BrokerShard {
     func recordStep(_ number: UInt64, _ log: ShardLog) {
         guard number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
         log.recordStep(number)
-        for other in 0..<shardCount where other != index { tell(.stepIsKnown(number: number), other) }
+        for other in 0..<shardCount where other != index { send(.stepIsKnown(number: number), other) }
     }
 
     /// What another shard does next stands behind all of this one's steps: it is given a message that these name.
     func sendSteps(to other: Int) {
-        if let log = clusterLog, log.lastStep > 0 { tell(.stepIsKnown(number: log.lastStep), other) }
+        if let log = clusterLog, log.lastStep > 0 { send(.stepIsKnown(number: log.lastStep), other) }
     }
 
     /// A message of this incarnation is in the log, and was read from there before that was told: the place that is

@@ -196,7 +196,7 @@ struct UnsettledChanges<Value> {
     func isNews(_ change: RetainedChange) -> Bool { change.node == 0 || change.number > settledNumbers[Origin(change)] ?? 0 }
 
     /// A change is made, or heard of, and counts from now on.
-    mutating func note(_ topic: [UInt8], _ change: RetainedChange, now: UInt64) {
+    mutating func record(_ topic: [UInt8], _ change: RetainedChange, now: UInt64) {
         newest[topic] = Awaited(change: change, passedOver: newest[topic]?.passedOver)
         waiting.append((topic, change, now))
         Self.trim(&waiting, &waitingHead, newest)

@@ -78,8 +78,8 @@ final class EarlierDispatches {
     ///   - session: the shard's, as far as it has it.
     func learn(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
         guard step.isOfDelivery else { return }
-        holders.note(step, of: identifier)
-        if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].note(step) }
+        holders.record(step, of: identifier)
+        if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].record(step) }
     }
 
     /// One of another incarnation, behind all of these: a message that it names may be another session's by then. What
@@ -89,10 +89,10 @@ final class EarlierDispatches {
     /// - Parameters: as above.
     func follow(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
         if let session, session.epoch > 0, step.place.epoch < session.epoch {
-            flows[session.clientIdentifier, default: SentFlows()].note(step)
+            flows[session.clientIdentifier, default: SentFlows()].record(step)
         }
         guard let name = step.name, isNoted(name) else { return }
-        holders.note(step, of: identifier)
+        holders.record(step, of: identifier)
         if case .sent = step.kind { sentElsewhere.insert(name) }
     }
 
@@ -181,7 +181,7 @@ struct DispatchHolders {
     }
 
     /// - Parameter session: its Client Identifier.
-    mutating func note(_ step: FlowStep, of session: UnsafeRawBufferPointer) {
+    mutating func record(_ step: FlowStep, of session: UnsafeRawBufferPointer) {
         guard let name = step.name, name.isDispatched, step.place.number >= holders[name]?.number ?? 0 else { return }
         holders[name] = Holder(number: step.place.number, session: BrokerShard.clusterHashing.hash(session))
     }
@@ -211,7 +211,7 @@ struct SentFlows {
     /// What share groups have dispatched to it, and nobody has sent it with QoS 2, by the message as it was published.
     private(set) var dispatched: [MessageName: [MessageName]] = [:]
 
-    mutating func note(_ step: FlowStep) { steps.append(step) }
+    mutating func record(_ step: FlowStep) { steps.append(step) }
 
     /// All steps are known.
     ///

@@ -97,7 +97,7 @@ final class OpenDispatches {
     var snapshotCount: Int { snapshots.count }
 
     /// Remembers how far partitions are read; to be called about each second.
-    func note(read: LogPositions) {
+    func record(read: LogPositions) {
         guard partitions.count > 1 else { return }
         let places = partitions.indices.map { read.places[$0]?.sequence ?? 0 }
         guard snapshots.last?.read != places else { return }

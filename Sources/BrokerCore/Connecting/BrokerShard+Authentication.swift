@@ -20,7 +20,7 @@ extension BrokerShard {
         } else if asksForLogin(connect, policy) {
             ask(connect, .password(userName: connect.packet.userName, password: connect.packet.password), connection)
         } else if policy.userNameSource != .login || policy.allowsAnonymous {
-            note(.accepted, connection)
+            count(.accepted, connection)
             connect.state = .verified(VerifiedLogin(userName: connect.packet.userName, authenticationData: nil))
         } else {
             throw ConnectRefusal(
@@ -97,7 +97,7 @@ extension BrokerShard {
         case .accepted(let userName, let data):
             let policy = settings.listeners[connection.info.listener]
             try useLogin(userName, connect, policy)
-            note(.accepted, connection)
+            count(.accepted, connection)
             // The client has its identifier by that, if its listener wants it so.
             if policy.usesUserNameAsClientIdentifier || !connect.isNamed { try giveIdentifier(connect, policy) }
             connect.awaited = .nothing
@@ -108,7 +108,7 @@ extension BrokerShard {
                 throw ConnectRefusal(.packetTooLarge, "AUTH is larger than the client's Maximum Packet Size.")
             }
         case .refused(let reason, let failure):
-            if reason == .serverBusy { note(.unavailable, connection) }
+            if reason == .serverBusy { count(.unavailable, connection) }
             // [MQTT-3.2.2-8 v5]
             let isKnown = reason.isError && reason.isAllowed(in: .connack, from: .server)
             throw ConnectRefusal(isKnown ? reason : .notAuthorized, "the login was not accepted.", failure: failure)
@@ -198,7 +198,7 @@ extension BrokerShard {
                 return
             }
             extras.isReauthenticating = false
-            note(.accepted, connection)
+            count(.accepted, connection)
             answerAuth(.success, data, connection)
         case .challenge(let data):
             answerAuth(.continueAuthentication, data, connection)

@@ -83,7 +83,7 @@ struct OutputLag {
     ///   - sent: how many bytes it has taken so far.
     ///   - pending: how many it has not.
     ///   - now: in milliseconds.
-    mutating func note(sent: UInt64, pending: Int, now: UInt64) {
+    mutating func record(sent: UInt64, pending: Int, now: UInt64) {
         let end = Mark(end: sent &+ UInt64(pending), at: now)
         if let mark = here, sent < mark.end {
             // The later mark stays until the first is passed.
@@ -107,7 +107,7 @@ extension BrokerShard {
     @inline(never)
     func recordLag(of connection: Connection) {
         connection.isLagging = true
-        connection.makeExtras().outputLag.note(
+        connection.makeExtras().outputLag.record(
             sent: connection.traffic.sentBytes, pending: connection.output.pendingBytes, now: now)
         suspect(connection)
     }

@@ -219,7 +219,7 @@ extension BrokerShard {
     /// Tells the other shards how many of their messages are durable.
     private func confirmShardMessages() {
         for shard in 0..<shardCount where shard != index {
-            if let serial = durability?.takeConfirmation(for: shard) { tell(.durable(serial: serial), shard) }
+            if let serial = durability?.takeConfirmation(for: shard) { send(.durable(serial: serial), shard) }
         }
     }
 

@@ -114,7 +114,7 @@ extension BrokerShard {
         let groups = receipts.takeChoices(for: receipt).map(\.group)
         receivedRelease(receipt, groups)
         for shard in 0..<shardCount where shard != index {
-            tell(.released(receipt: receipt, groups: groups), shard)
+            send(.released(receipt: receipt, groups: groups), shard)
             requireConfirmation(of: shard)
         }
     }

@@ -43,7 +43,7 @@ extension BrokerShard {
         // Before the cluster is joined, or without one, as it was.
         (row.epoch, row.logFloor, row.lacksLog) = (session.epoch, session.logFloor, session.isReplaying)
         if session.epoch > 0 { row.stepFloor = session.stepFloor }
-        if let moves = cluster?.moves { note(moves, of: session, in: &row) }
+        if let moves = cluster?.moves { record(moves, of: session, in: &row) }
         return row
     }
 

@@ -132,7 +132,7 @@ final class Journal {
     }
 
     /// A row that the store has brought back, to which nobody is known to have a reference.
-    func markShared(_ number: UInt64) { sharedRows.note(number) }
+    func markShared(_ number: UInt64) { sharedRows.record(number) }
 
     /// There is one reference more to such a row; false if it is not there.
     func claimShared(_ number: UInt64) -> Bool { sharedRows.claim(number) }
@@ -320,7 +320,7 @@ struct SharedRows {
     // MARK: A start
 
     /// A row is there, with no reference yet.
-    mutating func note(_ number: UInt64) {
+    mutating func record(_ number: UInt64) {
         var block = blocks.removeValue(forKey: Self.block(number)) ?? Block()
         let place = block.place(of: Self.serial(number))
         block.serials.insert(Self.serial(number), at: place)

@@ -23,7 +23,7 @@ extension BrokerShard {
     /// Somebody wants to hear of events as `Effect.presence`, or nobody any more.
     public func watchPresence(_ isWatched: Bool) { inspection.presence.isWatched = isWatched }
 
-    private func tell(_ event: PresenceEvent) {
+    private func report(_ event: PresenceEvent) {
         if settings.tellsPresence || inspection.presence.isWatched { effects.append(.presence(event)) }
         guard event.isTold(by: settings.presenceTopics), isPresenceRead else { return }
         if inspection.presence.add(event, now: now) { armSecond() }
@@ -34,7 +34,7 @@ extension BrokerShard {
         inspection.presence.lastNumber = max(inspection.presence.lastNumber + 1, wallClock(now))
         connection.arrivalNumber = inspection.presence.lastNumber
         guard isPresenceTold, let session = connection.session else { return }
-        tell(
+        report(
             .connected(
                 ClientArrival(
                     clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
@@ -54,14 +54,14 @@ extension BrokerShard {
         if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
         if !connection.isLocal {
-            note(connection, reason, words, isByClient: isByClient)
+            record(connection, reason, words, isByClient: isByClient)
             statistics.disconnects.count(DisconnectTally(listener: connection.info.listener, reason: reason))
             if isByClient || isOwnReturn || reason != .sessionTakenOver {
                 countFlapping(of: connection, session.clientIdentifier, reason)
             }
         }
         guard isPresenceTold else { return }
-        tell(
+        report(
             .disconnected(
                 ClientDeparture(
                     clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
@@ -81,10 +81,10 @@ extension BrokerShard {
         if connection.isTraced { traceEnd(of: connection, reason, words) }
         guard !connection.isLocal else { return }
         statistics.refusals.count(isSilent ? .silence : .connect(reason))
-        note(connection, reason, words, isByClient: false)
+        record(connection, reason, words, isByClient: false)
         guard isPresenceTold else { return }
         let packet = connection.extras?.pendingConnect
-        tell(
+        report(
             .refused(
                 ClientRefusal(
                     clientIdentifier: packet.flatMap { $0.clientIdentifier.isEmpty ? nil : $0.clientIdentifier },
@@ -93,7 +93,7 @@ extension BrokerShard {
     }
 
     /// Remembers a connection that ends.
-    private func note(_ connection: Connection, _ reason: ReasonCode?, _ words: String, isByClient: Bool) {
+    private func record(_ connection: Connection, _ reason: ReasonCode?, _ words: String, isByClient: Bool) {
         let pending = connection.extras?.pendingConnect
         let name =
             connection.session?.clientIdentifier ?? pending.flatMap { $0.clientIdentifier.isEmpty ? nil : $0.clientIdentifier }
@@ -108,7 +108,7 @@ extension BrokerShard {
 
     /// A session is about to end.
     func reportEnd(of session: Session) {
-        if isPresenceTold { tell(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)) }
+        if isPresenceTold { report(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)) }
     }
 
     /// - Parameter options: nil for a subscription that has ended.
@@ -117,7 +117,7 @@ extension BrokerShard {
         let change = ClientSubscription(
             clientIdentifier: session.clientIdentifier, userName: session.userName, filter: filter, options: options, isNew: isNew,
             at: now)
-        tell(options == nil ? .unsubscribed(change) : .subscribed(change))
+        report(options == nil ? .unsubscribed(change) : .subscribed(change))
     }
 
     /// A client has lost a message: told a second later, with all that it has lost until then.
@@ -127,7 +127,7 @@ extension BrokerShard {
 
     func reportSlow(_ session: Session, lagMilliseconds: UInt64) {
         guard isPresenceTold else { return }
-        tell(.slow(clientIdentifier: session.clientIdentifier, lagMilliseconds: lagMilliseconds, at: now))
+        report(.slow(clientIdentifier: session.clientIdentifier, lagMilliseconds: lagMilliseconds, at: now))
     }
 
     // MARK: A second later
@@ -142,7 +142,7 @@ extension BrokerShard {
         inspection.presence.secondTimer = TimerWheel.none
         for (index, key) in inspection.presence.takeDropping() {
             guard let session = sessions.find(index: index, key: key), isPresenceTold else { continue }
-            tell(.dropping(clientIdentifier: session.clientIdentifier, drops: session.drops, at: now))
+            report(.dropping(clientIdentifier: session.clientIdentifier, drops: session.drops, at: now))
         }
         let lost = inspection.presence.takeLost()
         if lost > 0 {

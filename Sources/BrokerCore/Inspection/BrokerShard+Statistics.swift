@@ -86,12 +86,12 @@ extension BrokerShard {
 
     /// Takes in how many bytes of heap the process uses, for `$SYS`.
     public func recordHeap(byteCount: Int) {
-        inspection.systemReport.note(heapBytes: byteCount)
+        inspection.systemReport.record(heapBytes: byteCount)
     }
 
     /// Takes in what the store holds, for `$SYS`; to the first shard.
     public func recordStore(_ figures: StoreFigures) {
-        inspection.systemReport.note(figures)
+        inspection.systemReport.record(figures)
     }
 
     /// Counts a connection that the shell has turned away as it came.
@@ -111,7 +111,7 @@ extension BrokerShard {
     }
 
     /// Counts a login that was decided.
-    func note(_ result: LoginTally.Result, _ connection: Connection) {
+    func count(_ result: LoginTally.Result, _ connection: Connection) {
         guard !connection.isLocal else { return }
         statistics.logins.count(LoginTally(loginBackend(of: connection), result))
     }

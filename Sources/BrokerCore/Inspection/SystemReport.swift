@@ -26,9 +26,9 @@ struct SystemReport {
 
     mutating func end() { topics = nil }
 
-    mutating func note(heapBytes: Int) { self.heapBytes = heapBytes }
+    mutating func record(heapBytes: Int) { self.heapBytes = heapBytes }
 
-    mutating func note(_ figures: StoreFigures) { store = figures }
+    mutating func record(_ figures: StoreFigures) { store = figures }
 
     /// Puts what is known of the process and the store into this shard's counts.
     func complete(_ statistics: inout ShardStatistics) {

@@ -88,7 +88,7 @@ final class LocalClient {
     /// Works off what was taken in, as far as the window is open.
     ///
     /// - Returns: false if the broker has sent what no client can read.
-    func workOff(_ tell: (LocalEvent) -> Void) -> Bool {
+    func workOff(_ report: (LocalEvent) -> Void) -> Bool {
         var batch: [LocalMessage] = []
         var isLegible = true
         inbound.withUnsafeBytes { bytes in
@@ -110,12 +110,12 @@ final class LocalClient {
                     batch.append(hand(out: message, byteCount: header + body))
                     continue
                 }
-                if !batch.isEmpty { tell(.messages(batch)) }
+                if !batch.isEmpty { report(.messages(batch)) }
                 batch = []
-                if let event = received(packet) { tell(event) }
+                if let event = received(packet) { report(event) }
             }
         }
-        if !batch.isEmpty { tell(.messages(batch)) }
+        if !batch.isEmpty { report(.messages(batch)) }
         if head > 0 { inbound.removeFirst(head) }
         head = 0
         return isLegible
@@ -214,13 +214,13 @@ final class LocalClient {
     /// - Parameter packetBytesMax: the largest packet that the broker takes.
     /// - Returns: false if there is no room for it before others have an outcome.
     func publish(
-        _ publication: LocalPublication, packetBytesMax: Int, into bytes: inout [UInt8], _ tell: (LocalEvent) -> Void
+        _ publication: LocalPublication, packetBytesMax: Int, into bytes: inout [UInt8], _ report: (LocalEvent) -> Void
     ) -> Bool {
         guard let limits else { return false }
         var packet = publication.packet
         if packet.qos > .atMostOnce, publicationCount >= publicationsMax { return false }
         func end(_ reason: ReasonCode) -> Bool {
-            if let token = publication.token { tell(.published(token: token, reason)) }
+            if let token = publication.token { report(.published(token: token, reason)) }
             return true
         }
         if let objection = objection(to: packet, limits) { return end(objection) }

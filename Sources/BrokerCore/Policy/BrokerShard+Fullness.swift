@@ -121,7 +121,7 @@ extension BrokerShard {
     }
 
     func receivedFullQueueFilter(_ key: UInt64, _ filter: [UInt8], _ isThere: Bool) {
-        guard let index = sessions.fullElsewhere.note(filter, of: key, isThere: isThere) else { return }
+        guard let index = sessions.fullElsewhere.record(filter, of: key, isThere: isThere) else { return }
         setFullQueue(index, filter, isThere)
     }
 

@@ -18,7 +18,7 @@ extension BrokerShard {
     func forwardRetained(_ publication: borrowing Publication, as change: RetainedChange = .none, to shard: Int) {
         var detail = ShardMessageDetail(shards: interest(in: publication.topic) | 1 << UInt64(index))
         (detail.sessionKey, detail.stamp) = (change.node, change.number)
-        if let source = publication.source { tell(.retainedSource(source), shard) }
+        if let source = publication.source { send(.retainedSource(source), shard) }
         append(publication, as: .retain, detail, to: shard)
     }
 

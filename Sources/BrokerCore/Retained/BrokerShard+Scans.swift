@@ -84,7 +84,7 @@ extension BrokerShard {
         query.credit = reserveCredit(of: session, query.terms, shards: shards.count, sharedBy: count)
         for shard in shards {
             scans[place].addPart(of: shard, shardCount: shardCount)
-            tell(.retainedQuery(query), shard)
+            send(.retainedQuery(query), shard)
         }
     }
 
@@ -113,7 +113,7 @@ extension BrokerShard {
         guard retained.count > 0, !Self.isExact(query) else {
             let message = query.filter.withUnsafeBytes { retained.find($0) }
             if let message, checkRetained(message) { send(message, to: query, request: 0, scan: 0) }
-            tell(.retainedFinished(query, scan: 0), query.shard)
+            send(.retainedFinished(query, scan: 0), query.shard)
             return
         }
         openScan(query, scans.makePlace(for: query))
@@ -130,7 +130,7 @@ extension BrokerShard {
         guard let place = scans.place(of: session.key) else { return }
         let parts = scans[place].parts
         scans.remove(session.key, in: &retained)
-        for shard in parts.indices where parts[shard] > 0 { tell(.retainedCancelled(sessionKey: session.key), shard) }
+        for shard in parts.indices where parts[shard] > 0 { send(.retainedCancelled(sessionKey: session.key), shard) }
     }
 
     /// The session has unsubscribed from a filter whose turn has not come.
@@ -163,14 +163,14 @@ extension BrokerShard {
         let (key, sessionIndex, isOwn) = (scans[place].sessionKey, scans[place].sessionIndex, scans[place].shard == index)
         guard isOwn ? hasRoom(sessionIndex: sessionIndex, sessionKey: key) : !scans[place].isStuck else { return }
         for grant in scans.takeDue(at: place) {
-            tell(.retainedMore(scan: grant.scan, sessionKey: key, count: grant.count), grant.shard)
+            send(.retainedMore(scan: grant.scan, sessionKey: key, count: grant.count), grant.shard)
         }
         for position in scans[place].scans.indices where steps > 0 {
             scans.visitCount += 1
             step(place, position, &steps)
         }
         for finished in scans.takeFinished(at: place) where finished.query.shard != index {
-            tell(.retainedFinished(finished.query, scan: finished.number), finished.query.shard)
+            send(.retainedFinished(finished.query, scan: finished.number), finished.query.shard)
         }
         if isOwn { askWanted(place, &steps) } else { scans[place].isStuck = steps > 0 }
     }

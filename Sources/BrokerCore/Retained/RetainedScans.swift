@@ -264,7 +264,7 @@ struct RetainedArrivals {
     mutating func stayActive(now: UInt64) { activeUntil = now + Limits.arrivalsActiveMilliseconds }
 
     /// A live message with RETAIN was routed here; `topic` is its hash.
-    mutating func note(topic: UInt64, now: UInt64) {
+    mutating func record(topic: UInt64, now: UInt64) {
         guard now < activeUntil else { return }
         if now - turnedAt >= Limits.arrivalsKeptMilliseconds || recent.count >= Limits.arrivalsNotedMax {
             older = now - turnedAt >= 2 * Limits.arrivalsKeptMilliseconds ? [:] : recent

@@ -35,7 +35,7 @@ extension BrokerShard {
     /// - Returns: whether anybody subscribes to its topic.
     @discardableResult
     func route(_ publication: inout Publication, _ reach: Reach) -> Bool {
-        if publication.retain, shardCount > 1 { scans.arrivals.note(topic: placement.hash(publication.topic), now: now) }
+        if publication.retain, shardCount > 1 { scans.arrivals.record(topic: placement.hash(publication.topic), now: now) }
         let matches = matches(
             of: publication.topic, isNext: !dispatcher.batch.isEmpty && continuesBatch(publication))
         if inspection.latencies.isNextFollowed() { follow(publication) }

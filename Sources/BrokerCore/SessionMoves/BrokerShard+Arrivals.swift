@@ -34,7 +34,7 @@ extension BrokerShard {
     }
 
     /// What of a session that moves stands in its row alone.
-    func note(_ moves: SessionMoves, of session: Session, in row: inout StoredSession) {
+    func record(_ moves: SessionMoves, of session: Session, in row: inout StoredSession) {
         if let export = moves.exports[session.key] {
             // It is given no more of the log, and whether its will is said is the other node's to decide.
             (row.logFloor, row.lacksLog) = (export.places, true)

@@ -28,7 +28,7 @@ extension BrokerShard {
         if let cluster {
             forgetGoneMembers(cluster)
             if let log = cluster.log {
-                log.dispatched.note(read: log.places)
+                log.dispatched.record(read: log.places)
                 writeDispatch(cluster, log)
             }
         }

@@ -117,7 +117,7 @@ struct FullQueueTable {
     /// Notes a filter of a session, or forgets it.
     ///
     /// - Returns: the session's index; nil if it is not there, or nothing changes.
-    mutating func note(_ filter: [UInt8], of key: UInt64, isThere: Bool) -> UInt32? {
+    mutating func record(_ filter: [UInt8], of key: UInt64, isThere: Bool) -> UInt32? {
         guard let index = indices[key] else { return nil }
         let hasChanged =
             isThere

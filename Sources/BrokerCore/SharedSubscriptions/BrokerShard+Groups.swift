@@ -311,7 +311,7 @@ extension BrokerShard {
     /// A group has another member, which may take what waits for it.
     func markUnclaimed(_ group: UInt32) {
         guard let cluster, !cluster.unclaimed.isEmpty, let hash = groups[group]?.clusterHash else { return }
-        cluster.unclaimed.note(hash)
+        cluster.unclaimed.record(hash)
     }
 
     /// The index of the group, which is made and put in the tree if it is new.

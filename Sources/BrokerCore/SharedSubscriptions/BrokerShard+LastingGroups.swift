@@ -25,7 +25,7 @@ extension BrokerShard {
         let hadLasting = groups[group]?.hasLasting ?? false
         groups[group]?.join(member)
         guard member.isLasting, !hadLasting, journal != nil, let serial = groups[group]?.serial else { return }
-        groups.newlyLasting.note(serial)
+        groups.newlyLasting.record(serial)
     }
 
     /// A session may last no longer than the connection that it has got.
@@ -82,7 +82,7 @@ struct NewlyLastingGroups {
     var isEmpty: Bool { serials.isEmpty }
 
     /// A group has one from now on.
-    mutating func note(_ serial: UInt32) { serials.insert(serial) }
+    mutating func record(_ serial: UInt32) { serials.insert(serial) }
 
     /// The serial numbers of the groups, which are forgotten.
     mutating func take() -> Set<UInt32> {

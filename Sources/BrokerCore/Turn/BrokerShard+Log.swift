@@ -50,7 +50,7 @@ extension BrokerShard {
             }
             return
         }
-        if failure != .banned { note(.refused, connection) }
+        if failure != .banned { count(.refused, connection) }
         logFailedLogin(of: connection, failure)
         countFailedLogin(of: connection, failure)
     }

@@ -132,13 +132,13 @@ public struct SharedDocument: Sendable {
         }
         if let change, head.includes(change.name) {
             settle(.stored(change.base))
-            return tell(head)
+            return report(head)
         }
-        tell(head)
+        report(head)
         if let change, change.base != revision { settle(.conflict) }
     }
 
-    private mutating func tell(_ head: DocumentHead) {
+    private mutating func report(_ head: DocumentHead) {
         switch head.content {
         case .text(let text): effects.append(.document(revision: revision, [text]))
         case .parts(let names):

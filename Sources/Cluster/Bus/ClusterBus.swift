@@ -139,7 +139,7 @@ public struct ClusterBus {
         batch = BusBatch()
         fences.interrupt()
         if worksDetached { fences.waive() }
-        tell(sink)
+        report(sink)
     }
 
     /// Without a connection: this node is another one for all others from now on. They may be others too: the list of them is waited for, unless the
@@ -400,7 +400,7 @@ extension ClusterBus {
 
     /// Opens the bus if it has joined, begins the next fence if one is wanted, and tells what is in force.
     mutating func settle(now: UInt64, _ sink: some BusSink) {
-        guard state != .detached, listed != nil else { return tell(sink) }
+        guard state != .detached, listed != nil else { return report(sink) }
         if state == .joining, fences.currentNumber == nil {
             state = .open
             for message in held { leave(message, sink) }
@@ -414,10 +414,10 @@ extension ClusterBus {
         } else if tellsAgainAt == nil {
             tellsAgainAt = now + Limits.fenceRepeatMilliseconds
         }
-        tell(sink)
+        report(sink)
     }
 
-    mutating func tell(_ sink: some BusSink) {
+    mutating func report(_ sink: some BusSink) {
         guard fences.complete > told else { return }
         told = fences.complete
         let complete = fences.complete

@@ -66,7 +66,7 @@ public struct LeftSessions {
     // MARK: Input
 
     /// A session is this node's to look after; see `SessionRecord.dutyAt`. What is due so late that it is read again before is not kept.
-    public mutating func note(_ session: [UInt8], dutyAt: UInt64?) {
+    public mutating func record(_ session: [UInt8], dutyAt: UInt64?) {
         guard handled[session] == nil else { return }
         guard let dutyAt else {
             waiting[session] = nil
@@ -148,7 +148,7 @@ public struct LeftSessions {
         }
         handled[session] = nil
         sink.letGo(session)
-        note(session, dutyAt: record.dutyAt)
+        self.record(session, dutyAt: record.dutyAt)
     }
 
     private mutating func passTime(_ now: UInt64) {

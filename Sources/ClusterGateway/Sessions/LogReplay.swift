@@ -50,7 +50,7 @@ final class LogReplay {
     private unowned let loop: ShardLoop
     private unowned let connection: NATSConnection
     private let log: any ReadLog
-    private let tell: (String) -> Void
+    private let report: (String) -> Void
     /// By partition.
     private var scans: [Scan?]
     private var waiting: [[Want]]
@@ -70,10 +70,10 @@ final class LogReplay {
 
     init(
         _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, _ connection: NATSConnection, log: any ReadLog,
-        tell: @escaping (String) -> Void
+        report: @escaping (String) -> Void
     ) {
         (self.plan, self.incarnations, self.loop, self.connection) = (plan, incarnations, loop, connection)
-        (self.log, self.tell) = (log, tell)
+        (self.log, self.report) = (log, report)
         let space = SubjectSpace(cluster: plan.name)
         subjects = (0..<plan.logPartitions).compactMap { Subject(space.log(partition: $0)) }
         scans = Array(repeating: nil, count: subjects.count)
@@ -173,7 +173,7 @@ final class LogReplay {
             let scan = Scan(wanted, log.order(of: partition, from: start))
             scan.stream = FollowedStream(
                 name: "\(incarnations.current)_again_\(partition)_\(lastScan)", from: start, on: connection,
-                give: { [unowned self] in give($0, partition) }, tell: { [unowned self] in heard($0, partition) })
+                give: { [unowned self] in give($0, partition) }, report: { [unowned self] in heard($0, partition) })
             scans[partition] = scan
         }
         guard let stream = scans[partition]?.stream, !stream.isFollowing else { return }
@@ -242,7 +242,7 @@ final class LogReplay {
             let count = scan.log.found(first: first, last: last, known: known) { $0.needsAll }
             guard count > 0 else { return }
             lost += count
-            tell(
+            report(
                 "\(count) records of the log's partition \(partition) were deleted before they were read for sessions that came from "
                     + "other nodes: their messages are missing from these sessions")
         case .caughtUp:

@@ -214,7 +214,7 @@ extension SessionCoordinator {
         replay.forget(session)
         fail(session, visit, words)
         // What is due of it while its client does not come again, this node sees to.
-        if let record = visit.record { left.note(session, dutyAt: record.dutyAt) }
+        if let record = visit.record { left.record(session, dutyAt: record.dutyAt) }
         guard let epoch = visit.record?.epoch else { return }
         for (_, found) in visit.offers.sorted(by: { $0.key < $1.key }) where found.offer != nil {
             send(SessionMessage(.stay, node: node, epoch: epoch, identifier: session), to: found.node)

@@ -19,7 +19,7 @@ extension SessionCoordinator: LeftSessionsSink {
         // What this node had before is its own; of others' one after the other looks whether it is done.
         let isOwn = record.owners[0].node.store == node.store
         let stagger = isOwn ? 0 : UInt64(rank(session)) * Limits.leftSessionStaggerMilliseconds
-        left.note(session, dutyAt: stagger == 0 ? dutyAt : max(dutyAt, wallClock) + stagger)
+        left.record(session, dutyAt: stagger == 0 ? dutyAt : max(dutyAt, wallClock) + stagger)
     }
 
     /// How many nodes have their turn before this one.
@@ -35,7 +35,7 @@ extension SessionCoordinator: LeftSessionsSink {
     func wakes(_ session: [UInt8], _ waking: Waking) {
         guard owner != nil, visits[session] == nil, owner?.keeps(session) != true else { return }
         woken[session] = waking
-        left.note(session, dutyAt: 0)
+        left.record(session, dutyAt: 0)
     }
 
     func tickLeft() {

@@ -39,7 +39,7 @@ final class SessionCoordinator {
     let space: SubjectSpace
     let replay: LogReplay
     private(set) lazy var records = SessionRecords(
-        plan, connection, tell: { [unowned self] in log(.warning, "\($0).") },
+        plan, connection, report: { [unowned self] in log(.warning, "\($0).") },
         refused: { [unowned self] in context.refused($0, $1) })
     let plan: ClusterPlan
     private let placement: ShardPlacement
@@ -122,7 +122,7 @@ final class SessionCoordinator {
         lastOffer = (incarnations.current.rawValue & 0xffff_ffff) << 28
         replay = LogReplay(
             plan, incarnations, on: loop, connection, log: log,
-            tell: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
+            report: { [log = loop.log, name = plan.name] in log.write(.error, "Cluster \(name): \($0).") })
     }
 
     var node: NodeID { incarnations.current }

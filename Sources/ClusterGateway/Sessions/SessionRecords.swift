@@ -31,7 +31,7 @@ final class SessionRecords {
     private let plan: ClusterPlan
     private let bucket: String
     private unowned let connection: NATSConnection
-    private let tell: (String) -> Void
+    private let report: (String) -> Void
     /// Is told that the bucket's stream has no room, and why.
     private let refused: (String, JetStreamError) -> Void
     private var underWay: [UInt64: Question] = [:]
@@ -48,11 +48,11 @@ final class SessionRecords {
     private var isCreating = false
 
     init(
-        _ plan: ClusterPlan, _ connection: NATSConnection, tell: @escaping (String) -> Void,
+        _ plan: ClusterPlan, _ connection: NATSConnection, report: @escaping (String) -> Void,
         refused: @escaping (String, JetStreamError) -> Void
     ) {
         bucket = "martlet_\(plan.name)_sessions"
-        (self.plan, self.connection, self.tell, self.refused) = (plan, connection, tell, refused)
+        (self.plan, self.connection, self.report, self.refused) = (plan, connection, report, refused)
     }
 
     // MARK: The connection
@@ -119,7 +119,7 @@ final class SessionRecords {
                 head += 1
             } catch {
                 if case .tooLarge(let bytesMax) = error {
-                    tell(
+                    report(
                         "a session's record of \(request.payload.count) bytes is larger than the servers' max_payload (\(bytesMax))"
                     )
                     if case .write(let session, _, _, let number) = waiting[head] { tooLarge.append((session, number)) }
@@ -209,7 +209,7 @@ final class SessionRecords {
                     ask(.inform)
                 } else {
                     isCreating = false
-                    tell("the stream KV_\(bucket): \(error)")
+                    report("the stream KV_\(bucket): \(error)")
                 }
                 return nil
             case .read: return nil
@@ -217,7 +217,7 @@ final class SessionRecords {
                 if error.lacksRoom {
                     refused("KV_\(bucket)", error)
                 } else if !error.isConflict, !error.isPassing {
-                    tell("a record could not be stored in the stream KV_\(bucket): \(error)")
+                    report("a record could not be stored in the stream KV_\(bucket): \(error)")
                 }
                 return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
             case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)

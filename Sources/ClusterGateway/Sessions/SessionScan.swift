@@ -51,7 +51,7 @@ final class SessionScan {
         let made = FollowedStream(
             name: "\(node)_left_\(count)", from: 1, on: connection, batch: Limits.scannedRecordsBatch,
             give: { [unowned self] in take($0) },
-            tell: { [unowned self] in if $0 == .caughtUp { isOver = true } })
+            report: { [unowned self] in if $0 == .caughtUp { isOver = true } })
         stream = made
         made.attached(configuration, now: now)
     }

@@ -223,7 +223,7 @@ struct ConfigurationReading: Sendable {
     private mutating func recordFirst(
         _ option: ConfigurationOption, _ line: ConfigurationLine, scope: Scope, isOneWord: Bool
     ) -> Bool? {
-        places.note(line, option, scope: scope)
+        places.record(line, option, scope: scope)
         let key = Key(name: option.identity, scope: scope)
         guard let first = firstPositions[key] else {
             firstPositions[key] = line.position
@@ -382,7 +382,7 @@ extension ConfigurationReading {
         } catch {
             log.add(error.diagnostic)
         }
-        if let firstUser { configuration.note(firstUser) }
+        if let firstUser { configuration.record(firstUser) }
     }
 
     // MARK: Listeners

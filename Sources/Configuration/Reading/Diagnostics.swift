@@ -63,7 +63,7 @@ public struct ConfigurationLocations: Sendable, Equatable {
 
     init(file: String) { self.file = file }
 
-    mutating func note(_ line: ConfigurationLine, _ option: ConfigurationOption, scope: ConfigurationReading.Scope) {
+    mutating func record(_ line: ConfigurationLine, _ option: ConfigurationOption, scope: ConfigurationReading.Scope) {
         // The names of a family are told apart by what follows.
         let identity = option.identity + (option.name.hasSuffix("_") ? String(line.name.dropFirst(option.name.count)) : "")
         lines.append(

@@ -263,12 +263,12 @@ public struct FirstUserRefusal: Error, Sendable, Equatable {
 extension BrokerConfiguration {
     /// Gives every listener the user, and asks for a login on all.
     public mutating func add(_ user: FirstUser) {
-        note(user)
+        record(user)
         for index in listeners.indices { listeners[index].security.add(user, isOpened: false) }
     }
 
     /// Takes the user up where listeners are not concerned.
-    mutating func note(_ user: FirstUser) {
+    mutating func record(_ user: FirstUser) {
         if let path = user.passwordFile {
             general.secretFiles.append(SecretFile(option: FirstUser.passwordFileVariable, path: path))
         }

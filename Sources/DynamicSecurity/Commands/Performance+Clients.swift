@@ -29,8 +29,8 @@ extension Performance {
         // Who is connected by another login of this name may have rights now.
         changes.renewed.users.insert(user)
         changed()
-        note("username", user)
-        note("password", password == nil ? "no password" : "*****")
+        record("username", user)
+        record("password", password == nil ? "no password" : "*****")
     }
 
     mutating func deleteClient() throws(Refusal) {
@@ -40,7 +40,7 @@ extension Performance {
         model.leaveAllGroups(user)
         model.clients[user] = nil
         enforce(on: user)
-        note("username", user)
+        record("username", user)
     }
 
     mutating func setDisabled(_ isDisabled: Bool) throws(Refusal) {
@@ -53,7 +53,7 @@ extension Performance {
             changes.renewed.users.insert(user)
             changed()
         }
-        note("username", user)
+        record("username", user)
     }
 
     mutating func setClientIdentifier() throws(Refusal) {
@@ -62,8 +62,8 @@ extension Performance {
         try known(user)
         model.clients.update(user) { $0.clientIdentifier = identifier }
         enforce(on: user)
-        note("username", user)
-        note("clientid", identifier)
+        record("username", user)
+        record("clientid", identifier)
     }
 
     mutating func setClientPassword() throws(Refusal) {
@@ -74,8 +74,8 @@ extension Performance {
         let hash = try hash(password)
         model.clients.update(user) { $0.password = hash }
         enforce(on: user)
-        note("username", user)
-        note("password", "******")
+        record("username", user)
+        record("password", "******")
     }
 
     mutating func modifyClient() throws(Refusal) {
@@ -109,7 +109,7 @@ extension Performance {
             for group in groups { join(user, group) }
         }
         enforce(on: user)
-        note("username", user)
+        record("username", user)
     }
 
     mutating func addClientRole() throws(Refusal) {
@@ -120,9 +120,9 @@ extension Performance {
         guard model.clients[user]?.roles.contains(role) == false else { throw Refusal("Internal error") }
         model.clients.update(user) { _ = $0.roles.add(role, priority: priority) }
         enforce(on: user)
-        note("username", user)
-        note("rolename", role)
-        note("priority", priority)
+        record("username", user)
+        record("rolename", role)
+        record("priority", priority)
     }
 
     mutating func removeClientRole() throws(Refusal) {
@@ -131,15 +131,15 @@ extension Performance {
         guard model.roles[role] != nil else { throw Refusal("Role not found") }
         model.clients.update(user) { $0.roles.remove(role) }
         enforce(on: user)
-        note("username", user)
-        note("rolename", role)
+        record("username", user)
+        record("rolename", role)
     }
 
     mutating func getClient() throws(Refusal) {
         let user = try knownUser()
         let (model, context) = (model, context)
-        tell { data in data.member("client") { $0.add(client: user, of: model, context) } }
-        note("username", user)
+        report { data in data.member("client") { $0.add(client: user, of: model, context) } }
+        record("username", user)
     }
 
     // MARK: -

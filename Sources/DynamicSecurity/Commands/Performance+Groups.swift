@@ -13,7 +13,7 @@ extension Performance {
         model.groups[name] = group
         changes.groups.insert(name)
         changed()
-        note("groupname", name)
+        record("groupname", name)
     }
 
     mutating func deleteGroup() throws(Refusal) {
@@ -24,7 +24,7 @@ extension Performance {
         changes.clients.formUnion(members.users)
         model.groups[name] = nil
         enforce(on: name, members)
-        note("groupname", name)
+        record("groupname", name)
     }
 
     mutating func modifyGroup() throws(Refusal) {
@@ -58,7 +58,7 @@ extension Performance {
             if let roles { group.roles = roles }
         }
         enforce(on: name, people)
-        note("groupname", name)
+        record("groupname", name)
     }
 
     mutating func addGroupClient() throws(Refusal) {
@@ -68,9 +68,9 @@ extension Performance {
         guard model.join(user, group, priority: priority) else { throw Refusal("Client is already in this group") }
         changes.groups.insert(group)
         enforce(on: user)
-        note("groupname", group)
-        note("username", user)
-        note("priority", priority)
+        record("groupname", group)
+        record("username", user)
+        record("priority", priority)
     }
 
     mutating func removeGroupClient() throws(Refusal) {
@@ -80,8 +80,8 @@ extension Performance {
         model.leave(user, group)
         changes.groups.insert(group)
         enforce(on: user)
-        note("groupname", group)
-        note("username", user)
+        record("groupname", group)
+        record("username", user)
     }
 
     mutating func addGroupRole() throws(Refusal) {
@@ -91,9 +91,9 @@ extension Performance {
         guard model.groups[group]?.roles.contains(role) == false else { throw Refusal("Group is already in this role") }
         model.groups.update(group) { _ = $0.roles.add(role, priority: priority) }
         enforce(on: group, model.members(of: group))
-        note("groupname", group)
-        note("rolename", role)
-        note("priority", priority)
+        record("groupname", group)
+        record("rolename", role)
+        record("priority", priority)
     }
 
     mutating func removeGroupRole() throws(Refusal) {
@@ -102,8 +102,8 @@ extension Performance {
         guard model.roles[role] != nil else { throw Refusal("Role not found") }
         model.groups.update(group) { $0.roles.remove(role) }
         enforce(on: group, model.members(of: group))
-        note("groupname", group)
-        note("rolename", role)
+        record("groupname", group)
+        record("rolename", role)
     }
 
     mutating func setAnonymousGroup() throws(Refusal) {
@@ -111,18 +111,18 @@ extension Performance {
         model.anonymousGroup = group
         changes.kicked.hasAnonymous = true
         changed()
-        note("groupname", group)
+        record("groupname", group)
     }
 
     mutating func getAnonymousGroup() {
         let name = model.anonymousGroup
-        tell { data in data.object("group") { $0.set("groupname", name.map { "\($0)" } ?? "") } }
+        report { data in data.object("group") { $0.set("groupname", name.map { "\($0)" } ?? "") } }
     }
 
     mutating func getGroup() throws(Refusal) {
         let (group, model) = (try knownGroup(), model)
-        tell { data in data.member("group") { $0.add(group: group, of: model) } }
-        note("groupname", group)
+        report { data in data.member("group") { $0.add(group: group, of: model) } }
+        record("groupname", group)
     }
 
     // MARK: -

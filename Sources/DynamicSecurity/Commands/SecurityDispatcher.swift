@@ -115,7 +115,7 @@ struct Performance {
         return (["dynsec: \(who)", call.command.rawValue] + details).joined(separator: " | ")
     }
 
-    mutating func note(_ name: String, _ value: Any?) { details.append("\(name)=\(value.map { "\($0)" } ?? "(null)")") }
+    mutating func record(_ name: String, _ value: Any?) { details.append("\(name)=\(value.map { "\($0)" } ?? "(null)")") }
 
     /// Something is another now: to be saved.
     mutating func changed() {
@@ -124,7 +124,7 @@ struct Performance {
         changes.isEmpty = false
     }
 
-    mutating func tell(_ members: (inout JSONWriter) -> Void) {
+    mutating func report(_ members: (inout JSONWriter) -> Void) {
         var writer = JSONWriter()
         writer.object(members)
         data = writer
@@ -194,7 +194,7 @@ struct Performance {
             case "unsubscribe": model.defaults.unsubscribes = allows
             default: continue
             }
-            note(type, allows)
+            record(type, allows)
         }
         changes.hasNewDefaults = true
         changed()
@@ -202,7 +202,7 @@ struct Performance {
 
     private mutating func getDefaults() {
         let defaults = model.defaults
-        tell { data in
+        report { data in
             data.array("acls") { list in
                 for (type, allows) in [
                     ("publishClientSend", defaults.publishes), ("publishClientReceive", defaults.receives),
@@ -219,7 +219,7 @@ struct Performance {
 
     private mutating func getDetails() {
         let model = model
-        tell { data in
+        report { data in
             data.set("clientCount", model.clients.count)
             data.set("groupCount", model.groups.count)
             data.set("roleCount", model.roles.count)
@@ -235,7 +235,7 @@ struct Performance {
         let (isVerbose, offset) = (call.flag("verbose"), call.number("offset", otherwise: 0))
         var count = call.number("count", otherwise: -1)
         let (model, context) = (model, context)
-        tell { data in
+        report { data in
             data.set("totalCount", names.count)
             data.array(kind) { list in
                 for name in names.dropFirst(Int(clamping: max(0, offset))) {
@@ -246,9 +246,9 @@ struct Performance {
                 }
             }
         }
-        note("verbose", isVerbose)
-        note("count", count)
-        note("offset", offset)
+        record("verbose", isVerbose)
+        record("count", count)
+        record("offset", offset)
     }
 }
 
@@ -266,7 +266,7 @@ extension Performance {
         model.roles[name] = role
         changes.roles.insert(name)
         changed()
-        note("rolename", name)
+        record("rolename", name)
     }
 
     mutating func deleteRole() throws(Refusal) {
@@ -282,7 +282,7 @@ extension Performance {
         }
         model.roles[name] = nil
         enforce(onRole: name, people)
-        note("rolename", name)
+        record("rolename", name)
     }
 
     mutating func modifyRole() throws(Refusal) {
@@ -301,7 +301,7 @@ extension Performance {
         }
         model.roles[name] = role
         if isOther { enforce(onRole: name, model.holders(of: name)) } else { changed() }
-        note("rolename", name)
+        record("rolename", name)
     }
 
     mutating func addRoleACL() throws(Refusal) {
@@ -312,11 +312,11 @@ extension Performance {
         model.roles.update(name) { isNew = $0.add(rule, to: kind) }
         guard isNew else { throw Refusal("ACL with this topic already exists") }
         enforce(onRole: name, model.holders(of: name))
-        note("rolename", name)
-        note("acltype", kind.rawValue)
-        note("topic", topic)
-        note("priority", rule.priority)
-        note("allow", rule.allows)
+        record("rolename", name)
+        record("acltype", kind.rawValue)
+        record("topic", topic)
+        record("priority", rule.priority)
+        record("allow", rule.allows)
     }
 
     mutating func removeRoleACL() throws(Refusal) {
@@ -327,15 +327,15 @@ extension Performance {
         }
         model.roles.update(name) { $0.rules[kind]?.removeAll { $0.topic == topic } }
         enforce(onRole: name, model.holders(of: name))
-        note("rolename", name)
-        note("acltype", kind.rawValue)
-        note("topic", topic)
+        record("rolename", name)
+        record("acltype", kind.rawValue)
+        record("topic", topic)
     }
 
     mutating func getRole() throws(Refusal) {
         let (role, model) = (try knownRole(orElse: "Role not found"), model)
-        tell { data in data.member("role") { $0.add(role: role, of: model) } }
-        note("rolename", role)
+        report { data in data.member("role") { $0.add(role: role, of: model) } }
+        record("rolename", role)
     }
 
     // MARK: -

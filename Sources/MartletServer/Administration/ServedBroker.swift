@@ -21,7 +21,7 @@ final class ServedBroker: AdministeredBroker {
     private var toldAlarms: [String: String] = [:]
     let facts: BrokerFacts
     /// Told of what happens to clients, while it is watched.
-    var tell: ((PresenceEvent) -> Void)?
+    var report: ((PresenceEvent) -> Void)?
 
     init(_ server: Server, _ brokerClient: BrokerClient, _ login: HTTPLogin) {
         (self.server, self.brokerClient, self.login) = (server, brokerClient, login)
@@ -59,7 +59,7 @@ final class ServedBroker: AdministeredBroker {
     }
 
     func watchClients(_ isWatched: Bool) {
-        brokerClient.watchEvents(isWatched ? { [weak self] event in self?.tell?(event) } : nil)
+        brokerClient.watchEvents(isWatched ? { [weak self] event in self?.report?(event) } : nil)
     }
 
     func watchLog(_ isWatched: Bool) {
@@ -242,7 +242,7 @@ final class ServedBroker: AdministeredBroker {
 
     // MARK: Alarms
 
-    func tell(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
+    func report(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
         for change in changes {
             server.log.write(change.isRaised ? .warning : .notice, (change.isRaised ? "Warning: " : "") + change.text)
         }

@@ -15,10 +15,10 @@ import Transports
 extension Server {
     /// Makes what administrators see and steer the broker by.
     func makeAdministration(_ brokerClient: BrokerClient, _ login: HTTPLogin) -> Administration {
-        if let reread { note(reread()) }
+        if let reread { record(reread()) }
         let broker = ServedBroker(self, brokerClient, login)
         let administration = Administration(broker: broker, settings: administrationSettings, tokens: readTokens())
-        broker.tell = { [unowned administration] in administration.tell($0, at: Self.moment()) }
+        broker.report = { [unowned administration] in administration.report($0, at: Self.moment()) }
         self.administration = administration
         control.repeatEvery(Self.tickMilliseconds) { [unowned self, unowned administration] in
             administration.tick(Self.moment)
@@ -41,12 +41,12 @@ extension Server {
         switch message {
         case .answer(let answer): brokerClient?.received(answer, now: control.events.nowMilliseconds)
         case .decided(let decision): http?.decided(decision)
-        case .logged(let line): administration?.tell(AdministeredLogLine(line), at: Self.moment())
+        case .logged(let line): administration?.report(AdministeredLogLine(line), at: Self.moment())
         case .bansInForce: bans?.isInForce()
         case .offence(let offence): bans?.received(offence, at: Self.moment())
         case .traced(let batch): administration?.record(batch, at: Self.moment())
-        case .bridges(let statuses): note(statuses)
-        case .cluster(let status): note(status)
+        case .bridges(let statuses): record(statuses)
+        case .cluster(let status): record(status)
         case .access(let news): received(news)
         case .securityRead(let model): securityService?.read(model)
         case .clusterReached: syncWatch?.ask()
@@ -121,7 +121,7 @@ extension Server {
     // MARK: The configuration, shown
 
     /// A configuration was read: it is in force now.
-    func note(_ result: ConfigurationResult) {
+    func record(_ result: ConfigurationResult) {
         (places, digest) = (result.places, nil)
     }
 

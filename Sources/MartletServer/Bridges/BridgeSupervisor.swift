@@ -191,7 +191,7 @@ final class BridgeSupervisor {
     }
 
     /// A loop has told. Returns the names of those that are in another state than before.
-    func note(_ statuses: [BridgeStatus]) -> [String] {
+    func record(_ statuses: [BridgeStatus]) -> [String] {
         var changed: [String] = []
         for status in statuses {
             guard let row = rows[status.name], row.plan != nil else { continue }

@@ -73,8 +73,8 @@ extension Server {
     }
 
     /// A loop has told.
-    func note(_ statuses: [BridgeStatus]) {
-        let changed = bridges.note(statuses)
+    func record(_ statuses: [BridgeStatus]) {
+        let changed = bridges.record(statuses)
         for name in Set(statuses.map(\.name)).sorted() {
             guard let row = bridges.rows[name], let plan = row.plan, plan.connectionCount > 1, let sum = row.status else {
                 continue
@@ -82,7 +82,7 @@ extension Server {
             loops[loop(of: plan.settings.localClientIdentifier)].mailbox.post(.bridge(.sum(sum)))
         }
         guard let administration, !changed.isEmpty else { return }
-        for bridge in administeredBridges where changed.contains(bridge.name) { administration.tell(bridge, at: Self.moment()) }
+        for bridge in administeredBridges where changed.contains(bridge.name) { administration.report(bridge, at: Self.moment()) }
     }
 
     /// How often the loops are asked.

@@ -241,7 +241,7 @@ extension Server {
         }
         let watch = SyncWatch(
             plan, log: log, post: { [mailbox = control.mailbox] in mailbox.post(.syncConducts($0)) },
-            tell: { [unowned self] in loops[0].mailbox.post(.gateway(.unsynced($0))) })
+            report: { [unowned self] in loops[0].mailbox.post(.gateway(.unsynced($0))) })
         syncWatch = watch
         watch.ask()
         control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
@@ -268,7 +268,7 @@ extension Server {
     }
 
     /// How the cluster is, as the loop that speaks to the servers says.
-    func note(_ status: ClusterStatus) {
+    func record(_ status: ClusterStatus) {
         clusterStatus = status
         drain?.renewNotice()
     }

@@ -190,7 +190,7 @@ extension HTTPFrontend {
         guard let refusal = admission.refusal(ofForwarded: peer, perSecondMax: most, now: events.nowMilliseconds) else {
             return true
         }
-        tell(refusal, of: peer)
+        logRefusal(refusal, of: peer)
         return false
     }
 
@@ -200,11 +200,11 @@ extension HTTPFrontend {
         proxies[listener]?.contains { $0.contains(peer) } ?? false
     }
 
-    func note(_ report: HTTPReport) {
+    func record(_ report: HTTPReport) {
         switch report {
         case .listener(_, let report): ShardLoop.report(report, to: log)
-        case .full(_, let peer): tell(.tooMany, of: peer)
-        case .untrustedProxy(_, let peer): tell(.untrustedProxy, of: peer)
+        case .full(_, let peer): logRefusal(.tooMany, of: peer)
+        case .untrustedProxy(_, let peer): logRefusal(.untrustedProxy, of: peer)
         case .layer(let peer, let refusal):
             refusals.count(refusal.layer.tally)
             if isLineWritten {
@@ -219,7 +219,7 @@ extension HTTPFrontend {
         }
     }
 
-    private func tell(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
+    private func logRefusal(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
         refusals.count(refusal.tally)
         if let line = refusal.line(for: peer), isLineWritten { log.write(.notice, line) }
     }

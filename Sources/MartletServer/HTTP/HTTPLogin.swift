@@ -107,26 +107,26 @@ final class HTTPLogin: AlarmHandler {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
         brokerClient.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
-        tell(told)
+        report(told)
     }
 
     func alarmRang() {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
         brokerClient.advance(to: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
-        tell(told)
+        report(told)
     }
 
     /// What follows may ask for other logins, or bring other users: the desk is done with these.
-    private func tell(_ outcomes: [(ConnectionID, AuthenticationOutcome)]) {
-        for (connection, outcome) in outcomes { tell(connection, outcome) }
+    private func report(_ outcomes: [(ConnectionID, AuthenticationOutcome)]) {
+        for (connection, outcome) in outcomes { report(connection, outcome) }
     }
 
     private func setAlarm() {
         if let deadline = brokerClient.nextDeadline { loop.setAlarm(at: deadline, for: self) }
     }
 
-    private func tell(_ connection: ConnectionID, _ outcome: AuthenticationOutcome) {
+    private func report(_ connection: ConnectionID, _ outcome: AuthenticationOutcome) {
         guard let login = pending.removeValue(forKey: connection) else { return }
         let (result, answer): (LoginTally.Result, Outcome) =
             switch outcome {
@@ -169,10 +169,10 @@ struct LineLimit {
     /// - Parameters:
     ///   - now: in milliseconds.
     ///   - tell: takes how many were not written before.
-    mutating func admits(now: UInt64, _ tell: (Int) -> Void) -> Bool {
+    mutating func admits(now: UInt64, _ report: (Int) -> Void) -> Bool {
         if now / 1000 != second {
             (second, lines) = (now / 1000, 0)
-            if leftOut > 0 { tell(leftOut) }
+            if leftOut > 0 { report(leftOut) }
             leftOut = 0
         }
         guard lines < Limits.strangerLinesPerSecondMax else {

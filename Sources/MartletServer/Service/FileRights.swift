@@ -43,11 +43,11 @@ struct FileRights {
 
     /// At the start: says them if root reads the files now. Else the start fails, and its error says what to type.
     func logAtStart(_ configuration: BrokerConfiguration, to log: Log) {
-        if isForReload { tell(configuration, to: log) }
+        if isForReload { report(configuration, to: log) }
     }
 
     /// Says them.
-    func tell(_ configuration: BrokerConfiguration, to log: Log) {
+    func report(_ configuration: BrokerConfiguration, to log: Log) {
         for warning in warnings(on: configuration) { log.write(.warning, warning) }
     }
 

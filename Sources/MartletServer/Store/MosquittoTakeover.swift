@@ -54,7 +54,7 @@ struct MosquittoTakeover {
         } catch {
             throw .store(error)
         }
-        tell(rows.counts, database, path, log)
+        report(rows.counts, database, path, log)
     }
 
     /// Why the database could not be taken over; nil when it could, or there is none to be. It is read, and nothing is made of it.
@@ -106,7 +106,7 @@ struct MosquittoTakeover {
         return " To remove it: rm \(FullPath.of(path))"
     }
 
-    private func tell(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ path: String, _ log: Log) {
+    private func report(_ counts: MosquittoImportCounts, _ database: MosquittoDatabase, _ path: String, _ log: Log) {
         log.write(
             .notice,
             "Imported \(path) of mosquitto: \(CountedNoun.text(counts.sessions, "session")), "

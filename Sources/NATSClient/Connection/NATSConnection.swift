@@ -23,7 +23,7 @@ public final class FollowedStream {
     private var subscription: UInt64?
     private var isPerforming = false
     private let give: (StreamRecord) -> Void
-    private let tell: (News) -> Void
+    private let report: (News) -> Void
 
     /// - Parameters:
     ///   - name: see `StreamFollower`; behind it comes what nobody can guess, so that nobody else speaks for the servers.
@@ -31,14 +31,14 @@ public final class FollowedStream {
     ///   - connection: has to live as long.
     ///   - batch: how many records may be on their way.
     ///   - give: gets each record, in order; its views are valid during the call.
-    ///   - tell: hears of the rest.
+    ///   - report: hears of the rest.
     public init(
         name: String, from next: UInt64?, on connection: NATSConnection, batch: Int = 50, give: @escaping (StreamRecord) -> Void,
-        tell: @escaping (News) -> Void
+        report: @escaping (News) -> Void
     ) {
         let secret = String(UInt64.random(in: .min ... .max), radix: 36)
         follower = StreamFollower(name: "\(name)_\(secret)", from: next, batch: batch)
-        (self.connection, self.give, self.tell) = (connection, give, tell)
+        (self.connection, self.give, self.report) = (connection, give, report)
     }
 
     /// The number of the record that is given next; nil until the stream has been found.
@@ -107,9 +107,9 @@ public final class FollowedStream {
             // What cannot be said is asked again when no answer has come.
             try? connection.publish(request.subject, reply: reply, headers: request.headers, payload: request.payload)
         case .otherReplicas(let stream, let replicas, let wanted): connection.found(stream, replicas: replicas, wanted: wanted)
-        case .found(let first, let last): tell(.found(first: first, last: last))
-        case .caughtUp: tell(.caughtUp)
-        case .failed(let reason): tell(.failed(reason))
+        case .found(let first, let last): report(.found(first: first, last: last))
+        case .caughtUp: report(.caughtUp)
+        case .failed(let reason): report(.failed(reason))
         }
     }
 }

@@ -220,7 +220,7 @@ public final class NATSSession {
             let isRefusal = words.hasPrefix("Permissions Violation")
             if isRefusal {
                 // Its own inbox as well.
-                refused.note(words, countMax: subscriptions.count + 1, now: now)
+                refused.record(words, countMax: subscriptions.count + 1, now: now)
             } else {
                 lastError = words
             }
@@ -471,7 +471,7 @@ struct RefusedSubscriptions {
     ///   - words: of its error.
     ///   - countMax: how many there can be.
     ///   - now: milliseconds.
-    mutating func note(_ words: String, countMax: Int, now: UInt64) {
+    mutating func record(_ words: String, countMax: Int, now: UInt64) {
         let beginning = "Permissions Violation for Subscription to \""
         guard words.hasPrefix(beginning), patterns.count < countMax else { return }
         patterns.insert(String(words.dropFirst(beginning.count).prefix { $0 != "\"" }))

@@ -194,7 +194,7 @@ final class CommitWriter: @unchecked Sendable {
             return
         }
         let isSmall = held.count == 1 && held[0].batch.byteCount <= Self.smallBatchBytes
-        if isSmall { pace.note(microseconds: MonotonicClock.microseconds() - start) }
+        if isSmall { pace.record(microseconds: MonotonicClock.microseconds() - start) }
         // First of all: somebody waits for it.
         for message in held { report(message.shard, .committed(through: message.batch.lastSequence)) }
         held.removeAll(keepingCapacity: true)
@@ -276,7 +276,7 @@ struct CommitPace: ~Copyable, Sendable {
     var isQuick: Bool { microseconds.load(ordering: .relaxed) <= Self.quickMicroseconds }
 
     /// One that took for ever counts as 10 ms, so that a few good ones make up for it.
-    func note(microseconds latest: UInt64) {
+    func record(microseconds latest: UInt64) {
         let average = microseconds.load(ordering: .relaxed)
         microseconds.store((average * 15 + min(latest, Self.slowMicroseconds)) / 16, ordering: .relaxed)
     }

@@ -113,7 +113,7 @@ extension ShardLoop {
         guard interval > 0, now + 500 >= bridges.systemTopicsDueAt else { return }
         bridges.systemTopicsDueAt = now + interval
         for (runner, status) in zip(bridges.runners, statuses) {
-            if runner.plan.connectionCount == 1 { runner.tell(status) } else if let sum = runner.sum { runner.tell(sum) }
+            if runner.plan.connectionCount == 1 { runner.report(status) } else if let sum = runner.sum { runner.report(sum) }
         }
     }
 
@@ -214,7 +214,7 @@ final class BridgeRunner: StreamOwner {
     }
 
     /// Tells of a status below `$SYS`, where it has changed.
-    func tell(_ status: BridgeStatus) {
+    func report(_ status: BridgeStatus) {
         for (topic, value) in figures.changes(to: status) { loop.shard.publishSystemTopic(topic, value) }
     }
 

@@ -93,7 +93,7 @@ package struct LoginService {
     }
 
     /// A decision has come; gives the core's answer to `tell`, now or when its time has come.
-    package mutating func decided(_ decision: Decision, now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
+    package mutating func decided(_ decision: Decision, now: UInt64, report: (ConnectionID, AuthenticationOutcome) -> Void) {
         let (request, connection) = (decision.request, decision.connection)
         if case .password = request.step { checks[connection] = nil }
         let outcome = isOutdated(decision) ? .refused(.notAuthorized) : decision.outcome
@@ -116,7 +116,7 @@ package struct LoginService {
                 return
             }
         }
-        tell(connection, outcome)
+        report(connection, outcome)
     }
 
     /// The files by which a request is decided.
@@ -139,9 +139,9 @@ package struct LoginService {
     }
 
     /// Gives the answers whose time has come to `tell`.
-    package mutating func advance(to now: UInt64, tell: (ConnectionID, AuthenticationOutcome) -> Void) {
+    package mutating func advance(to now: UInt64, report: (ConnectionID, AuthenticationOutcome) -> Void) {
         guard let due = nextDeadline, due <= now else { return }
-        for answer in held where answer.deadline <= now { tell(answer.connection, answer.outcome) }
+        for answer in held where answer.deadline <= now { report(answer.connection, answer.outcome) }
         held.removeAll { $0.deadline <= now }
         nextDeadline = held.map(\.deadline).min()
     }

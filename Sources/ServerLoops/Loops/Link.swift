@@ -101,7 +101,7 @@ package struct ReadShare {
 
     /// Notes what one read came to: packets received, and messages sent and bytes of shard messages made because of
     /// them.
-    package mutating func note(byteCount: Int, received: UInt64, sent: UInt64, shardMessageBytes: Int, turn: UInt32) {
+    package mutating func record(byteCount: Int, received: UInt64, sent: UInt64, shardMessageBytes: Int, turn: UInt32) {
         guard received > 0, sent <= received * Self.fewReceivers else {
             readBytesMax = .max
             isBulk = shardMessageBytes > 0

@@ -27,7 +27,7 @@ extension ShardLoop {
             of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, isForwarding: layers.forwardingProxy(peer) != nil,
             settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
         if let refusal {
-            tell(refusal, of: peer)
+            report(refusal, of: peer)
             socket.close()
             return
         }
@@ -51,7 +51,7 @@ extension ShardLoop {
             of: channel.peerAddress, listener: info.listener, proxyProtocol: nil, settings: shard.settings,
             now: events.nowMilliseconds)
         if let refusal {
-            tell(refusal, of: channel.peerAddress)
+            report(refusal, of: channel.peerAddress)
             return channel.close()
         }
         attach(channel, shard.connected(info), listener: info.listener, isIdentified: true)
@@ -176,7 +176,7 @@ extension ShardLoop {
         case .refused(let refusal):
             // What it said before comes first.
             workOff()
-            tell(refusal, of: link)
+            report(refusal, of: link)
             shard.closed(link.id)
         case .endOfStream, .failed:
             workOff()
@@ -217,7 +217,7 @@ extension ShardLoop {
         let (before, sentBefore) = (shard.workDone, shard.outgoingBytes)
         shard.received(bytes, from: link.id)
         let after = shard.workDone
-        link.share.note(
+        link.share.record(
             byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
             sent: after.messagesSent - before.messagesSent, shardMessageBytes: shard.outgoingBytes - sentBefore, turn: turn)
     }
@@ -315,7 +315,7 @@ extension ShardLoop {
             let refusal = admission.refusal(
                 ofForwarded: forwarded, settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
             if let refusal {
-                tell(refusal, of: forwarded)
+                report(refusal, of: forwarded)
                 link.hasEnded = true
                 shard.closed(link.id)
                 return false
@@ -355,7 +355,7 @@ extension ShardLoop {
         for link in waiting { readIfOpen(link) }
     }
 
-    private func tell(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
+    private func report(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
         shard.connectionRefused(refusal.tally)
         if refusal == .banned {
             let now = events.nowMilliseconds
@@ -365,7 +365,7 @@ extension ShardLoop {
         if let line = refusal.line(for: peer) { log.write(.notice, line) }
     }
 
-    private func tell(_ refusal: FilterRefusal, of link: Link) {
+    private func report(_ refusal: FilterRefusal, of link: Link) {
         guard let info = shard.info(of: link.id) else { return }
         shard.layerRefused(refusal.layer.tally, isOfLogin: refusal.isOfLogin)
         switch refusal.layer {

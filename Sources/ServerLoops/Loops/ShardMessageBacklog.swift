@@ -76,17 +76,17 @@ package final class ShardMessageBacklog: Sendable {
     }
 
     private func updateFull(_ receiver: Int) {
-        note(receiver, in: full, 0) { waiting.load(receiver) > bytesMax }
+        record(receiver, in: full, 0) { waiting.load(receiver) > bytesMax }
     }
 
     private func updateAhead(_ sender: Int, of receiver: Int) {
-        note(receiver, in: ahead, sender) { parts.load(receiver * loops + sender) > bytesAheadMax }
+        record(receiver, in: ahead, sender) { parts.load(receiver * loops + sender) > bytesAheadMax }
     }
 
     /// Makes a bit say what is so. Two who have crossed the bound, one in each direction, may come here in either order: so each looks again
     /// once its word is written, and whoever finds that the bit is wrong puts it right.
     @inline(never)
-    private func note(_ bit: Int, in words: borrowing SpreadAtomics, _ index: Int, _ isSo: () -> Bool) {
+    private func record(_ bit: Int, in words: borrowing SpreadAtomics, _ index: Int, _ isSo: () -> Bool) {
         var wanted: Bool
         repeat {
             wanted = isSo()

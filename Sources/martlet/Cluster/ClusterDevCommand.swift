@@ -271,7 +271,7 @@ struct DevCluster {
         defer { end() }
         try start()
         guard try becomesWhole() else { return }
-        tell()
+        report()
         while true {
             switch wait(milliseconds: Self.longMilliseconds) {
             case .isToldToEnd: return
@@ -330,7 +330,7 @@ struct DevCluster {
         }
     }
 
-    private func tell() {
+    private func report() {
         var identifiers: [String: Int32] = [:]
         for member in members { identifiers[member.name] = member.child?.identifier }
         let node = plan.ports.mqtt

@@ -135,7 +135,7 @@ import Testing
         let stamp = arrivals.stamp(now: 0)
         let count = UInt64(Limits.arrivalsNotedMax)
         for topic in 0..<(3 * count) {
-            arrivals.note(topic: topic, now: 1)
+            arrivals.record(topic: topic, now: 1)
             if topic % 1000 == 0 { #expect(arrivals.rememberedCount <= 2 * Int(count)) }
         }
         #expect(arrivals.rememberedCount <= 2 * Int(count))

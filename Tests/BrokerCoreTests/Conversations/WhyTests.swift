@@ -126,13 +126,13 @@ struct WhyTests {
     @Test func `the lag is the age of the oldest byte that a client has not taken`() {
         var lag = OutputLag()
         #expect(lag.milliseconds(now: 100) == 0)
-        lag.note(sent: 0, pending: 10, now: 100)
-        lag.note(sent: 5, pending: 20, now: 200)
+        lag.record(sent: 0, pending: 10, now: 100)
+        lag.record(sent: 5, pending: 20, now: 200)
         #expect(lag.milliseconds(now: 300) == 200)
         // The first ten bytes are gone; what came with the second note is there still.
-        lag.note(sent: 12, pending: 30, now: 300)
+        lag.record(sent: 12, pending: 30, now: 300)
         #expect(lag.milliseconds(now: 350) == 150)
-        lag.note(sent: 42, pending: 1, now: 400)
+        lag.record(sent: 42, pending: 1, now: 400)
         #expect(lag.milliseconds(now: 450) == 50)
         lag.clear()
         #expect(lag.milliseconds(now: 500) == 0)

@@ -45,16 +45,16 @@ import Testing
 
     @Test func `a partition is done no further than it was read when the oldest open message of any was dispatched`() {
         let places = OpenDispatches(partitions: 2)
-        places.note(read: read([10, 20]))
+        places.record(read: read([10, 20]))
         #expect(places.bound(1) == nil)
         places.begin(OpenDispatches.Place(partition: 0, sequence: 11))
-        places.note(read: read([500, 600]))
+        places.record(read: read([500, 600]))
         places.begin(OpenDispatches.Place(partition: 1, sequence: 601))
         #expect(places.bound(0) == 10 && places.bound(1) == 20)
         places.end(OpenDispatches.Place(partition: 0, sequence: 11))
         #expect(places.bound(0) == 500 && places.bound(1) == 600)
         // However long it takes: at the earlier one of two that were remembered.
-        for second in 1...10_000 as ClosedRange<UInt64> { places.note(read: read([500 + second, 600 + second])) }
+        for second in 1...10_000 as ClosedRange<UInt64> { places.record(read: read([500 + second, 600 + second])) }
         #expect(places.bound(0) == 500 && places.snapshotCount <= 64)
         places.end(OpenDispatches.Place(partition: 1, sequence: 601))
         #expect(places.bound(0) == nil)
@@ -62,7 +62,7 @@ import Testing
 
     @Test func `a partition that ends earlier has nothing open behind its end`() {
         let places = OpenDispatches(partitions: 2)
-        places.note(read: read([10, 20]))
+        places.record(read: read([10, 20]))
         for sequence in [11, 15, 19] as [UInt64] { places.begin(OpenDispatches.Place(partition: 0, sequence: sequence)) }
         places.end(OpenDispatches.Place(partition: 0, sequence: 15))
         places.cut(0, at: 12)
@@ -75,7 +75,7 @@ import Testing
 
     @Test func `a log of one partition needs none of that`() {
         let places = OpenDispatches(partitions: 1)
-        places.note(read: read([10]))
+        places.record(read: read([10]))
         places.begin(OpenDispatches.Place(partition: 0, sequence: 11))
         #expect(places.bound(0) == nil && places.snapshotCount == 0)
     }

@@ -14,7 +14,7 @@ import Testing
             FlowStep(step.0, step.1, at: FlowStep.Place(epoch: 1, number: UInt64(number)))
         }
         // In whatever order they are read.
-        for step in numbered.reversed() { flows.note(step) }
+        for step in numbered.reversed() { flows.record(step) }
         flows.settle { _ in false }
         return flows
     }
@@ -42,18 +42,18 @@ import Testing
 
     @Test func `a flow that has ended needs no release, and its identifier is free`() {
         var flows = SentFlows()
-        func note(_ kind: FlowStep.Kind, _ identifier: UInt16, _ number: UInt64, finished: [UInt16] = []) {
+        func record(_ kind: FlowStep.Kind, _ identifier: UInt16, _ number: UInt64, finished: [UInt16] = []) {
             var step = FlowStep(kind, identifier, at: FlowStep.Place(epoch: 1, number: number))
             step.finished = finished
-            flows.note(step)
+            flows.record(step)
         }
-        note(.sent(name(1)), 1, 1)
-        note(.sent(name(2)), 2, 2)
-        note(.acknowledged, 1, 3)
-        note(.sent(name(3)), 1, 4, finished: [1])
-        note(.acknowledged, 2, 5)
+        record(.sent(name(1)), 1, 1)
+        record(.sent(name(2)), 2, 2)
+        record(.acknowledged, 1, 3)
+        record(.sent(name(3)), 1, 4, finished: [1])
+        record(.acknowledged, 2, 5)
         // Identifier 1 has another message by now, which has not ended.
-        note(.sent(name(4)), 4, 6, finished: [2, 1])
+        record(.sent(name(4)), 4, 6, finished: [2, 1])
         flows.settle { _ in false }
         #expect(flows.unfinished.map(\.packetIdentifier) == [1, 4] && flows.released.isEmpty)
         #expect(flows.known == [name(1), name(2), name(3), name(4)])
@@ -72,7 +72,7 @@ import Testing
             var holders = DispatchHolders()
             for (kind, session, number) in order {
                 let step = FlowStep(kind, 1, at: FlowStep.Place(epoch: 1, number: number))
-                session.bytes.withUnsafeBytes { holders.note(step, of: $0) }
+                session.bytes.withUnsafeBytes { holders.record(step, of: $0) }
             }
             #expect(holders.contains(first) && holders.contains(second) && !holders.contains(name(3)))
             #expect(holders.isOthers(than: "one")(first) && !holders.isOthers(than: "one")(second))
@@ -88,7 +88,7 @@ import Testing
         var flows = SentFlows()
         let (first, second) = (name(1).dispatched(by: 0), name(1).dispatched(by: 1))
         for (number, kind) in [FlowStep.Kind.dispatched(first), .dispatched(second)].enumerated() {
-            flows.note(FlowStep(kind, 0, at: FlowStep.Place(epoch: 1, number: UInt64(number))))
+            flows.record(FlowStep(kind, 0, at: FlowStep.Place(epoch: 1, number: UInt64(number))))
         }
         flows.settle { $0 == first }
         #expect(flows.takeDispatched(name(1)) == [second])

@@ -43,7 +43,7 @@ import Testing
 
     @Test func `at a start the rows that nobody claims are told`() {
         var rows = SharedRows()
-        for serial in UInt64(1)...5 { rows.note(serial << 8) }
+        for serial in UInt64(1)...5 { rows.record(serial << 8) }
         let claims = [UInt64(1), 2, 2, 9].map { rows.claim($0 << 8) }
         #expect(claims == [true, true, true, false], "there is no such row as the last one")
         let unused = rows.settle()

@@ -57,7 +57,7 @@ struct SystemReportTests {
 
     @Test func `heap and store stand in the counts of the shard that was told of them`() {
         var report = SystemReport()
-        report.note(heapBytes: 4096)
+        report.record(heapBytes: 4096)
         var statistics = ShardStatistics()
         report.complete(&statistics)
         #expect(statistics.heapBytes == 4096)

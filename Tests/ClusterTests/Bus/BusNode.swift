@@ -133,7 +133,7 @@ final class BusNode: EngineClient, BusSink {
 
     func join(_ member: BusMember) {
         members.append(member)
-        let tickets = [bus.want(member.name.filter, now: clock.milliseconds, self), tell(member.name)].compactMap { $0 }
+        let tickets = [bus.want(member.name.filter, now: clock.milliseconds, self), report(member.name)].compactMap { $0 }
         if let ticket = tickets.max() { memberTickets.append((ticket, member)) } else { world.confirmed(member) }
     }
 
@@ -141,10 +141,10 @@ final class BusNode: EngineClient, BusSink {
         members.removeAll { $0 === member }
         memberTickets.removeAll { $0.member === member }
         bus.release(member.name.filter, self)
-        _ = tell(member.name)
+        _ = report(member.name)
     }
 
-    private func tell(_ name: ShareGroupName) -> UInt64? {
+    private func report(_ name: ShareGroupName) -> UInt64? {
         let count = members.count { $0.name == name }
         let ticket = bus.members(of: name, part: 0, GroupSize(connected: count), now: clock.milliseconds, self)
         schedule()

@@ -112,15 +112,15 @@ final class BusWorld: CustomStringConvertible {
             publish(topic, at: node, count: 1 + clock.random.below(5))
         case 30..<34:
             guard let node = pick(nodes) else { return }
-            note(node)
+            record(node)
             node.connection?.breakDown()
         case 34: pick(Array(engine.servers.indices)).map { kill($0) }
         case 35: engine.servers.indices.forEach { engine.start($0) }
         case 36:
             let (one, other) = (clock.random.below(engine.servers.count), clock.random.below(engine.servers.count))
             guard one != other else { return }
-            note(server: one)
-            note(server: other)
+            record(server: one)
+            record(server: other)
             engine.cut(one, other)
         case 37: engine.mend()
         case 38:
@@ -197,7 +197,7 @@ final class BusWorld: CustomStringConvertible {
     }
 
     private func kill(_ server: Int) {
-        note(server: server)
+        record(server: server)
         engine.kill(server)
         // Or it is started again at once.
         if clock.random.oneIn(2) {
@@ -205,12 +205,12 @@ final class BusWorld: CustomStringConvertible {
         }
     }
 
-    private func note(server: Int) { for node in nodes where node.connection?.server == server { note(node) } }
+    private func record(server: Int) { for node in nodes where node.connection?.server == server { record(node) } }
 
-    private func note(_ node: BusNode) { faults[node.index, default: []].append(clock.now) }
+    private func record(_ node: BusNode) { faults[node.index, default: []].append(clock.now) }
 
     private func killNode(_ node: BusNode) {
-        note(node)
+        record(node)
         nodes.removeAll { $0 === node }
         clients.removeAll { $0.node === node }
         for member in members where member.node === node { member.isThere = false }
@@ -249,7 +249,7 @@ final class BusWorld: CustomStringConvertible {
         for node in nodes where node !== client.node { publish(topic, at: node) }
         // One of them finds another server, and somebody publishes as soon as it is there.
         guard isMoving, clock.random.oneIn(3), let mover = pick(nodes.filter { $0 !== client.node }) else { return }
-        note(mover)
+        record(mover)
         mover.connection?.breakDown()
         mover.publishesNext = topic
     }

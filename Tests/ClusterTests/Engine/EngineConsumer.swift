@@ -151,16 +151,16 @@ final class EngineFollower {
     private var connection: EngineConnection?
     private var ticking: UInt64?
     private let give: (_ sequence: UInt64, _ payload: UnsafeRawBufferPointer) -> Void
-    private let tell: (StreamFollower.Effect) -> Void
+    private let report: (StreamFollower.Effect) -> Void
     /// Whether it is left for another one.
     private var isOver = false
 
     init(
         _ name: String, from next: UInt64, of stream: EngineStream, give: @escaping (UInt64, UnsafeRawBufferPointer) -> Void,
-        tell: @escaping (StreamFollower.Effect) -> Void
+        report: @escaping (StreamFollower.Effect) -> Void
     ) {
         follower = StreamFollower(name: name, from: next, batch: 8)
-        (self.stream, self.give, self.tell) = (stream, give, tell)
+        (self.stream, self.give, self.report) = (stream, give, report)
     }
 
     var next: UInt64? { follower.next }
@@ -201,7 +201,7 @@ final class EngineFollower {
     private func perform() {
         for effect in follower.takeEffects() {
             guard case .ask(let request, let reply) = effect else {
-                tell(effect)
+                report(effect)
                 continue
             }
             guard let connection else { continue }

@@ -163,11 +163,11 @@ final class EngineModel {
 
     fileprivate func gone(_ connection: EngineConnection) {
         servers[connection.server].connections.removeAll { $0 === connection }
-        for subject in connection.subjects.values.sorted() { tell(subject, -1, of: connection.server) }
+        for subject in connection.subjects.values.sorted() { report(subject, -1, of: connection.server) }
         connection.subjects = [:]
     }
 
-    fileprivate func tell(_ subject: Int, _ change: Int, of server: Int) {
+    fileprivate func report(_ subject: Int, _ change: Int, of server: Int) {
         for other in servers.indices where other != server { send(.wants(subject, change), server, other) }
     }
 
@@ -255,14 +255,14 @@ final class EngineConnection {
         send { [self] in
             let number = engine.number(of: subject)
             subjects[identifier] = number
-            engine.tell(number, 1, of: server)
+            engine.report(number, 1, of: server)
         }
     }
 
     func unsubscribe(_ identifier: UInt64) {
         send { [self] in
             guard let subject = subjects.removeValue(forKey: identifier) else { return }
-            engine.tell(subject, -1, of: server)
+            engine.report(subject, -1, of: server)
         }
     }
 

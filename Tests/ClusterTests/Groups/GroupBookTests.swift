@@ -118,7 +118,7 @@ struct GroupBookTests {
             let name = ShareGroupName(shareName: Array("\(number)".utf8), filter: Array(repeating: 97, count: 2000))
             _ = book.set(name, part: 0, size(1))
         }
-        func tell() -> [Int] {
+        func report() -> [Int] {
             var counts: [Int] = []
             repeat {
                 let nodeMessage = book.nodeMessage(for: here)
@@ -130,10 +130,10 @@ struct GroupBookTests {
             } while book.isBehind(here)
             return counts
         }
-        let counts = tell()
+        let counts = report()
         #expect(counts.count == 4 && counts.reduce(0, +) == 100)
         book.keep([])
-        #expect(tell() == counts)
+        #expect(report() == counts)
     }
 
     @Test func `who was told of a part is not taken to know what had changed before and has changed again`() {

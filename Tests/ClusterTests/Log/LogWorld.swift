@@ -177,7 +177,7 @@ final class LogNode: EngineClient, LogSink {
     private var order = LogOrder()
     private lazy var follower = EngineFollower("n\(id)", from: 1, of: world.stream) { [unowned self] in
         receive($0, $1)
-    } tell: { [unowned self] in
+    } report: { [unowned self] in
         switch $0 {
         case .found: hasCaughtUp = false
         case .caughtUp: hasCaughtUp = true

@@ -274,7 +274,7 @@ final class RetainedNode: EngineClient, RetainedSink {
         let made = EngineFollower("n\(id)r\(following)", from: sequence, of: world.stream) { [unowned self] sequence, payload in
             replica.received(payload, sequence: sequence, self)
             settle()
-        } tell: { [unowned self] effect in
+        } report: { [unowned self] effect in
             switch effect {
             case .found(_, let last): replica.found(lastSequence: last, now: clock.milliseconds, self)
             case .caughtUp: replica.caughtUp(self)
@@ -329,7 +329,7 @@ final class RetainedNode: EngineClient, RetainedSink {
     private func set(_ topic: String, _ value: UInt64?, _ change: RetainedChange) {
         values[topic] = living(value)
         marks?.insert(topic)
-        unsettled.note(Array(topic.utf8), change, now: clock.milliseconds)
+        unsettled.record(Array(topic.utf8), change, now: clock.milliseconds)
     }
 
     private func heard(_ topic: String, _ value: UInt64?, _ change: RetainedChange) {

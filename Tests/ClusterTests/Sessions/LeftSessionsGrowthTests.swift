@@ -52,7 +52,7 @@ struct LeftSessionsGrowthTests {
         func scan(rank: UInt64) {
             for (session, entry) in engine.records.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) })
             where owner.isLeft(session, entry.record) {
-                left.note(session, dutyAt: entry.record.dutyAt.map { max($0, Self.now) + rank * Self.staggerMilliseconds })
+                left.record(session, dutyAt: entry.record.dutyAt.map { max($0, Self.now) + rank * Self.staggerMilliseconds })
             }
         }
 

@@ -44,7 +44,7 @@ import Testing
     private func taken(_ record: SessionRecord, at now: UInt64 = now) -> LeftSessions {
         var left = LeftSessions()
         left.step(wallClock: now - 1000, sink)
-        left.note(session, dutyAt: 0)
+        left.record(session, dutyAt: 0)
         left.step(wallClock: now, sink)
         #expect(sink.take() == ["adopt 7"] && left.isHandling(session))
         left.restored(session, record)
@@ -55,12 +55,12 @@ import Testing
     @Test func `what is due in a long time takes no place of what is due before`() {
         var left = LeftSessions()
         left.step(wallClock: Self.now, sink)
-        left.note([1], dutyAt: Self.now + 86_400_000)
+        left.record([1], dutyAt: Self.now + 86_400_000)
         #expect(left.isEmpty)
         // One that has put it off is found again as well.
-        left.note([2], dutyAt: Self.now + 500_000)
+        left.record([2], dutyAt: Self.now + 500_000)
         #expect(left.count == 1)
-        left.note([2], dutyAt: Self.now + 86_400_000)
+        left.record([2], dutyAt: Self.now + 86_400_000)
         #expect(left.isEmpty)
         left.step(wallClock: Self.now + 500_000, sink)
         #expect(sink.take() == [])
@@ -129,8 +129,8 @@ import Testing
         let count = UInt8(Limits.leftSessionsHandledMax + 10)
         left.step(wallClock: Self.now, sink)
         for number in 0..<count {
-            left.note([number], dutyAt: Self.now + 500)
-            left.note([number], dutyAt: Self.now + 900)
+            left.record([number], dutyAt: Self.now + 500)
+            left.record([number], dutyAt: Self.now + 900)
         }
         left.step(wallClock: Self.now + 2000, sink)
         #expect(sink.take().count == Limits.leftSessionsHandledMax)
@@ -143,22 +143,22 @@ import Testing
     @Test func `one that is due at another time is looked at then, and once`() {
         var left = LeftSessions()
         left.step(wallClock: Self.now, sink)
-        left.note(session, dutyAt: Self.now + 1000)
-        left.note(session, dutyAt: Self.now + 50_000)
+        left.record(session, dutyAt: Self.now + 1000)
+        left.record(session, dutyAt: Self.now + 50_000)
         left.step(wallClock: Self.now + 20_000, sink)
         #expect(sink.take() == [])
         // The clock leaps.
         left.step(wallClock: Self.now + 90_000_000, sink)
         left.step(wallClock: Self.now + 90_001_000, sink)
         #expect(sink.take() == ["adopt 7"])
-        left.note(session, dutyAt: nil)
+        left.record(session, dutyAt: nil)
         #expect(left.isHandling(session))
     }
 
     @Test func `what is claimed here does not wait beside that, and is restored once`() {
         var left = taken(record(expiry: 60, (1, 0)))
         #expect(sink.take() == ["publish 7 1"])
-        left.note(session, dutyAt: 0)
+        left.record(session, dutyAt: 0)
         left.restored(session, record(expiry: 60, (1, 0)))
         left.saved(session, record(expiry: 60))
         left.step(wallClock: Self.now + 2000, sink)
@@ -173,10 +173,10 @@ import Testing
         var left = LeftSessions()
         left.step(wallClock: Self.now, sink)
         func name(_ number: Int) -> [UInt8] { [UInt8(number >> 16), UInt8(number >> 8 & 255), UInt8(number & 255)] }
-        for number in 0...Limits.leftSessionsMax { left.note(name(number), dutyAt: Self.now + 1000) }
+        for number in 0...Limits.leftSessionsMax { left.record(name(number), dutyAt: Self.now + 1000) }
         #expect(left.count == Limits.leftSessionsMax)
-        left.note(name(0), dutyAt: nil)
-        left.note(name(Limits.leftSessionsMax), dutyAt: Self.now + 1000)
+        left.record(name(0), dutyAt: nil)
+        left.record(name(Limits.leftSessionsMax), dutyAt: Self.now + 1000)
         #expect(left.count == Limits.leftSessionsMax)
     }
 

@@ -171,7 +171,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         where owner?.isLeft(session, record) == true && arrivals[session] == nil && endings[session] == nil
             && clock.random.oneIn(8)
         {
-            left.note(session, dutyAt: record.dutyAt)
+            left.record(session, dutyAt: record.dutyAt)
         }
     }
 

@@ -9,7 +9,7 @@ extension SessionWorld {
 
     func begin(_ client: String, at node: SessionNode) -> ClientConnection {
         let connection = ClientConnection(client, number: UInt64(connections.count) + 1, at: node, now: clock.now)
-        note(connection)
+        record(connection)
         return connection
     }
 

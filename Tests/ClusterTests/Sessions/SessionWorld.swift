@@ -134,7 +134,7 @@ final class SessionWorld: CustomStringConvertible {
         }
     }
 
-    func note(_ connection: ClientConnection) { connections.append(connection) }
+    func record(_ connection: ClientConnection) { connections.append(connection) }
 
     // MARK: Promises
 

@@ -26,7 +26,7 @@ import Testing
             servers = PlayedServers(plan, on: shell.loops[0])
             runner = RetainedRunner(
                 plan, node: NodeID(store: 1, incarnation: 5), space: space, on: shell.loops[0], servers.connection,
-                StreamRefusals("c", on: shell.loops[0], changed: {}), tell: { _ in })
+                StreamRefusals("c", on: shell.loops[0], changed: {}), report: { _ in })
             servers.receive = { [unowned self] in if RetainedRunner.isToken($0) { runner.answered($0, $1) } }
             servers.connect()
             runner.heard(.found(first: 1, last: 0))

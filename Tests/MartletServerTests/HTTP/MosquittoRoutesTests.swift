@@ -45,7 +45,7 @@ import Testing
         var before = ShardStatistics()
         before.clientsTotal = 9
         var maxima = SystemMaxima()
-        maxima.note(before)
+        maxima.record(before)
         var sum = ShardStatistics()
         sum.clientsTotal = 7
         sum.clientsConnected = 3

@@ -92,7 +92,7 @@ import Testing
     @Test func `a message takes no more steps among 32 loops than among two`() throws {
         let few = try steps(loops: 2)
         var table = [(2, few)]
-        defer { tell(table) }
+        defer { report(table) }
         for loops in [4, 8, 16, 32] {
             let many = try steps(loops: loops)
             table.append((loops, many))
@@ -105,7 +105,7 @@ import Testing
     }
 
     /// Turns, reads and writes, as a table.
-    private func tell(_ table: [(loops: Int, steps: Steps)]) {
+    private func report(_ table: [(loops: Int, steps: Steps)]) {
         func cell(_ text: String) -> String { String(repeating: " ", count: max(0, 16 - text.count)) + text }
         func cell(_ steps: Double) -> String { cell("\((steps * 100).rounded() / 100)") }
         let head = ["loops", "message", "hand-over", "broadcast", "subscription"].map { cell($0) }.joined()

@@ -168,7 +168,7 @@ struct CrashSimulation {
         // Some large ones, which several receivers share in the store.
         let filler = random.oneIn(4) ? String(repeating: "x", count: 300) : ""
         client.publish(EncodedString(topic) ?? "t", text + " " + filler, qos: qos, until: .sent)
-        note(client, text)
+        record(client, text)
     }
 
     private mutating func publishRetained() {
@@ -180,11 +180,11 @@ struct CrashSimulation {
         let text = "retained \(sent.count)"
         sent.append(Sent(text: text, topic: topic, publisher: 0, qos: .atLeastOnce))
         client.publish(EncodedString(topic) ?? "r", text, qos: .atLeastOnce, retain: true, until: .sent)
-        note(client, text)
+        record(client, text)
     }
 
     /// Remembers under which identifier a message went, so that its answer can be told.
-    private mutating func note(_ client: TestClient, _ text: String) {
+    private mutating func record(_ client: TestClient, _ text: String) {
         guard let identifier = client.unfinished.last else { return }
         pending[Flow(publisher: sent[sent.count - 1].publisher, identifier: identifier)] = sent.count - 1
     }
