@@ -1,15 +1,6 @@
 /// The bounds of the values that a broker and what stands around it share, which no option sets: each with its unit and what happens beyond
 /// it.
 package enum SharedLimits {
-    /// Rows of a page of an answer.
-    package static let queryRowsMax = 10_000
-
-    /// Bytes of a text that a peer chose, where it is kept for people who ask later; a longer one is cut, and says so.
-    package static let keptTextBytesMax = 256
-
-    /// Shards of a broker, each with a key for its row of how far it has read the log.
-    package static let shardsMax = 64
-
     /// Of so many share groups of a message of a cluster's log it is known which one has dispatched to it.
     package static let namedSharesMax = 126
 
@@ -38,7 +29,4 @@ package enum SharedLimits {
 
     /// Traces at a time; each has a bit.
     package static let tracesMax = 8
-
-    /// Bytes of a payload in a trace: the rest is left out.
-    package static let tracePayloadBytesMax = 16_384
 }

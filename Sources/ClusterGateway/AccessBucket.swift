@@ -327,3 +327,8 @@ final class AccessBucket {
     /// Numbers of requests that are this bucket's.
     private static let tokens: UInt64 = 1 << 62
 }
+
+extension Limits {
+    /// Milliseconds that JetStream has to take what nodes share.
+    static let accessAnswerMillisecondsMax: UInt64 = 3000
+}

@@ -509,3 +509,11 @@ extension ClusterLog {
         loop.postToAll(.logLacksRoom(lacking))
     }
 }
+
+extension Limits {
+    /// Bytes of records that the shards have not worked off; beyond them no more is read.
+    static let logGivenBytesMax = 16 << 20
+
+    /// How long the log keeps a record, in days.
+    static let logDays = 7
+}

@@ -200,3 +200,8 @@ final class ClusterMembers {
 
     private static let busy = NodeAnswer(status: 503, body: [])
 }
+
+extension Limits {
+    /// How long nodes have to answer what they are asked for an administrator, in milliseconds.
+    static let nodeAnswerMillisecondsMax: UInt64 = 2000
+}

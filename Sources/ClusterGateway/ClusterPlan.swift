@@ -264,3 +264,11 @@ package final class SyncWatch {
         }
     }
 }
+
+extension Limits {
+    /// How long a server may take for its answer, in milliseconds.
+    static let monitorAnswerMillisecondsMax: UInt64 = 3000
+
+    /// Bytes of its answer, which has two kilobytes or so.
+    static let monitorAnswerBytesMax = 1 << 20
+}

@@ -474,3 +474,21 @@ struct ClusterTopics {
         }
     }
 }
+
+extension Limits {
+    /// How long a node of a cluster carries nothing until it is logged what it waits for, in milliseconds.
+    static let clusterAwaitedMilliseconds: UInt64 = 5000
+
+    /// How many different reasons why a cluster carries nothing are logged until it carries messages again. Bytes: 1,000 each at most.
+    static let clusterReasonsMax = 100
+
+    /// How many of the nodes that have not answered are named. Bytes: 255 each at most.
+    static let namedNodesMax = 3
+
+    /// How long a node shows what its servers have not understood, in milliseconds.
+    static let clusterComplaintMilliseconds: UInt64 = 30_000
+
+    /// How long a node is not ready after its servers have refused it something for want of a permission, in milliseconds: longer than it takes
+    /// to ask again for what is asked for in any case, such as a subscription.
+    static let clusterRefusalMilliseconds: UInt64 = 60_000
+}

@@ -240,3 +240,19 @@ enum RFC3339 {
         text.hasSuffix("Z") ? Timestamp.milliseconds(text).map { $0 / 1000 } : nil
     }
 }
+
+extension Limits {
+    /// How long a node counts as one that does not renew its lease, in seconds. Its clients are to stay when the servers choose another leader,
+    /// for which nats-server 2.14 waits 4 to 9 s, mostly 6: it is that, the allowance, a renewal that was due, and 1.5 s to be asked again.
+    static let leaseSeconds: UInt64 = 13
+
+    /// How much earlier than the servers a node counts its own lease as ended, in milliseconds: for clocks that differ, and for the time that
+    /// it takes to stop.
+    static let leaseAllowanceMilliseconds: UInt64 = 1500
+
+    /// Lists of leases that are passed over because an earlier one went further; the next one counts.
+    static let olderListsMax = 10
+
+    /// Milliseconds after which is tried again what did not work.
+    static let leaseRetryMilliseconds: UInt64 = 500
+}

@@ -261,3 +261,14 @@ final class RetainedRunner: RetainedSink {
 
     static func isToken(_ token: UInt64) -> Bool { token & tokens != 0 }
 }
+
+extension Limits {
+    /// Milliseconds that JetStream has to answer a change of a retained message; then it is sent again.
+    static let retainedAnswerMillisecondsMax: UInt64 = 2000
+
+    /// Records of retained messages that may be on their way; a loop takes in no more between two turns.
+    static let retainedBatchMax = 64
+
+    /// Bytes of a record besides the retained message and its origin, with the headers that it travels under; more do not occur.
+    static let retainedFrameBytesMax = 512
+}

@@ -90,3 +90,12 @@ final class StreamRefusals {
 
     private func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(cluster): \(text)") }
 }
+
+extension Limits {
+    /// How long a refusal of the servers for want of room counts, in milliseconds, unless it comes again: longer than what is refused waits until
+    /// it is tried again.
+    static let clusterRefusalLastsMilliseconds: UInt64 = 5000
+
+    /// How often at most it is logged that a stream has no room, in milliseconds.
+    static let clusterRefusalToldMilliseconds: UInt64 = 60_000
+}

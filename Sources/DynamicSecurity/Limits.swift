@@ -2,7 +2,4 @@
 enum Limits {
     /// Bytes of a file of clients, groups and roles: a larger one is not read. About a million clients.
     static let fileBytesMax = 512 << 20
-
-    /// Entries that are changed while nobody can ask for rights: a connection waits no longer than that takes.
-    static let entriesPerLock = 500
 }

@@ -459,3 +459,12 @@ struct Doorbell: ~Copyable, Sendable {
         _ = state.exchange(.awake, ordering: .sequentiallyConsistent)
     }
 }
+
+/// The bounds of an event loop that no option sets: each with its unit and what happens beyond it.
+enum Limits {
+    /// Ready descriptors that a turn takes; more wait for the next one, and the kernel tells them round robin.
+    static let eventsPerTurn = 256
+
+    /// Bytes of the memory that a loop reads into: it stays in the second-level cache.
+    static let scratchBytes = 256 << 10
+}

@@ -300,3 +300,8 @@ extension ConnectReturnCode {
         }
     }
 }
+
+extension Limits {
+    /// Bytes for the other broker that wait; beyond them nothing is read from it, so that one that does not read costs no more.
+    static let farOutputBytesMax = 4 << 20
+}

@@ -504,3 +504,14 @@ extension Bridge {
 
     private static let packetBytesLargest = 268_435_460
 }
+
+extension Limits {
+    /// Milliseconds from the beginning of an attempt to CONNACK.
+    static let connectMillisecondsMax: UInt64 = 30_000
+
+    /// Milliseconds from CONNACK until both sides have answered all that a bridge begins with.
+    static let joinMillisecondsMax: UInt64 = 30_000
+
+    /// How long a connection lasts after which the log tells again that the other broker has no room, in milliseconds.
+    static let toldMilliseconds: UInt64 = 300_000
+}

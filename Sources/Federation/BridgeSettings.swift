@@ -205,3 +205,13 @@ struct BridgeSchedule {
         return pause
     }
 }
+
+extension Limits {
+    /// How long a lazy bridge waits after an attempt that has failed, or a connection that was lost soon, in milliseconds; each time in a row
+    /// twice as long, at most as long as a bridge that always connects.
+    static let lazyPauseMilliseconds: UInt64 = 1000
+
+    /// The longest that a bridge stays with another than its first address before it looks for that, in milliseconds, if that one answers
+    /// and does not last.
+    static let awayMillisecondsMax: UInt64 = 300_000
+}

@@ -80,3 +80,9 @@ struct BrokerPath {
         return [0x26] + text(UserProperty.brokerName.bytes) + text(station)
     }
 }
+
+extension Limits {
+    /// How often a message may say that it came into a broker or left one, two for each, on its way over bridges that lead back.
+    /// Bytes: `max_packet_size`, it is a property of a message.
+    static let pathStationsMax = 64
+}

@@ -60,3 +60,9 @@ struct EchoFilter {
         return hash
     }
 }
+
+extension Limits {
+    /// Messages whose return is awaited from a broker that knows no bridges; the oldest is forgotten for the next.
+    /// Bytes: 48 each, messages are hashed.
+    static let echoesMax = 16_384
+}

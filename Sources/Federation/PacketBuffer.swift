@@ -77,3 +77,11 @@ final class PacketBuffer {
         return isLegible
     }
 }
+
+extension Limits {
+    /// The most bytes of a PUBLISH's body up to its properties: a topic with its length, and a packet identifier.
+    static let publishBeginningBytesMax = 2 + 65_535 + 2
+
+    /// Bytes of an emptied buffer that are kept.
+    static let keptBufferBytesMax = 256 << 10
+}

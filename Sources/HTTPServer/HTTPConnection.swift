@@ -578,3 +578,34 @@ struct OutputBytes {
         return (.wrote(written), written)
     }
 }
+
+extension Limits {
+    /// Requests of one connection that wait behind the one that is being answered; more stay in the kernel's memory.
+    /// Bytes: 16 KiB each for a head, and a body, which is bounded by who serves it.
+    public static let pipelinedMax = 8
+
+    /// Bytes of such requests; more stay in the kernel's memory.
+    static let aheadBytesMax = 64 << 10
+
+    /// Bytes of one read.
+    static let readBytesMax = 64 << 10
+
+    /// How long a connection may be silent between two requests, in milliseconds. It is closed then.
+    public static let idleMilliseconds: UInt64 = 60_000
+
+    /// How long the handshakes of the layers may take, and then the head of a request, in milliseconds; a head that is late is answered
+    /// with 408.
+    public static let headMilliseconds: UInt64 = 10_000
+
+    /// How long the body of a request may take, in milliseconds; one that is late is answered with 408.
+    public static let bodyMilliseconds: UInt64 = 30_000
+
+    /// How long an answer may take to be found, in milliseconds; then it is 504.
+    public static let answerMilliseconds: UInt64 = 60_000
+
+    /// How long a peer may leave an answer unread, in milliseconds. The connection is closed then.
+    public static let stalledMilliseconds: UInt64 = 60_000
+
+    /// How long a connection that has ended is read from, so that its peer does not lose what it was told last, in milliseconds.
+    static let lingerMilliseconds: UInt64 = 2000
+}

@@ -288,3 +288,13 @@ public enum HTTPReport: Sendable {
     /// What a peer sent is no request that is taken.
     case refused(HTTPPeer, HTTPRefusal)
 }
+
+extension Limits {
+    /// Connections of a listener beside its maximum, which are answered what is urgent alone, and then end. One more takes the place of the one
+    /// that waits longest for its request; where none waits it is closed as soon as it comes. Bytes: `heldBytesMax` for all connections.
+    static let reserveMax = 8
+
+    /// Bytes of requests and answers that are held for their peers alone, of all connections together, beside what `outputBytesMax` allows each.
+    /// Beyond them the connection ends that holds some since longest.
+    static let heldBytesMax = 16 << 20
+}

@@ -501,3 +501,11 @@ extension Server: ControlListener {
         for loop in loops { loop.mailbox.post(message) }
     }
 }
+
+extension Limits {
+    /// Passwords checked at the same time: the check of a good hash takes some 50 MiB.
+    static let workersMax = 4
+
+    /// Logins that wait for a check; a further one is told that the broker is busy.
+    static let pendingLoginsMax = 1000
+}

@@ -247,3 +247,9 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
     private static let writeFailed = SQLITE_IOERR | 3 << 8
     private static let sharedMemoryFailed = SQLITE_IOERR | 19 << 8
 }
+
+/// The bounds of a connection that no option sets: each with its unit and what happens beyond it.
+enum Limits {
+    /// How long another process's lock on a database is waited for, in milliseconds; then it is an error.
+    static let lockMilliseconds: Int32 = 10_000
+}

@@ -204,3 +204,23 @@ public struct AuditEntry: Sendable {
 
     private static let mark = "..."
 }
+
+extension Limits {
+    /// Bytes of their lines, of changes and of refusals each: the oldest goes for the next one.
+    static let auditBytesMax = 512 << 10
+
+    /// Bytes of one text in a line of the audit: the rest is cut off.
+    static let auditTextBytesMax = 1024
+
+    /// Bytes of one text in a line about somebody who is no administrator: the rest is cut off.
+    static let refusedTextBytesMax = 256
+
+    /// Lines of a second about those who are no administrators: what else they are refused is counted, and told in one line for each of them.
+    static let refusedLinesPerSecondMax = 100
+
+    /// Such lines of a second about one network and name.
+    static let refusedLinesPerPartyMax = 5
+
+    /// Networks and names that refusals are counted for: those of all others are one. Bytes: `refusedTextBytesMax` each.
+    static let refusalSumsMax = 64
+}

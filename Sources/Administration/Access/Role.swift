@@ -238,3 +238,8 @@ extension Administration {
     static let cookieName = "martlet_session"
     private static let controlTopic: TopicName = "$CONTROL/martlet/v1"
 }
+
+extension Limits {
+    /// Links that let a browser in which nobody has used yet: the oldest gives way. Bytes: 512, as names of users of the machine are short.
+    static let loginLinksMax = 16
+}

@@ -238,3 +238,21 @@ struct SessionTable {
         HashFunction.sha256.digest(Array(secret.utf8))
     }
 }
+
+extension Limits {
+    /// Sessions of browsers: of those who may do least, the one that was used longest ago goes for the next one. Nobody ends the session of somebody
+    /// who may do more: then the next one is refused with 503. Bytes: 8 KiB each at most, a name is from a head of HTTP.
+    static let sessionsMax = 256
+
+    /// Sessions of one user or token: of them the one that was used longest ago goes for the next one. Bytes: 8 KiB each at most.
+    static let sessionsPerIdentityMax = 16
+
+    /// How long a session stays without a request, in milliseconds.
+    static let sessionIdleMilliseconds: UInt64 = 60 * 60 * 1000
+
+    /// How long a session stays at most, in milliseconds.
+    static let sessionMilliseconds: UInt64 = 12 * 60 * 60 * 1000
+
+    /// Tokens: no more are made. Bytes: 256 each at most.
+    static let tokensMax = 1024
+}

@@ -420,3 +420,36 @@ extension Administration {
             })
     }
 }
+
+extension Limits {
+    /// Alarms that are raised, or about to be: others are not looked at. Bytes: 4 KiB each at most.
+    static let alarmsMax = 256
+
+    /// Alarms that were cleared and are remembered: the oldest goes for the next one. Bytes: 4 KiB each at most.
+    static let alarmHistoryMax = 1000
+
+    /// Rows of alarms where nothing is said.
+    static let alarmRows = 100
+
+    /// How long all has to be well before an alarm is cleared, in milliseconds.
+    static let alarmQuietMilliseconds: UInt64 = 10_000
+
+    /// What comes back so soon after it was cleared, in milliseconds, takes twice as long to clear each time, but never longer than this.
+    static let alarmReturnMilliseconds: UInt64 = 10 * 60_000
+
+    /// From how many percent of `memory_limit` on an alarm is raised.
+    static let highMemoryPercent: UInt64 = 80
+
+    /// Below how many percent of it the alarm is cleared.
+    static let clearMemoryPercent: UInt64 = 70
+
+    /// How long a commit takes that is slow, of the slowest of a hundred, in milliseconds; half of it is quick again.
+    static let slowCommitMilliseconds = 1000.0
+
+    /// Free bytes that are few where the store is, if they are less than a tenth of the disk too; twice as many, and more than 15 %, are
+    /// enough again.
+    static let scarceDiskBytes: UInt64 = 1 << 30
+
+    /// How long before a certificate ends an alarm is raised, in milliseconds: 14 days.
+    static let certificateMilliseconds: UInt64 = 14 * 86_400_000
+}

@@ -222,3 +222,8 @@ struct MadeLink {
     /// Milliseconds since 1970.
     let expiresAt: UInt64
 }
+
+extension Limits {
+    /// Seconds that a link is good for which somebody has asked for.
+    static let loginLinkSeconds: UInt64 = 600
+}

@@ -121,3 +121,8 @@ public enum BanChange: String, Sendable {
     /// Its time is over.
     case expired
 }
+
+extension Limits {
+    /// Bytes of the words why somebody is banned: more are refused.
+    static let banReasonBytesMax = 4096
+}

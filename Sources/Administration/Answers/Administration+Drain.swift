@@ -42,3 +42,14 @@ extension Administration {
             .boolean("stop", \.order.stops),
         ])
 }
+
+extension Limits {
+    /// Clients that are sent away in a second where nothing else is said.
+    static let drainPerSecond = 1000
+
+    /// The most that may be asked for.
+    static let drainPerSecondMax = 1_000_000
+
+    /// Bytes of the name of another server: more are refused.
+    static let serverReferenceBytesMax = 4096
+}

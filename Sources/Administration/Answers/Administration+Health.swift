@@ -52,3 +52,8 @@ extension Administration {
         call.answer(response)
     }
 }
+
+extension Limits {
+    /// How old the last turn of a loop may be, in milliseconds: then the broker does not live.
+    static let turnAgeMillisecondsMax: UInt64 = 10_000
+}

@@ -153,3 +153,11 @@ struct ListCursor {
 
     var text: String { Base64URL.encode(Array("\(shard) \(cursor.map { "\($0)" } ?? "")".utf8)) }
 }
+
+extension Limits {
+    /// Questions that a shard is asked for one page of an answer that leaves most rows out: then the page ends early.
+    static let questionsPerPageMax = 200
+
+    /// Subscriptions that a shard is asked for at once while most are left out.
+    static let strideRows = 1000
+}

@@ -294,3 +294,17 @@ extension Administration {
         if let options = change.options { object.set("qos", options.maximumQoS.rawValue) }
     }
 }
+
+extension Limits {
+    /// Events that are kept for streams that come back: the oldest goes for the next one. Bytes: `eventsBytesMax`.
+    static let eventsMax = 4096
+
+    /// Bytes of memory that they take: the oldest go for the next one.
+    static let eventsBytesMax = 4 << 20
+
+    /// Where there is a `memory_limit`, they take at most one byte in so many of it.
+    static let eventsMemoryShare = 32
+
+    /// Streams of one address: the next one is refused with 429. Bytes: 64 KiB each.
+    static let streamsPerAddressMax = 8
+}

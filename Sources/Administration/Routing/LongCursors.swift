@@ -25,3 +25,11 @@ struct LongCursors {
     /// None of the characters of base64url.
     private static let mark = "~"
 }
+
+extension Limits {
+    /// Characters of a cursor: a longer one is kept here, and a short one stands for it.
+    static let cursorBytesMax = 1024
+
+    /// Cursors that are kept, of up to 90 KB each: the oldest goes for the next one. Bytes: 90 KB each at most.
+    static let longCursorsMax = 64
+}

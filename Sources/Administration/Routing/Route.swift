@@ -934,3 +934,11 @@ struct RouteParameter: Sendable {
         text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false).map { String($0) ?? "" }
     }
 }
+
+extension Limits {
+    /// Bytes of a text in a query: a longer one is refused. A request's first line has room for 8 KiB.
+    static let textParameterBytesMax = 4096
+
+    /// Rows of a page: a larger `limit` is refused.
+    static let pageRowsMax = 1000
+}

@@ -366,3 +366,11 @@ extension Administration {
         .decimal("dropped_rate", \.rates.dropped),
     ]
 }
+
+extension Limits {
+    /// Values of each series by the second.
+    static let historySeconds = 900
+
+    /// Values of each series by the minute.
+    static let historyMinutes = 1440
+}

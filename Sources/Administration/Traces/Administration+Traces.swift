@@ -362,3 +362,17 @@ extension TracedMessage.Fate {
         }
     }
 }
+
+extension Limits {
+    /// How long a trace runs where nothing is said, in milliseconds.
+    static let traceMilliseconds: UInt64 = 10 * 60_000
+
+    /// How long a trace may run, in milliseconds: a later end is refused.
+    static let traceMillisecondsMax: UInt64 = 24 * 3_600_000
+
+    /// Bytes of a payload that a trace shows where nothing is said.
+    static let tracePayloadBytes = 1024
+
+    /// Bytes of a payload that a trace may show: more are refused.
+    static let tracePayloadBytesMax = 16_384
+}

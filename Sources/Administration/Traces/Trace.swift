@@ -216,3 +216,11 @@ final class TraceReader {
         stream.write(ServerSentEvent.comment("still here"))
     }
 }
+
+extension Limits {
+    /// Bytes of a trace's lines: then it ends.
+    static let traceBytesMax = 64 << 20
+
+    /// Bytes of a trace that are read at once: more than the longest line, of which every byte may be escaped.
+    static let traceReadBytes = 256 << 10
+}

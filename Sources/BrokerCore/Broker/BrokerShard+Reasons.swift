@@ -87,3 +87,8 @@ extension BrokerShard {
         }
     }
 }
+
+extension Limits {
+    /// How many of the filters that one packet asks for in vain are told of one by one; the others are counted.
+    static let refusedFiltersToldMax = 5
+}

@@ -300,3 +300,11 @@ extension UnclaimedParts: TurnFeature {
     static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.dispatchUnclaimed(port) } }
     static func deadline(_ shard: BrokerShard) -> UInt64? { shard.cluster?.unclaimed.isDue ?? false ? shard.now : nil }
 }
+
+extension Limits {
+    /// Bytes of what waits for members of share groups whose node is gone, a shard; beyond them it is dropped.
+    static let unclaimedBytesMax = 16 << 20
+
+    /// How often it is looked at when nobody new has come, in milliseconds.
+    static let unclaimedLookMilliseconds: UInt64 = 1000
+}

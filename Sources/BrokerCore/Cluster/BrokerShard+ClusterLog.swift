@@ -282,3 +282,14 @@ extension BrokerShard {
         }
     }
 }
+
+extension Limits {
+    /// Records of the log that are read, without a change of the store, until the place is written down.
+    static let logRecordsUnwrittenMax = 64
+
+    /// Milliseconds after which it is written down with the next record.
+    static let logPositionMilliseconds: UInt64 = 10_000
+
+    /// Bytes of the journal that are not on the disk; beyond them no more of the log is read.
+    static let logPendingBytesMax = 16 << 20
+}

@@ -240,3 +240,8 @@ extension BrokerShard {
     /// A time in milliseconds since 1970 on the shard's clock.
     public func shardTime(_ time: UInt64?) -> UInt64? { time.map { shardClock($0) } }
 }
+
+extension Limits {
+    /// Bytes of retained messages that a turn tells the cluster when a broker joins it with its own; the others wait for the next.
+    static let sweptBytesPerTurn = 1 << 20
+}

@@ -107,3 +107,8 @@ extension ClusterArrivals: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster.map { !$0.arrivals.isEmpty } ?? false }
     static func step(_ shard: BrokerShard) { if let cluster = shard.cluster { shard.stepArrivals(cluster) } }
 }
+
+extension Limits {
+    /// Clients that waited until their node had found the cluster, and go on in a turn; the others wait for the next. Each is some 15 µs.
+    static let newcomersPerTurn = 128
+}

@@ -267,3 +267,8 @@ extension BrokerShard {
         return receipts(of: session).filter { !unlogged.contains($0.packetIdentifier) }
     }
 }
+
+extension Limits {
+    /// After how long a session's mark is put into the log again that nobody has read, in milliseconds.
+    static let doubtMarkMilliseconds: UInt64 = 10_000
+}

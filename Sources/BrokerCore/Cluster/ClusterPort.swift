@@ -289,3 +289,22 @@ extension ClusterPort: TurnFeature {
         shard.cluster.map { !$0.batch.isEmpty || $0.changes != nil } ?? false ? shard.now : nil
     }
 }
+
+extension Limits {
+    /// Logins whose retained messages other nodes have; all are forgotten for the next, and made again when they are needed.
+    /// Bytes: `clusterSourceBytesMax`.
+    static let clusterSourcesMax = 10_000
+
+    /// Bytes of their names: all are forgotten for the next.
+    static let clusterSourceBytesMax = 4 << 20
+
+    /// Shards of other nodes of whose changes the highest number is known; all are forgotten for the next. Bytes: 24 each.
+    static let clusterOriginsMax = 10_000
+
+    /// How long what comes out of the stream is passed over for a change that was made or heard of and has not come, in milliseconds.
+    static let clusterChangeMilliseconds: UInt64 = 2_000
+
+    /// How long a change that another node has told of may stay out of the stream, in milliseconds, until all of that is read again: the
+    /// node has died before the change was stored.
+    static let clusterChangeMillisecondsMax: UInt64 = 30_000
+}

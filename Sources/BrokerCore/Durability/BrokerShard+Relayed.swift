@@ -123,3 +123,8 @@ extension BrokerShard {
         for number in receipts.release(receipt, groups) { journal?.delete(.relayed, key: number) }
     }
 }
+
+extension Limits {
+    /// Bytes of a QoS 2 message's payload that are looked at to tell it from another one; of a longer payload the first half and the last.
+    static let digestedBytesMax = 1024
+}

@@ -419,3 +419,15 @@ final class StoredPayload {
 
     deinit { journal.letGoShared(number) }
 }
+
+extension Limits {
+    /// How long changes wait for what their receivers acknowledge meanwhile, which then need not be stored, in milliseconds.
+    static let storePatienceMilliseconds: UInt64 = 2
+
+    /// How long changes wait for their receivers' acknowledgements while these keep coming.
+    static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
+
+    /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one beyond it is found by a
+    /// look-up. Bytes: 16 each.
+    static let entryGapMax: UInt64 = 4096
+}

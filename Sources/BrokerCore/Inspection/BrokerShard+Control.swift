@@ -90,3 +90,9 @@ public struct ControlMessage: Sendable {
     /// The shard that is told when it has been answered.
     public let shard: Int
 }
+
+extension Limits {
+    /// Bytes of requests below `$CONTROL/` that a shard's clients have made and nobody has answered; beyond them a request is refused with
+    /// Quota exceeded (0x97), and logged.
+    static let unansweredBytesMax = 16 << 20
+}

@@ -238,3 +238,14 @@ enum WaitingOrders: TurnFeature {
     /// The scheduler's own says it.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }
+
+extension Limits {
+    /// Orders that wait for their turn; beyond it, more are not taken. Bytes: 65,535 each at most, those of a name.
+    static let ordersMax = 64
+
+    /// Messages that all orders together look at in a turn; the rest is looked at in the next.
+    static let orderStepsPerTurn = 4096
+
+    /// Bytes of a PUBLISH packet besides topic, properties and content, at most.
+    static let packetHeadBytesMax = 16
+}

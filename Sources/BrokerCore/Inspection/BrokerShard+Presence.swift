@@ -262,3 +262,12 @@ extension PresenceEvents: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.inspection.presence.hasPending }
     static func step(_ shard: BrokerShard) { shard.publishPresence() }
 }
+
+extension Limits {
+    /// Bytes of events, as they are counted for a second, that are published in a turn; the others are in the next ones, in order. Of short names
+    /// some 200 events, a millisecond beside the work of their receivers.
+    static let presenceBytesPerTurn = 64 << 10
+
+    /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one. Bytes: 12 each.
+    static let droppingClientsMax = 1000
+}

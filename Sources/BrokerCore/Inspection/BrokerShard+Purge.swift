@@ -327,3 +327,13 @@ extension TopicFilter {
         }
     }
 }
+
+extension Limits {
+    /// Messages of a queue that an order reads from the store at once to see their topics, however many memory may hold of a queue: some
+    /// 0.3 ms of a turn. Of their bytes, `readBytesMax`.
+    static let purgedRowsReadMax = 1024
+
+    /// Messages that an order cannot read; beyond them it looks at no more of the queue: each one is a line in the log.
+    /// Bytes: 8 each.
+    static let purgedRowsUnreadableMax = 100
+}

@@ -339,3 +339,17 @@ extension Tracer: TurnFeature {
     /// What is recorded in a turn is handed out in the same one, or when the batch before it has been taken.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }
+
+extension Limits {
+    /// Bytes of a packet besides its payload in a trace: the rest is left out.
+    static let traceHeadBytesMax = 2048
+
+    /// Bytes of a topic in a trace's line about a message: the rest is left out.
+    static let traceTopicBytesMax = 1024
+
+    /// Records of traces that wait to be taken: more are counted as lost. Bytes: `traceBytesMax`.
+    static let traceRecordsMax = 4096
+
+    /// Bytes of packets and topics in these records: more are counted as lost.
+    static let traceBytesMax = 1 << 20
+}

@@ -274,3 +274,11 @@ extension QueueRow {
             payload: withPayload ? message.map { Array($0.payload.prefix(Limits.queryPayloadBytesMax)) } : nil)
     }
 }
+
+extension Limits {
+    /// How long one is kept, in milliseconds: so much older than its answer a page may be.
+    static let clientListMilliseconds: UInt64 = 2000
+
+    /// Bytes of content that are copied for one of them.
+    static let payloadBytesPerStep = 256
+}

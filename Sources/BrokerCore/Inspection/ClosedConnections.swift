@@ -65,3 +65,14 @@ extension ClosedConnectionRow {
         }
     }
 }
+
+extension Limits {
+    /// Closed connections, of all shards together; the oldest goes for the next one. Bytes: `closedConnectionsBytesMax`.
+    static let closedConnectionsMax = 10_000
+
+    /// Bytes of memory that they take, of all shards together; the oldest go for the next one.
+    static let closedConnectionsBytesMax = 8 << 20
+
+    /// Where there is a `memory_limit`, they take at most one byte in so many of it.
+    static let closedConnectionsMemoryShare = 16
+}

@@ -160,3 +160,17 @@ extension DropRow {
         }
     }
 }
+
+extension Limits {
+    /// Dropped messages of a shard; the oldest goes for the next one. Bytes: 1,000 each, with `dropTopicBytesMax` and `keptTextBytesMax`.
+    static let dropsRememberedMax = 100
+
+    /// Bytes of their topics; the rest is cut.
+    static let dropTopicBytesMax = 256
+
+    /// Beginnings of topics of which drops are counted; those of others are counted together. Bytes: `dropPrefixBytesMax` each.
+    static let dropPrefixesMax = 256
+
+    /// Bytes of such a beginning; a longer one is cut.
+    static let dropPrefixBytesMax = 128
+}

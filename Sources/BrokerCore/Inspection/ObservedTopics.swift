@@ -199,3 +199,11 @@ extension BrokerShard {
         observed.count(observed.observers(of: message.topic).meters) { $0.dropped &+= 1 }
     }
 }
+
+extension Limits {
+    /// Topic filters whose messages are counted: no more are taken. Bytes: `topicMeterBytesMax`.
+    static let topicMetersMax = 512
+
+    /// Bytes of these filters: no more are taken.
+    static let topicMeterBytesMax = 1 << 20
+}

@@ -323,3 +323,15 @@ extension Session {
         return max(unwritten, message.with { now &- min(now, $0.madeAt / 1000) })
     }
 }
+
+extension Limits {
+    /// Levels of topics below one that are remembered while they are looked for: beyond it the later half by name is forgotten, and left to the
+    /// pages that follow; nothing is counted then. Bytes: `topicLevelBytesMax`.
+    static let topicLevelsMax = 10_000
+
+    /// Bytes of their names; the same beyond it.
+    static let topicLevelBytesMax = 4 << 20
+
+    /// Questions that wait for their turn; beyond it, more are not taken. Bytes: 131,070 each at most, of two names.
+    static let queriesMax = 64
+}

@@ -114,3 +114,8 @@ final class ArenaChunk {
 
     deinit { base.deallocate() }
 }
+
+extension Limits {
+    /// Blocks that wait for their next use. Bytes: `arenaChunkBytes` each.
+    static let idleChunksMax = 16
+}

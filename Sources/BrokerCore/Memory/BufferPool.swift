@@ -200,3 +200,11 @@ struct PublishScratch: ~Copyable {
     /// For a topic behind its mount point.
     var mount = ScratchMemory()
 }
+
+extension Limits {
+    /// How many sizes there are; a larger block is not kept.
+    static let bufferSizes = 8
+
+    /// Bytes of blocks of one size that wait for their next use: each of a thousand receivers needs one in a turn, and gives it back.
+    static let idleBufferBytesMax = 2 << 20
+}

@@ -385,3 +385,11 @@ extension OutputBuffer {
         (earlierHead, earlierEnd) = (0, Int32(count))
     }
 }
+
+extension Limits {
+    /// A connection that takes no more copies its part of a shared block if that is smaller than one in this many.
+    static let keptChunkShare = 4
+
+    /// Bytes of each piece of such a part, on average, below which it is copied too: a piece takes 24 bytes to be listed.
+    static let keptSessionChunkBytesMin = 64
+}

@@ -132,3 +132,11 @@ extension Banning: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.policy.banning.hasWork }
     static func step(_ shard: BrokerShard) { shard.stepBanSweep() }
 }
+
+extension Limits {
+    /// Connections that are looked at in a turn for clients that are banned; the others wait for the next turn.
+    static let banSweepConnectionsPerTurn = 2000
+
+    /// Banned clients' connections that are ended in a turn; the others wait for the next. Each is some 15 µs of work.
+    static let banSweepEndsPerTurn = 128
+}

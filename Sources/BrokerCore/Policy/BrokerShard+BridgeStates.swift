@@ -110,3 +110,14 @@ struct BridgeStates {
         return true
     }
 }
+
+extension Limits {
+    /// How many of their topics are retained, on all shards together; more are not kept.
+    static let bridgeStatesMax = 1000
+
+    /// How many topic levels there may be below theirs, of all that are retained; with more nothing new is kept.
+    static let bridgeStateLevelsMax = 16_000
+
+    /// The most bytes of such a message with its topic and properties; a larger one is refused.
+    static let bridgeStateBytesMax = 1024
+}

@@ -183,3 +183,8 @@ extension AwaitedRoom: TurnFeature {
         hasWork(shard) && shard.room.awaitsMemory && shard.shardCount > 1 ? shard.now + Limits.memoryLookMilliseconds : nil
     }
 }
+
+extension Limits {
+    /// Milliseconds after which a shard whose clients wait for memory looks again whether other shards have let go of some.
+    static let memoryLookMilliseconds: UInt64 = 1000
+}

@@ -142,3 +142,8 @@ extension Session {
     private static let extrasBytes = 384
     private static let membershipBytes = 256
 }
+
+extension Limits {
+    /// Bytes of a packet that has come in part while memory is short; beyond them the connection ends.
+    static let cutPacketBytesWhenFullMax = 64 * 1024
+}

@@ -181,3 +181,18 @@ extension RightsUpdates: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { !shard.policy.rights.isEmpty }
     static func step(_ shard: BrokerShard) { shard.stepRights() }
 }
+
+extension Limits {
+    /// Steps in a turn of bringing changed rights to sessions, each session that is looked at being one; the next turn goes on. A
+    /// millisecond or two.
+    static let rightsStepsPerTurn = 2500
+
+    /// Such steps that it takes to give a session its rights anew.
+    static let rightsStepsOfRenewal = 10
+
+    /// Such steps that it takes to look at a subscription, and to end it if it is not granted any more.
+    static let rightsStepsOfSubscription = 10
+
+    /// Such steps that it takes to send a client away: it costs its socket's end.
+    static let rightsStepsOfDismissal = 100
+}

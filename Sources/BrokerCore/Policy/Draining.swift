@@ -79,3 +79,8 @@ extension BrokerShard {
 
     private static let drainWords = "this broker is being drained."
 }
+
+extension Limits {
+    /// Connections that are looked at for the next clients to be sent away, each time.
+    static let drainConnectionsPerStep = 20_000
+}

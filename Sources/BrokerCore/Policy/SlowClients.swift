@@ -72,3 +72,8 @@ extension BrokerShard {
         refuse(connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")
     }
 }
+
+extension Limits {
+    /// Clients for which something waits that are looked at in one go, for whether they are slow; the others are a second later.
+    static let suspectsPerSweep = 2000
+}

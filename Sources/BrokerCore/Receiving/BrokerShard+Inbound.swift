@@ -290,3 +290,8 @@ extension BrokerShard {
         log(.debug) { "Sending PINGRESP to \(connection.name)" }
     }
 }
+
+extension Limits {
+    /// Bytes of a will's payload: it has a length of two bytes. So many may come on top of the bound for the rest of a CONNECT.
+    static let willPayloadBytesMax = 65_535
+}

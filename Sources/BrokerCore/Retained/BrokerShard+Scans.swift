@@ -239,3 +239,11 @@ enum ReadyScans: TurnFeature {
     static func step(_ shard: BrokerShard) { shard.markReadyScans() }
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }
+
+extension Limits {
+    /// Messages that one scan of another shard may be ahead of the session that asked; beyond it, the scan waits until some were taken.
+    static let scanCreditMax = 2048
+
+    /// Messages that all queries of a shard to others may bring ahead together; beyond it, each gets less.
+    static let scanCreditSum = 16_384
+}

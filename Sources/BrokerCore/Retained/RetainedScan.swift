@@ -295,3 +295,12 @@ extension BrokerShard {
         return connection
     }
 }
+
+extension Limits {
+    /// Bytes of the nonce of an end mark; a filter with a longer one is an ordinary filter.
+    static let endOfRetainedNonceBytesMax = 64
+
+    /// End marks that a client may wait for; one more is refused with Quota exceeded. Bytes:
+    /// `endOfRetainedNonceBytesMax` each.
+    static let endsOfRetainedMax = 64
+}

@@ -302,3 +302,16 @@ final class RetainedSource: Sendable {
         row = StoredOrigin(clientIdentifier: clientIdentifier, userName: userName, listener: .name(listenerName)).encoded()
     }
 }
+
+extension Limits {
+    /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is forgotten. 4 MiB with both.
+    /// Bytes: 32 each, topics are hashed.
+    static let arrivalsNotedMax = 65_536
+
+    /// How long it is remembered that a retained message changed, in milliseconds: longer than any message between
+    /// shards takes.
+    static let arrivalsKeptMilliseconds: UInt64 = 5_000
+
+    /// How long after the last query of another shard changes are remembered at all, in milliseconds.
+    static let arrivalsActiveMilliseconds: UInt64 = 60_000
+}

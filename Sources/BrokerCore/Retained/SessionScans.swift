@@ -135,3 +135,9 @@ struct FilterBytes: Hashable {
 
     func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
 }
+
+extension Limits {
+    /// Scans that a shard has under way for one session; what the session asks for beyond waits its turn.
+    /// Bytes: 65,535 each at most, those of a filter that its client has subscribed to.
+    static let scansPerSessionMax = 64
+}

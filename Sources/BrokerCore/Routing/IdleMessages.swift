@@ -57,3 +57,11 @@ struct IdleMessages: ~Copyable {
     private static func footprint(of byteCount: Int) -> Int { capacity(for: byteCount) &+ overheadBytes }
     private static func place(of byteCount: Int) -> Int { max(0, byteCount &- 1) / stepBytes }
 }
+
+extension Limits {
+    /// Bytes of a message that waits for its next use; a larger one is not kept.
+    static let idleMessageBytesEachMax = 512
+
+    /// Bytes of messages that wait for their next use.
+    static let idleMessageBytesMax = 2 << 20
+}

@@ -398,3 +398,24 @@ final class Matches {
         identifierCount = 0
     }
 }
+
+extension Limits {
+    /// Receivers, their Subscription Identifiers and share groups in all matches that are remembered; beyond them all
+    /// but the last matches are forgotten.
+    static let cachedRoutesMax = 1 << 20
+
+    /// Places for share groups that matches keep for its next topic.
+    static let groupsCapacityMax = 64
+
+    /// Records found for a topic whose list is kept for the next one. Bytes: 4 each.
+    static let foundKeptMax = 16_384
+
+    /// Matches are remembered in sets by the topic's hash, a power of two.
+    static let cachedTopicSets = 4096
+
+    /// Matches of that many topics are in a set; those of one more take the place of another.
+    static let cachedTopicsPerSet = 4
+
+    /// Receivers for which matches keep room when they are made anew; room for more is given back.
+    static let idleRoutesPerTopicMax = 64
+}

@@ -244,3 +244,9 @@ extension BrokerShard {
         return true
     }
 }
+
+extension Limits {
+    /// Milliseconds for which a session that is to move waits for what is on its way to it. QoS 2 messages of its client that the log has not
+    /// confirmed by then count as not received; retained messages that were not found are not sent.
+    static let departureMilliseconds: UInt64 = 10_000
+}

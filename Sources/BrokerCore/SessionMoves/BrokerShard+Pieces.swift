@@ -307,3 +307,8 @@ final class SessionExport {
         return SessionChunk(number: sessionChunkNumber, isLast: isLast, bytes: piece, epoch: session.epoch)
     }
 }
+
+extension Limits {
+    /// Subscriptions or messages of it that are made ready at a time.
+    static let chunkItemsPerStep = 256
+}

@@ -207,3 +207,8 @@ final class LogReplay {
     /// Whether the session is given what is read, and has it then.
     var isGiving: Bool { restoration.map { $0.phase == .rest } ?? true }
 }
+
+extension Limits {
+    /// Their bytes; beyond them the same.
+    static let asideBytesMax = 4 << 20
+}

@@ -273,3 +273,15 @@ extension BrokerShard {
         return first.state != .released && first.state != .vacant && first.storeNumber > number
     }
 }
+
+extension Limits {
+    /// How many sessions' places in the log are looked at in one turn, each second. With more sessions it takes longer until each has had its
+    /// turn, and more comes twice from the log when its node is gone.
+    static let savesLookedAtMax = 2000
+
+    /// How many of them are stored in the cluster then; with more the same. Bytes: `sessionChunkBytesMax` each at most.
+    static let savesPerTurnMax = 50
+
+    /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got. Bytes: 2 each.
+    static let savedReceiptsMax = 1000
+}

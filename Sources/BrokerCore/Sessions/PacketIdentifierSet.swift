@@ -125,3 +125,8 @@ struct PacketIdentifierSet {
         UnsafeMutableRawPointer(old).deallocate()
     }
 }
+
+extension Limits {
+    /// Places for packet identifiers that a session keeps when none is in use.
+    static let packetIdentifiersCapacityMax = 64
+}

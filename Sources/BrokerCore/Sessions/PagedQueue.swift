@@ -327,3 +327,9 @@ struct EntryLine {
         return line[head]
     }
 }
+
+extension Limits {
+    /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is written anew.
+    /// Bytes: 32 each.
+    static let vacantPlacesMax = 1024
+}

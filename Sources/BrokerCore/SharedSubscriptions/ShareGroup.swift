@@ -406,3 +406,8 @@ struct ShareGroupTable {
         free.append(index)
     }
 }
+
+extension Limits {
+    /// Members of a share group that are counted of another node: beyond them it gets no larger part.
+    static let clusterMembersMax = 1000
+}

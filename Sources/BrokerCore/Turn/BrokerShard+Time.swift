@@ -103,3 +103,16 @@ extension BrokerShard {
         return true
     }
 }
+
+extension Limits {
+    /// Steps of timers in a turn, each that fires being one; the others fire in the next.
+    static let timerStepsPerTurn = 4096
+
+    /// Milliseconds that a timer may be late because of other work. A client whose Keep Alive ends later than that gets as long again to be
+    /// heard.
+    static let lateTimerMilliseconds: UInt64 = 1000
+
+    /// Steps of timers that it takes to end a connection or a session, or to publish a will: 128 of them a turn, some 2
+    /// ms.
+    static let timerStepsOfEnd = 32
+}

@@ -167,3 +167,8 @@ public struct TopicMeterRow: Hashable, Sendable {
         dropped &+= other.dropped
     }
 }
+
+extension SharedLimits {
+    /// Bytes of a payload in a trace: the rest is left out.
+    package static let tracePayloadBytesMax = 16_384
+}

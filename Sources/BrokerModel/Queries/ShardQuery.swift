@@ -461,3 +461,8 @@ public struct ClientPosition: Hashable, Sendable {
         return isDescending ? others.lexicographicallyPrecedes(mine) : mine.lexicographicallyPrecedes(others)
     }
 }
+
+extension SharedLimits {
+    /// Rows of a page of an answer.
+    package static let queryRowsMax = 10_000
+}

@@ -318,3 +318,8 @@ package struct MessageParts {
         self.payload = payload
     }
 }
+
+extension SharedLimits {
+    /// Shards of a broker, each with a key for its row of how far it has read the log.
+    package static let shardsMax = 64
+}

@@ -38,3 +38,8 @@ extension EncodedString {
         return EncodedString(CutText.cut(bytes, mark: bytes.withUnsafeBytes { hashing.hash($0) })) ?? EncodedString()
     }
 }
+
+extension SharedLimits {
+    /// Bytes of a text that a peer chose, where it is kept for people who ask later; a longer one is cut, and says so.
+    package static let keptTextBytesMax = 256
+}

@@ -273,3 +273,8 @@ public final class StoreReader: Sendable {
         try database.withLock { database throws(StoreError) in try database.rows(query) }
     }
 }
+
+extension Limits {
+    /// Pages of the log after which it is moved into the database, behind a commit.
+    static let logPagesMax = 2000
+}

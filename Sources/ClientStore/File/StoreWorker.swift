@@ -368,3 +368,14 @@ extension StoreError {
         .failed(path, strerror(number).map { String(cString: $0) } ?? "error \(number)")
     }
 }
+
+extension Limits {
+    /// How long after a commit that found no room the next is tried, in milliseconds.
+    static let retryMilliseconds = 500
+
+    /// How long a batch that nobody waits for is left to go together with another, in milliseconds.
+    static let lazyMilliseconds = 10
+
+    /// Batches that are committed together; those beyond wait for the next commit.
+    static let batchesAtOnceMax = 1000
+}

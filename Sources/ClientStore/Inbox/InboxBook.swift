@@ -442,3 +442,8 @@ extension InboxBook {
         return [put(row, conversation), .put(.recent, prefix.number(row.recency), RecentRow.body(message))]
     }
 }
+
+extension Limits {
+    /// Messages of an inbox that are read at once so as to remove some; then the next so many.
+    static let removalRowsMax = 200
+}

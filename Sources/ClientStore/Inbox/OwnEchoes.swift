@@ -82,3 +82,12 @@ struct OwnEchoes {
 
     private static let base: UInt64 = 1 << 62
 }
+
+extension Limits {
+    /// One's own messages that an inbox expects back from a server before MQTT 5.0, which does not say whose they are; of more the oldest are taken for
+    /// another's when they come.
+    static let echoesMax = 1000
+
+    /// How long it does so after a message was sent, in milliseconds: a day. Then a message like it is another's.
+    static let echoPatienceMilliseconds: UInt64 = 86_400_000
+}

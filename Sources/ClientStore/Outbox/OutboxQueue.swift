@@ -329,3 +329,13 @@ extension OutboxQueue {
         return (expired, expired.map { .remove(.outbox, StoreKey($0)) })
     }
 }
+
+extension Limits {
+    /// Milliseconds between two looks through all of an outbox's messages that only the store has, at least. So late is told at most that one of
+    /// these is too old, but for the next.
+    static let sweepPauseMilliseconds: UInt64 = 1000
+
+    /// Rows that were looked at for which that pause is a millisecond longer, so that looking takes little of the disk's time: of a million
+    /// messages it is 200 s.
+    static let sweepRowsPerMillisecond = 5
+}

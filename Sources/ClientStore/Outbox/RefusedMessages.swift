@@ -135,3 +135,11 @@ public struct RefusedMessages: Sendable {
         lastNumber = max(lastNumber, number)
     }
 }
+
+extension Limits {
+    /// Messages that the server has refused and whose owner has not let go of; then the oldest are forgotten.
+    static let refusedMessagesMax = 1000
+
+    /// Bytes of their rows; then the same, but for one message that is larger alone.
+    static let refusedBytesMax = 4 << 20
+}

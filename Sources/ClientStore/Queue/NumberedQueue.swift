@@ -151,3 +151,8 @@ struct NumberedQueue<Element: Sendable>: Sendable {
         }
     }
 }
+
+extension Limits {
+    /// Bytes of a queue's messages that are in memory at its front, but for one message that is larger alone.
+    static let queueWindowBytesMax = 1 << 20
+}

@@ -313,3 +313,9 @@ extension Repeats.Mark {
         return payload.withUnsafeBytes { RowChecksum.hash($0, seed: topic) }
     }
 }
+
+extension Limits {
+    /// Ranges of one's own and of removed messages between a conversation's unread ones. Who answers once more is taken to have read what is before the
+    /// first of them.
+    static let passedRangesMax = 100
+}

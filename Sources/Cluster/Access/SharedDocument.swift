@@ -339,3 +339,26 @@ public enum DocumentParts {
     /// One line in 512 may end a part: with 250 bytes a line that is 125 kB.
     private static let mask: UInt32 = 0x1FF << 8
 }
+
+extension Limits {
+    /// Bytes of a document that stands in its entry; a larger one stands in parts beside it.
+    static let documentInlineBytesMax = 256 << 10
+
+    /// Bytes of a part of a document. Parts are of half of that, mostly.
+    static let documentPartBytesMax = 256 << 10
+
+    /// Bytes of a part before it may end.
+    static let documentPartBytesMin = 32 << 10
+
+    /// Parts of a document: a larger one is not shared. Bytes: `documentPartBytesMax` each.
+    static let documentPartsMax = 4096
+
+    /// Changes that a document's entry tells of beside its own: of a change that was lost sight of for longer it is not known whether it was made.
+    static let documentEarlierChanges = 16
+
+    /// Parts of a document that are under way to the engine at the same time.
+    static let documentQueues = 8
+
+    /// Milliseconds without progress that a change of a document has; then whoever wants it is told that it is not known whether it was made.
+    static let documentChangeMillisecondsMax: UInt64 = 8000
+}

@@ -240,3 +240,8 @@ struct BusBatch {
         return true
     }
 }
+
+extension Limits {
+    /// Bytes of messages that wait while a node joins the bus; what comes beyond them is dropped and counted.
+    static let heldBytesMax = 16 << 20
+}

@@ -448,3 +448,12 @@ struct SecondCopies {
     /// The others will send nothing any more.
     mutating func keep(_ nodes: Set<NodeID>) { last.removeAll { !nodes.contains($0.node) } }
 }
+
+extension Limits {
+    /// How many filters a node asks the engine for; beyond them they are cut to prefixes, and more comes than is wanted.
+    /// Bytes: `subjectBytesMax` each at most.
+    static let interestFiltersMax = 10_000
+
+    /// Bytes of messages of one topic that leave together.
+    static let batchBytesMax = 32 << 10
+}

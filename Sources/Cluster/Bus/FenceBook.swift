@@ -106,3 +106,9 @@ struct FenceBook {
         current = nil
     }
 }
+
+extension Limits {
+    /// How long the engine has to say of a node that nobody is there, in milliseconds, until fences go on without it: longer than two of its
+    /// servers need to find each other again, so that a server that has just started does not vouch for nodes that it has not heard of.
+    static let absenceMilliseconds: UInt64 = 3000
+}

@@ -263,3 +263,16 @@ public struct DispatchProgress: Sendable {
         return change
     }
 }
+
+extension Limits {
+    /// How often a node says again how far it is done with what share groups have dispatched to it, while some of that
+    /// is open, in milliseconds.
+    static let dispatchedRepeatMilliseconds: UInt64 = 10_000
+
+    /// How long it is remembered up to where a node was done that is gone, so that this node can dispatch for it when
+    /// the one that does is gone as well, in seconds: longer than what nobody is there for waits.
+    static let inheritanceSeconds = 660
+
+    /// How long a node is watched that was there before this one, in milliseconds, until it would have said what it is not done with.
+    static let dispatchedWatchMilliseconds: UInt64 = 15_000
+}

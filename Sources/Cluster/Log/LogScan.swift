@@ -172,3 +172,12 @@ public struct LogShare: Equatable, Sendable {
 
     public init(node: NodeID, group: UInt64, member: UInt64) { (self.node, self.group, self.member) = (node, group, member) }
 }
+
+extension Limits {
+    /// Of how many sessions the last will is remembered, so that it does not count twice; the oldest is forgotten for the next.
+    /// Bytes: `willsRememberedBytesMax`.
+    static let willsRememberedMax = 100_000
+
+    /// Bytes of their Client Identifiers; the oldest are forgotten for the next.
+    static let willsRememberedBytesMax = 16 << 20
+}

@@ -321,3 +321,14 @@ public protocol LogSink: AnyObject {
     /// closed before anything else of it is appended.
     func failed(_ token: UInt64, _ failure: LogFailure)
 }
+
+extension Limits {
+    /// Bytes that wait for the log; beyond them publishers are not read from.
+    static let logWaitingBytesMax = 16 << 20
+
+    /// How often it is looked whether a log has room again that had none, in milliseconds.
+    static let logRoomMilliseconds: UInt64 = 1000
+
+    /// How long a record is tried, in milliseconds: half of the duplicate window that the streams are made with.
+    static let outageMilliseconds: UInt64 = 60_000
+}

@@ -175,3 +175,14 @@ public struct NamesakeWatch: Sendable {
         return found
     }
 }
+
+extension Limits {
+    /// By how many milliseconds a node's clock may differ from this one's until that is told: what messages that expire and bans that end bear.
+    static let clockOffsetMillisecondsMax: UInt64 = 1000
+
+    /// Of so many summaries the fastest one counts, as to what a node's clock shows: 16 s of them.
+    static let clockSamples = 8
+
+    /// How long two nodes have one name until that is told, in milliseconds: longer than a node is up without a word.
+    static let namesakeMilliseconds: UInt64 = 10_000
+}

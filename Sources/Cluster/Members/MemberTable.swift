@@ -162,3 +162,11 @@ public struct MemberTable: Sendable {
         names[node.store].map { "\($0) (\(node))" } ?? "\(node)"
     }
 }
+
+extension Limits {
+    /// How long after its last summary a node counts as silent, in milliseconds: three are missing by then.
+    static let summarySilenceMilliseconds: UInt64 = 7000
+
+    /// How long a node is told of that is gone, in milliseconds.
+    static let memberKeptMilliseconds: UInt64 = 60_000
+}

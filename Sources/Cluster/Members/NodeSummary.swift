@@ -180,3 +180,14 @@ public struct NodeAnswer: Equatable, Sendable {
 
     private static let encodingVersion: UInt8 = 1
 }
+
+extension Limits {
+    /// Bytes of what a node says of itself; more are no summary.
+    static let summaryBytesMax = 16 << 10
+
+    /// Bytes of one text in it; the rest is cut off.
+    static let summaryTextBytesMax = 1024
+
+    /// Bytes of what a node asks another for an administrator, a cursor of 90 KB included; more are no question.
+    static let questionBytesMax = 256 << 10
+}

@@ -493,3 +493,18 @@ public protocol RetainedSink: AnyObject {
     /// The cluster has all retained messages of this node.
     func becameMember()
 }
+
+extension Limits {
+    /// How many changes of retained messages of one node are under way to the stream. Bytes: `retainedWaitingBytesMax`.
+    static let retainedUnderWayMax = 256
+
+    /// Bytes of changes of retained messages that wait for the stream, or are under way; beyond them nothing more is retained.
+    static let retainedWaitingBytesMax = 16 << 20
+
+    /// How long a node may be away and still read on where it was in the stream of retained messages, in milliseconds: half of what marks
+    /// of deleted messages stay there. Beyond it all is read.
+    static let retainedAbsenceMillisecondsMax: UInt64 = 43_200_000
+
+    /// How often a node looks for what others have told it of and the stream has not, in milliseconds.
+    static let staleLookMilliseconds: UInt64 = 1_000
+}

@@ -204,3 +204,18 @@ public struct WillName: Hashable, Comparable, Sendable {
 
     public static func < (left: WillName, right: WillName) -> Bool { (left.epoch, left.number) < (right.epoch, right.number) }
 }
+
+extension Limits {
+    /// Sessions of nodes that are gone that one node looks after; more are found when these are done with. Bytes: `leftSessionBytesMax`.
+    static let leftSessionsMax = 200_000
+
+    /// Bytes of their Client Identifiers; beyond them the same.
+    static let leftSessionBytesMax = 16 << 20
+
+    /// How far ahead what is due is kept, in seconds: twice the time after which all records are read again.
+    static let leftSessionsHorizonSeconds: UInt64 = 600
+
+    /// Of how many of them the record is being written, or a will published, at the same time.
+    /// Bytes: 80 KiB each at most, those of a record.
+    static let leftSessionsHandledMax = 64
+}

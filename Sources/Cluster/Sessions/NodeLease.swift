@@ -90,3 +90,8 @@ public struct NodeLease {
         if case .held(let until) = state, now >= until { state = .ended }
     }
 }
+
+extension Limits {
+    /// After how long a renewal of a lease is asked for again, in milliseconds.
+    static let leaseAnswerMilliseconds: UInt64 = 1000
+}

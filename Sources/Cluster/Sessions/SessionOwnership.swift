@@ -487,3 +487,8 @@ extension SessionOwnership {
         write(saving, of: session, expecting: sequence, now: now, sink)
     }
 }
+
+extension Limits {
+    /// After how long a question about a session's record is asked again, in milliseconds.
+    static let claimAnswerMilliseconds: UInt64 = 1000
+}

@@ -300,3 +300,8 @@ extension SessionRecord {
 
     private func dueAt(_ will: LastWill) -> UInt64 { awaySince + UInt64(will.delayInterval) * 1000 }
 }
+
+extension Limits {
+    /// How many partitions the log has; a record with more is refused. Bytes: 8 each.
+    static let partitionsMax = 64
+}

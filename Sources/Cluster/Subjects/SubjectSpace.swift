@@ -271,3 +271,9 @@ public struct SubjectSpace: Sendable {
         }
     }
 }
+
+extension Limits {
+    /// Bytes of a subject: the engine's control line has 4,096 for the command, the subject, the subject of the answer and two numbers.
+    /// Topics whose subject would be longer travel on the overflow subject.
+    static let subjectBytesMax = 3500
+}

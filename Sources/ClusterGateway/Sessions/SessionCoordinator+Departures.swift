@@ -200,3 +200,8 @@ struct SentSessionMessage: Hashable {
     let node: NodeID
     let nodeMessage: SessionMessage
 }
+
+extension Limits {
+    /// Milliseconds after which a session that another node has asked for, and does not fetch, is this node's again.
+    static let sessionExportMillisecondsMax: UInt64 = 30_000
+}

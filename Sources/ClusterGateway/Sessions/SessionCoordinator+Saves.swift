@@ -139,3 +139,11 @@ extension SessionCoordinator {
         for shard in loop.loops.indices { post(.saveLogPositions, to: shard) }
     }
 }
+
+extension Limits {
+    /// Bytes of a session's record, and of the message with it, beside what is saved of the session.
+    static let sessionRecordFrameBytesMax = 80 << 10
+
+    /// Room for the headers of a session's record, and for the names of nodes that join it, in bytes.
+    static let sessionRecordHeadersBytesMax = 4 << 10
+}

@@ -352,3 +352,8 @@ struct EndedWills {
         if left.isEmpty { byteCount -= session.count }
     }
 }
+
+extension Limits {
+    /// The longest Message Expiry Interval there is, in milliseconds.
+    static let messageExpiryMillisecondsMax = UInt64(UInt32.max) * 1000
+}

@@ -247,3 +247,8 @@ final class SessionRecords {
     /// Tokens with this bit and the bucket's are those of messages between nodes.
     static let messagesBit: UInt64 = 1 << 59
 }
+
+extension Limits {
+    /// Seconds for which the mark of a session's end is kept.
+    static let sessionMarkSeconds: UInt64 = 60
+}

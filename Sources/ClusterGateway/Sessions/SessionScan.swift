@@ -69,3 +69,11 @@ final class SessionScan {
         give(record)
     }
 }
+
+extension Limits {
+    /// How many records are read for that in a tick.
+    static let scannedRecordsPerTick = 5000
+
+    /// How many are on their way at a time.
+    static let scannedRecordsBatch = 500
+}

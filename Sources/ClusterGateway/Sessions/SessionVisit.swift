@@ -244,3 +244,8 @@ struct SettledClaims {
         epochs[session] = epoch
     }
 }
+
+extension Limits {
+    /// How often it is told how many clients were refused because the node that has their sessions is away, in milliseconds.
+    static let awaitedToldMilliseconds: UInt64 = 10_000
+}

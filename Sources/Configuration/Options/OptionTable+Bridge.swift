@@ -199,3 +199,8 @@ extension ConfigurationOption {
         "remote_password", optional: \BridgeConfiguration.remote.password, .text("TEXT"),
         "The password at the remote broker. file:PATH takes it from a file.")
 }
+
+extension Limits {
+    /// The largest `martlet_bridge_connections`.
+    static let bridgeConnectionsMax = 64
+}

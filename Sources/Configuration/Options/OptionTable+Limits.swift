@@ -101,3 +101,8 @@ extension ConfigurationOption {
             """, reload: true),
     ]
 }
+
+extension Limits {
+    /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any machine has room for.
+    static let outputBytesMax = 1 << 30
+}

@@ -417,3 +417,8 @@ extension String {
         return count > longest ? "\"\(prefix(longest))…\"" : "\"\(self)\""
     }
 }
+
+extension Limits {
+    /// Bytes of `martlet_node_name`; a longer one is refused.
+    static let nodeNameBytesMax = 255
+}

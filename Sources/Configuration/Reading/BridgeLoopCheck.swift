@@ -191,3 +191,9 @@ extension BridgeConfiguration {
         return check.loops().first { loop in loop.topics.contains { $0.bridge == 0 } }.map { check.sentence($0, lines: nil) }
     }
 }
+
+extension Limits {
+    /// How many topic lines of bridges, each way for itself, are looked at for messages that go round; with more nothing is said of them.
+    /// Bytes: `lineBytesMax` each at most.
+    static let bridgeLegsMax = 128
+}

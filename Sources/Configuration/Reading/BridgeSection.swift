@@ -157,3 +157,9 @@ struct BridgeCheck {
         log.error(message, at: position, option: "connection")
     }
 }
+
+extension Limits {
+    /// Bytes of a bridge's name where the broker is asked for it while it runs, so that its topics, labels and paths stay short; a longer one is
+    /// refused.
+    static let bridgeNameBytesMax = 255
+}

@@ -269,3 +269,8 @@ extension Bool {
         self = isOn
     }
 }
+
+extension Limits {
+    /// Files that include_dir reads; more are an error. Bytes: `fileBytesMax` each at most.
+    static let includedFilesMax = 1000
+}

@@ -502,3 +502,11 @@ struct EnvironmentExpansion: Sendable {
         return result
     }
 }
+
+extension Limits {
+    /// Event loops that the broker makes; a `martlet_threads` that asks for more gets so many, and a warning.
+    static let threadsMax = 64
+
+    /// Event loops that a node of a cluster makes: it takes two of the places that loops have.
+    static let nodeThreadsMax = 62
+}

@@ -174,3 +174,8 @@ struct ClusterCheck {
         log.error(message, at: position, option: option)
     }
 }
+
+extension Limits {
+    /// Bytes of a line: a value, its name, and blanks. A longer one is an error.
+    static let lineBytesMax = valueBytesMax + 1024
+}

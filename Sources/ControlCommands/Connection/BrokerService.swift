@@ -326,3 +326,8 @@ public struct ControlError: Error, Equatable, CustomStringConvertible {
         return ControlError(.notFound, "There is no \(kind) \(name).")
     }
 }
+
+extension Limits {
+    /// Bytes of an answer that is no stream; a longer one is an error.
+    static let answerBytesMax = 16 << 20
+}

@@ -155,3 +155,8 @@ public final class DirectoryAuthenticator: Authenticator {
         return next.keeps(userName, of: before)
     }
 }
+
+extension Limits {
+    /// Entries that are changed while nobody can ask for rights: a connection waits no longer than that takes.
+    static let entriesPerLock = 500
+}

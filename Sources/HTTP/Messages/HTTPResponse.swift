@@ -225,3 +225,8 @@ extension HTTPStatus: CustomStringConvertible {
     /// `404 Not Found`.
     public var description: String { "\(rawValue) \(reason)" }
 }
+
+extension Limits {
+    /// Bytes of an answer's stream that wait for its peer; what does not fit is not taken, and the producer is told.
+    public static let streamBytesMax = 256 << 10
+}

@@ -279,3 +279,14 @@ struct HTTPBodyReader {
         HTTPRefusal(.contentTooLarge, "The request's body is longer than \(bytesMax) bytes.")
     }
 }
+
+extension Limits {
+    /// Bytes of a request's first line; a longer one is answered with 414.
+    public static let requestLineBytesMax = 8 << 10
+
+    /// Bytes of the line in front of a chunk, with its extensions, which nobody needs; a longer one is answered with 400.
+    public static let chunkLineBytesMax = 256
+
+    /// Empty lines in front of a request that are passed over, as RFC 9112, section 2.2, asks for; one more is answered with 400.
+    public static let leadingLinesMax = 4
+}

@@ -216,3 +216,11 @@ public struct HTTPResponseReader {
 
     private var tooLong: HTTPResponseError { HTTPResponseError("is longer than \(bodyBytesMax) bytes") }
 }
+
+extension Limits {
+    /// Informational answers (1xx) in front of one; one more ends the connection. Bytes: `headBytesMax` each at most.
+    public static let informationalAnswersMax = 8
+
+    /// Bytes of one event of a stream that is read; a longer one ends the connection.
+    public static let eventBytesMax = 1 << 20
+}

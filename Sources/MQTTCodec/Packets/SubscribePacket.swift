@@ -204,3 +204,9 @@ extension SubscriptionOptions {
         return maximumQoS.rawValue | (noLocal ? 0x04 : 0) | (retainAsPublished ? 0x08 : 0) | retainHandling.rawValue << 4
     }
 }
+
+extension Limits {
+    /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE, all of which are worked off in one go; more of them end the connection with Quota
+    /// exceeded. Bytes: `max_packet_size`.
+    static let filtersPerPacketMax = 10_000
+}

@@ -414,3 +414,14 @@ struct PropertyContext: OptionSet {
         .connect, .will, .connack, .publish, .acknowledgement, .subscribe, .suback, .unsubscribe, .unsuback, .disconnect, .auth,
     ]
 }
+
+/// The bounds of the codec that are not the standard's.
+enum Limits {
+    /// User properties of a client's packet, or of a will; more of them are `WireError.tooManyUserProperties`. Each takes some 110 bytes of
+    /// memory, and as little as 5 bytes of a packet. A PUBLISH may have any number: they are not taken apart.
+    /// Bytes: `userPropertyBytesMax`.
+    static let userPropertiesMax = 256
+
+    /// Bytes of those, names and values together; more of them are the same error.
+    static let userPropertyBytesMax = 64 * 1024
+}

@@ -389,3 +389,8 @@ public enum TopicValidation {
 
     static let sharePrefix = Array("$share/".utf8)
 }
+
+extension Limits {
+    /// Bytes of what a peer called something that come into a line of the log; a longer name is cut.
+    static let loggedTextBytesMax = 256
+}

@@ -336,3 +336,11 @@ final class Decision: Sendable {
         try result.get()
     }
 }
+
+extension Limits {
+    /// Local writes of a collection that wait to be published; what is more is refused.
+    static let collectionWritesMax = 10_000
+
+    /// Bytes of these; then the same.
+    static let collectionWriteBytesMax = 64 << 20
+}

@@ -387,3 +387,17 @@ extension CollectionSettings {
         case whenSessionLost
     }
 }
+
+extension Limits {
+    /// Messages that wait for a collection; when one of QoS 0 is dropped beyond them, it asks for everything anew.
+    static let collectionBacklogMax = 1_000_000
+
+    /// Bytes of these; then the same.
+    static let collectionBacklogBytesMax = 64 << 20
+
+    /// How often a collection waits for silence before it takes what it has for all: with 250 ms ten seconds.
+    static let quietTurnsMax = 40
+
+    /// How often it does so for its own message to come back; then it goes by silence alone.
+    static let fenceTurnsMax = 20
+}

@@ -66,3 +66,8 @@ final class CollectionFeed: Sendable {
         }
     }
 }
+
+extension Limits {
+    /// Commits of a collection that wait for one consumer; of more it gets all as one.
+    static let collectionBatchesMax = 64
+}

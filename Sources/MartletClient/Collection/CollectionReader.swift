@@ -219,3 +219,8 @@ final class FileWatch: Sendable {
         return false
     }
 }
+
+extension Limits {
+    /// Milliseconds between two looks at a store whose file the kernel cannot watch.
+    static let storePollMilliseconds = 100
+}

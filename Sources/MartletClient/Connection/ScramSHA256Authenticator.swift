@@ -113,3 +113,8 @@ public protocol AuthenticationExchange: Sendable {
     /// The server lets us in. Throws if its last data shows that it is not who it should be.
     mutating func finish(_ data: [UInt8]?) throws
 }
+
+extension Limits {
+    /// Iterations of SCRAM that a server may ask for; more are refused, for they cost seconds.
+    static let scramIterationsMax = 1_000_000
+}

@@ -409,3 +409,8 @@ struct TLSContexts {
         }
     }
 }
+
+extension Limits {
+    /// Servers whose TLS is ready for the next connection; with one more it is made anew for all.
+    static let tlsContextsMax = 16
+}

@@ -344,3 +344,15 @@ extension ClientEngine {
         if settings.interceptors.didRefuse(refusal) == .logOut { afterClosing = .refuse(error) }
     }
 }
+
+extension Limits {
+    /// Milliseconds for which a backlog is full, or a message keeps others from being acknowledged, before its subscription is said to hold the
+    /// client.
+    static let holdingMilliseconds: UInt64 = 5000
+
+    /// How many messages of QoS 1 and 2 are not acknowledged when the first of them may hold the client: about what servers send at most.
+    static let holdingMessagesMin = 10
+
+    /// Milliseconds that a goodbye may take to be sent.
+    static let goodbyeMillisecondsMax: UInt64 = 2000
+}

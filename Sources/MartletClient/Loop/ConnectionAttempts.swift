@@ -327,3 +327,14 @@ final class ServerConnection: EventHandler {
         channel.close()
     }
 }
+
+extension Limits {
+    /// Milliseconds that a connection lasts before redirections of earlier ones do not count any more.
+    static let redirectionRestMilliseconds: UInt64 = 30_000
+
+    /// How many times its interval the look at the first server may take, after returns that failed.
+    static let firstServerCheckGrowthMax: UInt64 = 64
+
+    /// Milliseconds that the CONNECT of a connection that was closed may still be under way: a kernel sends it again for so long.
+    static let lateConnectMillisecondsMax: UInt64 = 120_000
+}

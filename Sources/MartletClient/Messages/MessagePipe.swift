@@ -476,3 +476,11 @@ struct MessageQueue {
         // A topic's place is its first; a later one of the same topic has come since.
     }
 }
+
+extension Limits {
+    /// Messages of a client's only subscription that wait while the client awaits nothing from the server; then it lets the server wait too.
+    static let readAheadMessagesMax = 256
+
+    /// Bytes of these; then the same.
+    static let readAheadBytesMax = 1 << 20
+}

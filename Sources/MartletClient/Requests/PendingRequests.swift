@@ -274,3 +274,8 @@ extension PendingRequests: MessageReceiver {
         withExtendedLifetime(ended) { endAll(error) }
     }
 }
+
+extension Limits {
+    /// Bytes of requests that wait for their answers; what is more is refused.
+    static let requestBytesMax = 64 << 20
+}

@@ -394,3 +394,8 @@ package final class StubServer: MessageSource {
         state.withLock { state in state.subscriptions.removeAll { $0.pipe === pipe } }
     }
 }
+
+extension Limits {
+    /// Bytes of a stub's sample in a file; a larger one is an error.
+    static let sampleBytesMax = 64 << 20
+}

@@ -143,3 +143,8 @@ final class DrainService: AlarmHandler {
     /// How often some clients are sent away.
     private static let stepMilliseconds: UInt64 = 50
 }
+
+extension Limits {
+    /// How many places a client is told that is sent away; each client begins with another one.
+    static let serverReferencePlacesMax = 8
+}

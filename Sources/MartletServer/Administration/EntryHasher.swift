@@ -29,3 +29,8 @@ final class EntryHasher {
     /// One is there.
     func hashed(_ number: Int, _ entry: String?) { waiting.removeValue(forKey: number)?(entry) }
 }
+
+extension Limits {
+    /// Passwords for files that are hashed at the same time; one more is refused. Bytes: 46 MiB each, what Argon2 takes.
+    static let entriesHashedMax = 4
+}

@@ -180,3 +180,8 @@ final class TrustedProcesses {
         return name
     }
 }
+
+extension Limits {
+    /// Bytes of the file of tokens; a larger one is refused.
+    static let tokenFileBytesMax = 1 << 20
+}

@@ -103,3 +103,8 @@ struct BridgeMemory: Equatable {
         return object.text + "\n"
     }
 }
+
+extension Limits {
+    /// Bytes of the file with the bridges that administrators have added; a larger one is not read.
+    static let bridgeFileBytesMax = 64 << 20
+}

@@ -467,3 +467,11 @@ extension BridgeReport {
         ]
     }
 }
+
+extension Limits {
+    /// The connections of a bridge that are looked for in the store: the largest `martlet_bridge_connections`.
+    static let bridgeConnectionsMax = 64
+
+    /// Bridges that administrators may add; further ones are refused. Bytes: `bridgeFileBytesMax`.
+    static let addedBridgesMax = 256
+}

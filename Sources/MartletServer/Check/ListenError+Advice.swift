@@ -232,3 +232,9 @@ struct MissingFile {
         return name.flatMap { neighbour(in: "\(directory)/\($0)", parts.dropFirst()) }
     }
 }
+
+extension Limits {
+    /// Names in a directory that a missing file's is compared with; in a larger one no other is proposed.
+    /// Bytes: 256 each at most, until one is found.
+    static let neighboursMax = 1000
+}

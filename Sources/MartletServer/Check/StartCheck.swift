@@ -419,3 +419,8 @@ struct StartRemark {
         return diagnostic
     }
 }
+
+extension Limits {
+    /// The longest file of a systemd unit that is looked at, in bytes; a longer one is taken for none.
+    static let unitFileBytesMax = 1 << 20
+}

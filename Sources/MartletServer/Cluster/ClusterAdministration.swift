@@ -331,3 +331,22 @@ extension Server {
         return status
     }
 }
+
+extension Limits {
+    /// Bytes of `martlet_cluster_nkey_file`; a larger one is no seed.
+    static let clusterKeyFileBytesMax = 4096
+
+    /// Bytes of `martlet_cluster_cafile` and the like that are compared when the configuration is read again; whether a larger one is another is
+    /// not seen.
+    static let clusterCertificateBytesMax = 4 << 20
+
+    /// How long after the start a client waits until its node has found the cluster, in milliseconds; then it is refused. Less than the 10 s
+    /// after which many clients take a broker that does not answer for one that is not there.
+    static let clusterStartMilliseconds: UInt64 = 8_000
+
+    /// How often a node says how it is, in milliseconds.
+    static let summaryMilliseconds: UInt64 = 2000
+
+    /// How often the monitoring of the cluster's servers is asked when they sync, in milliseconds.
+    static let monitorMilliseconds: UInt64 = 30_000
+}

@@ -199,3 +199,12 @@ extension DynamicSecurityService {
         perform()
     }
 }
+
+extension Limits {
+    /// Messages of commands that wait for the one that is performed; one more is not taken.
+    /// Bytes: 16 MiB a loop, `unansweredBytesMax` of BrokerCore.
+    static let controlMessagesMax = 1000
+
+    /// Clients whose addresses are read at a time.
+    static let connectionRowsPerPage = 1000
+}

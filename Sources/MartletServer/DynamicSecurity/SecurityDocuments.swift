@@ -202,3 +202,14 @@ struct FirstPasswords {
             (0..<Limits.firstPasswordCharacters).map { _ in characters[Int.random(in: 0..<characters.count, using: &random)] })
     }
 }
+
+extension Limits {
+    /// Bytes of the file with the first password; a larger one is none.
+    static let firstPasswordFileBytesMax = 1024
+
+    /// Bytes that the first password from the environment has at least.
+    static let firstPasswordBytesMin = 12
+
+    /// Characters of a first password that is made up: 119 bits of chance.
+    static let firstPasswordCharacters = 20
+}

@@ -229,3 +229,8 @@ extension Server {
         }
     }
 }
+
+extension Limits {
+    /// Commands of one message on `$CONTROL/broker/v1`; those beyond them are refused. Bytes: `requestBodyBytesMax` each at most.
+    static let brokerCommandsMax = 100
+}

@@ -409,3 +409,14 @@ final class FileDirectory {
 
     static var notFound: HTTPResponse { .text("Not found.\n", status: .notFound) }
 }
+
+extension Limits {
+    /// Bytes of a file that is served; a larger one is answered with 404.
+    static let fileBytesMax = 16 << 20
+
+    /// Bytes of a file that stays in memory for who asks next; a larger one is read from the disk as its peer reads it.
+    static let keptFileBytesEachMax = 2 << 20
+
+    /// Bytes of files that stay in memory, with what compression made of them; beyond them all are forgotten and read again.
+    static let keptFileBytesMax = 32 << 20
+}

@@ -103,3 +103,8 @@ final class PageTunnel: EventHandler {
         socket.close()
     }
 }
+
+extension Limits {
+    /// Bytes of one read for a page.
+    static let pageReadBytesMax = 16 << 10
+}

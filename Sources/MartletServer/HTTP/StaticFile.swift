@@ -133,3 +133,11 @@ final class OpenFile: HTTPContent {
 
     func bytes(from offset: Int, count: Int) -> [UInt8] { (try? file.bytes(from: offset, count: count)) ?? [] }
 }
+
+extension Limits {
+    /// Bytes of a file in memory that is sent piece by piece; less is copied for who asks.
+    static let sharedFileBytesMin = 64 << 10
+
+    /// Bytes of a file that is compressed: less gains nothing, and more would hold up others that ask.
+    static let compressedFileBytes = 512...(2 << 20)
+}

@@ -370,3 +370,8 @@ public enum Terminal {
 enum CountedNoun {
     static func text(_ count: some BinaryInteger, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 }
+
+extension Limits {
+    /// Bytes gathered before they are written to a log.
+    static let logLineBytesMax = 64 << 10
+}

@@ -290,3 +290,12 @@ private struct ControlGroups {
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n")
     }
 }
+
+extension Limits {
+    /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
+    static let controlGroupFileBytesMax = 256 << 10
+
+    /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes signals on, send
+    /// each one twice.
+    static let graceMilliseconds: UInt64 = 500
+}

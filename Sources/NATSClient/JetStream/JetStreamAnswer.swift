@@ -179,3 +179,8 @@ public struct StreamRecord {
     public let headers: UnsafeRawBufferPointer
     public let payload: UnsafeRawBufferPointer
 }
+
+extension Limits {
+    /// Numbers in streams are below this one.
+    static let sequenceEnd: UInt64 = 1 << 62
+}

@@ -503,3 +503,27 @@ public struct JetStreamRequest: Sendable, Equatable {
 
     private static let prefix = "$JS.API."
 }
+
+extension Limits {
+    /// Milliseconds that JetStream has to answer who follows a stream; then it is asked anew.
+    static let followAnswerMillisecondsMax: UInt64 = 5_000
+
+    /// Milliseconds that a consumer has to be made in, the first time: a server may have been chosen for it that has just died, which the others
+    /// notice after minutes. Each further attempt has twice as many, up to the same as any answer.
+    static let followConsumerMillisecondsMin: UInt64 = 250
+
+    /// Milliseconds between two words of a consumer that has nothing to give.
+    static let followHeartbeatMilliseconds: UInt64 = 1_000
+
+    /// Milliseconds of a consumer's silence after which another one is made.
+    static let followSilenceMillisecondsMax: UInt64 = 3_000
+
+    /// Milliseconds that a consumer waits for records until it is asked again.
+    static let followWaitMilliseconds: UInt64 = 30_000
+
+    /// How long a stream that was there before has to be missing until it is made anew, in milliseconds.
+    static let followMissingMilliseconds: UInt64 = 10_000
+
+    /// Milliseconds of pause after what failed.
+    static let followRetryMilliseconds: UInt64 = 500
+}

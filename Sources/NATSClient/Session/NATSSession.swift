@@ -485,3 +485,23 @@ struct RefusedSubscriptions {
         return patterns
     }
 }
+
+extension Limits {
+    /// Bytes that wait for a server that does not read; what would go beyond them is not taken.
+    static let outputBytesMax = 16 << 20
+
+    /// Milliseconds from the first attempt to connect until the server has answered the first PING; then the next server has its turn.
+    static let joinMillisecondsMax: UInt64 = 5_000
+
+    /// Bytes that are shown of what comes where a server's INFO should.
+    static let shownGreetingBytesMax = 60
+
+    /// Milliseconds until a subscription that the server has refused is tried again.
+    static let refusedSubscriptionMilliseconds: UInt64 = 20_000
+
+    /// Milliseconds of silence after which a server is asked whether it is there.
+    static let pingMilliseconds: UInt64 = 10_000
+
+    /// Milliseconds that it may take to answer that.
+    static let pongMillisecondsMax: UInt64 = 5_000
+}

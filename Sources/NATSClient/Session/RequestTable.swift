@@ -50,3 +50,8 @@ struct RequestTable {
         nextDeadline = nil
     }
 }
+
+extension Limits {
+    /// Requests that wait for their answer; more are not taken. Bytes: `subjectBytesMax` each at most.
+    static let requestsMax = 4_096
+}

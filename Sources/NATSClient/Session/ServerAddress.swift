@@ -313,3 +313,11 @@ private enum Base32 {
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".utf8)
 }
+
+extension Limits {
+    /// The shortest pause before all servers are tried again, in milliseconds.
+    static let pauseMillisecondsMin: UInt64 = 100
+
+    /// The longest one.
+    static let pauseMillisecondsMax: UInt64 = 5_000
+}

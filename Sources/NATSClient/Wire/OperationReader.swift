@@ -365,3 +365,12 @@ public struct ServerVersion: Sendable, Comparable, CustomStringConvertible {
 
     public var description: String { "\(major).\(minor).\(patch)" }
 }
+
+extension Limits {
+    /// Bytes of a control line with its end: a server that sends a longer one is left. Servers bound their clients' lines to 4,096; the
+    /// longest that one sends is INFO, with the addresses of all servers in it.
+    static let lineBytesMax = 64 << 10
+
+    /// Bytes of a message, headers and all: a server that announces more is left. It is the most that `max_payload` can be set to.
+    static let messageBytesMax = 64 << 20
+}

@@ -280,3 +280,11 @@ public struct MessageHeaders: Sendable, Equatable {
 
     private static let version = "NATS/1.0"
 }
+
+extension Limits {
+    /// Fields of a message's headers: more are refused. Bytes: `messageBytesMax`.
+    static let headerFieldsMax = 256
+
+    /// Bytes of a subject: longer ones are none. A server's control line has to hold the subject, a reply subject and the sizes.
+    static let subjectBytesMax = 3_500
+}

@@ -378,3 +378,8 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         }
     }
 }
+
+extension Limits {
+    /// Damaged rows that an error names; of the others it tells the number.
+    static let damagesListed = 20
+}

@@ -385,3 +385,11 @@ struct LogReserve {
 
     private static let smallCommitPages = 16
 }
+
+extension Limits {
+    /// Pages by which the log's file grows ahead.
+    static let reservedPages = 256
+
+    /// Bytes of a file copied with one call.
+    static let bytesCopiedAtOnce = 1 << 24
+}

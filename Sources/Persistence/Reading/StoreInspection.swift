@@ -347,3 +347,8 @@ final class RowReader: @unchecked Sendable {
         return Array(body)
     }
 }
+
+extension Limits {
+    /// Places at which a damaged table is tried again; what lies between two of them that fail is given up, and told.
+    static let probesMax = 512
+}

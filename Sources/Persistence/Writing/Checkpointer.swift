@@ -128,3 +128,8 @@ final class StoreWorkers: Sendable {
         for thread in threads { thread.join() }
     }
 }
+
+extension Limits {
+    /// Pages of the log after which it is moved into the database beside the commits.
+    static let checkpointPages = 4000
+}

@@ -285,3 +285,11 @@ struct CommitPace: ~Copyable, Sendable {
     private static let quickMicroseconds: UInt64 = 500
     private static let slowMicroseconds: UInt64 = 10_000
 }
+
+extension Limits {
+    /// How long after a failed commit the next one is tried, in milliseconds.
+    static let retryMilliseconds = 500
+
+    /// Pages of the log after which the writer moves it into the database itself, before the next commit.
+    static let logPagesMax = 16_000
+}

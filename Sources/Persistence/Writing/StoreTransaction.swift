@@ -354,3 +354,15 @@ final class Departures {
     /// What has departed since.
     var tally: TableTally { count.pointee.tally }
 }
+
+/// The bounds of the store that no option sets: each with its unit and what happens beyond it.
+enum Limits {
+    /// Bytes written before the size of the store is looked at again; near its bound it is looked at for each commit.
+    static let uncountedBytesMax = 64 << 10
+
+    /// Commits of one message each that may stand in a row without the store's state beside them. Bytes: 0, they are counted.
+    static let tailCountMax = 63
+
+    /// Rows inserted with one statement.
+    static let rowsAtOnce = 8
+}

@@ -337,3 +337,17 @@ struct CredentialLine {
         secret = text[(colon + 1)...].trimmedBlanks
     }
 }
+
+extension Limits {
+    /// Bytes of a file; a larger one is an error.
+    static let fileBytesMax = 64 << 20
+
+    /// Bytes of a line: a name of 65,535 bytes, and a hash. A longer one is an error.
+    static let lineBytesMax = 80_000
+
+    /// Problems of a file that are told; the others are not. Bytes: `lineBytesMax` each at most.
+    static let problemsMax = 50
+
+    /// Bytes of a pre-shared key: what OpenSSL takes at most.
+    static let preSharedKeyBytesMax = 512
+}

@@ -297,3 +297,27 @@ public final class ConnectionThrottle: Sendable {
 
     private static let secondMicroseconds: UInt64 = 1_000_000
 }
+
+extension Limits {
+    /// Failed logins of a network that cost nothing: people mistype.
+    static let failuresFree: UInt32 = 3
+
+    /// Failures that are counted for a network; more cost no longer a delay.
+    static let failuresMax: UInt32 = 64
+
+    /// The longest that an answer to a failed login is held back, in milliseconds.
+    static let delayMillisecondsMax: UInt64 = 8_000
+
+    /// After how many milliseconds half of a network's failures are forgotten.
+    static let forgivenessMilliseconds: UInt64 = 60_000
+
+    /// The longest that a network that keeps failing waits from one check of a password to the next, in milliseconds: a client that comes from
+    /// there for the first time waits with it.
+    static let spacingMillisecondsMax: UInt64 = 500
+
+    /// Networks are remembered in sets; a network that finds its set full takes the place of the one seen longest ago.
+    static let throttledSets = 2048
+
+    /// Networks in one set.
+    static let throttledNetworksPerSet = 4
+}

@@ -289,3 +289,9 @@ public protocol EnhancedExchange: AnyObject {
     /// The client's answer to the challenge that the call before returned.
     func proceed(data: [UInt8]?) -> AuthenticationOutcome
 }
+
+extension Limits {
+    /// Which part of the logins that wait for a check one network may have, as a divisor; of more, the one with the most failures is told that
+    /// the broker is busy.
+    static let pendingLoginsPerNetworkDivisor = 2
+}

@@ -358,3 +358,8 @@ struct ScramCredentials: Sendable, Equatable {
         "\(Self.prefix)\(iterations):\(Base64.encode(salt))$\(Base64.encode(storedKey)):\(Base64.encode(serverKey))"
     }
 }
+
+extension Limits {
+    /// Bytes of a client's SCRAM message: a user name of the greatest length, escaped, and a nonce are far below. A longer one is refused.
+    static let scramMessageBytesMax = 256 * 1024
+}

@@ -357,3 +357,14 @@ package struct LogFileError: Error, CustomStringConvertible {
         self.reason = reason
     }
 }
+
+extension Limits {
+    /// Lines of the log that are kept for administrators; of those before them the oldest 31 KiB go together. Bytes: `keptLogBytesMax`.
+    static let keptLogLinesMax = 4096
+
+    /// Bytes of memory that they take; the oldest go for the next one.
+    static let keptLogBytesMax = 4 << 20
+
+    /// Bytes of lines that wait for a slow log; beyond them lines are dropped, and their number told.
+    static let waitingLogBytesMax = 16 << 20
+}

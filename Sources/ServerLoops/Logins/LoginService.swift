@@ -239,3 +239,8 @@ package struct SecurityTables: Sendable {
         listeners[login.info.listener].keeps(login, of: earlier.listeners[login.info.listener])
     }
 }
+
+extension Limits {
+    /// Answers to failed logins that are held back; beyond them they go out at once. Bytes: 64 each.
+    static let heldAnswersMax = 4096
+}

@@ -400,3 +400,11 @@ extension ShardLoop {
     /// A channel with layers leaves some of it free.
     private static let filteredRoomBytesMin = 168 << 10
 }
+
+extension Limits {
+    /// Peers that have gone of which the core hears in a turn; it hears of the others in the next. Each is some 15 µs of work, with its will.
+    static let endsPerTurn = 64
+
+    /// How long a peer may take to end its side after we have ended ours.
+    static let drainMilliseconds: UInt64 = 1000
+}

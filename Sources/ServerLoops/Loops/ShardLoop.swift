@@ -484,3 +484,14 @@ package struct Arrivals<Source: AnyObject> {
         end = 0
     }
 }
+
+extension Limits {
+    /// How often a loop reads from those who have something to say before it writes.
+    static let roundsPerTurn = 3
+
+    /// Messages sent after which a loop reads no more before it writes.
+    static let messagesPerTurn: UInt64 = 20_000
+
+    /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next one, after everybody else.
+    static let handshakesPerTurn = 4
+}

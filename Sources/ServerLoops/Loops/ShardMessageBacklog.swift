@@ -173,3 +173,12 @@ struct HeldMemoryPart {
         told = held
     }
 }
+
+extension Limits {
+    /// Bytes of shard messages that wait for a loop; beyond them the other loops read nothing from any client.
+    static let shardMessageBytesMax = 8 << 20
+
+    /// Bytes of one loop's shard messages on their way to another; beyond them it lets clients wait that bring many
+    /// shard messages, for a moment.
+    static let shardMessageBytesAheadMax = 4 << 10
+}

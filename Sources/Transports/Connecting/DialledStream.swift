@@ -302,3 +302,14 @@ public final class NameResolver: Sendable {
         }
     }
 }
+
+extension Limits {
+    /// Threads that ask for the addresses of names; what is asked beyond waits. Bytes: 1 MiB each at most.
+    static let resolverThreadsMax = 4
+
+    /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
+    static let raceMillisecondsMax: UInt64 = 250
+
+    /// Bytes of an output that are gone and still stand in front of those that wait.
+    static let sentBytesKeptMax = 1 << 20
+}

@@ -384,3 +384,11 @@ enum StreamEnd {
     /// The peer broke the layer's protocol, or was not let in.
     case refused(FilterRefusal)
 }
+
+extension Limits {
+    /// Bytes that one write takes through layers; the rest waits in the core, where it is counted.
+    static let filteredWriteBytesMax = 64 << 10
+
+    /// Bytes of a layer's own answers that may wait for a peer that does not read them; beyond them the connection ends.
+    static let unreadAnswerBytesMax = 256 << 10
+}

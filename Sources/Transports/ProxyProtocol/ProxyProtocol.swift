@@ -387,3 +387,14 @@ public struct TrustedNetwork: Sendable, Hashable {
         return plain.family == base.family && plain.masked(bits: bits) == base
     }
 }
+
+extension Limits {
+    /// Bytes of a PROXY header of either version; a longer one ends the connection.
+    static let proxyHeaderBytesMax = 16 + proxyVersion2BytesMax
+
+    /// Bytes of the line that is a PROXY header of version 1, as its specification says.
+    static let proxyVersion1BytesMax = 107
+
+    /// Bytes behind the head of a PROXY header of version 2. A receiver may stop at 536; certificates' names need more.
+    static let proxyVersion2BytesMax = 4096
+}

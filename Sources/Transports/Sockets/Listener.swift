@@ -332,3 +332,14 @@ public enum ListenerReport: Sendable {
     /// A connection has been accepted again. `turnedAway` were closed meanwhile without a word.
     case resumed(turnedAway: Int)
 }
+
+extension Limits {
+    /// Connections accepted in one turn before others get theirs.
+    static let acceptsPerTurn = 64
+
+    /// How long a listener rests when the process has no descriptor or memory left for a connection, in milliseconds.
+    static let acceptPauseMilliseconds: UInt64 = 100
+
+    /// Connections that wait to be accepted; the kernel lowers it to net.core.somaxconn.
+    static let backlog: Int32 = 4096
+}

@@ -453,3 +453,11 @@ extension ListenError: CustomStringConvertible {
         }
     }
 }
+
+extension Limits {
+    /// Sockets that a service manager may hand over; more are an error.
+    static let inheritedSocketsMax: Int32 = 1024
+
+    /// Tries to get one free port on all addresses of a listener with port 0.
+    static let chosenPortAttemptsMax = 16
+}

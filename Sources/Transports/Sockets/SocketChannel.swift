@@ -281,3 +281,8 @@ public struct BlockingChannel {
     /// What a channel with layers wants at least.
     private static let readBytes = 64 << 10
 }
+
+extension Limits {
+    /// Pieces of one write: the kernel's UIO_MAXIOV. The rest goes with the next one.
+    static let slicesPerWriteMax = 1024
+}

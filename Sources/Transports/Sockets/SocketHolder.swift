@@ -109,3 +109,8 @@ public struct SocketHolder: Sendable, Equatable {
         return names
     }
 }
+
+extension Limits {
+    /// Bytes that are read of a table under /proc; of a longer one nothing is known.
+    static let procFileBytesMax = 64 << 20
+}

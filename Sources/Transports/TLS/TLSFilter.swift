@@ -309,3 +309,8 @@ private func readFromWire(_ bio: OpaquePointer?, _ bytes: UnsafeMutablePointer<C
 private func controlWire(_ bio: OpaquePointer?, _ command: Int32, _ number: Int, _ data: UnsafeMutableRawPointer?) -> Int {
     command == BIO_CTRL_FLUSH ? 1 : 0
 }
+
+extension Limits {
+    /// Bytes that a TLS record holds at most.
+    static let tlsRecordBytesMax = 16 << 10
+}

@@ -215,3 +215,8 @@ extension ProxyTunnel {
     /// The text that a part of a proxy's address stands for, in which `%3A` is a colon; nil where a percent sign has no two digits behind it.
     public static func decoded(_ part: some StringProtocol) -> String? { PercentCoding.decode(part.utf8) }
 }
+
+extension Limits {
+    /// Bytes of the head with which a proxy answers CONNECT; a longer one ends the connection.
+    static let proxyAnswerBytesMax = 8192
+}
