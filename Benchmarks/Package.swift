@@ -3,8 +3,8 @@ import PackageDescription
 
 // Microbenchmarks of the parts on the way of a message, apart from the product so that nobody who builds it needs them.
 //
-// BrokerCore is compiled into the executable itself (a link to its sources): so its inner structures can be measured, which no
-// other module sees, and they are optimised as in the broker, which `@testable` would prevent.
+// BrokerCore is compiled into the executable itself (a link to its sources): so its inner structures can be measured,
+// which no other module sees, and they are optimised as in the broker, which `@testable` would prevent.
 
 let hot: [SwiftSetting] = [
     .swiftLanguageMode(.v6),

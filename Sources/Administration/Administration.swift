@@ -30,8 +30,8 @@ public final class Administration {
     var alarms = AlarmBoard()
     /// Whether the broker has been told how many alarms of each kind there are.
     var hasToldAlarms = false
-    /// What the shards' clock lacked of the milliseconds since 1970 at the start: for places in lists of several nodes, which must not move when
-    /// the clock is set.
+    /// What the shards' clock lacked of the milliseconds since 1970 at the start: for places in lists of several nodes,
+    /// which must not move when the clock is set.
     let placeOffset: UInt64
     var links = LoginLinks()
 
@@ -83,8 +83,9 @@ public final class Administration {
         }
     }
 
-    /// What a request is answered that is meant for another server than this; nil for one that may be meant for this one. All that a listener
-    /// serves is asked for first: a page whose name points to this machine reads what it is given.
+    /// What a request is answered that is meant for another server than this; nil for one that may be meant for this
+    /// one. All that a listener serves is asked for first: a page whose name points to this machine reads what it is
+    /// given.
     public func misdirection(of request: HTTPRequest, listener index: Int) -> HTTPResponse? {
         RequestRules.misdirection(request, listener(index), settings).map { dressed($0.response, request) }
     }

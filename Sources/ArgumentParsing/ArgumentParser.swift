@@ -105,7 +105,8 @@ struct ArgumentParser {
         }
     }
 
-    /// One letter, or flags one after the other, of which the last may be an option with its value: `-v`, `-vp 1883`, `-p1883`, `-p=1883`.
+    /// One letter, or flags one after the other, of which the last may be an option with its value: `-v`, `-vp 1883`,
+    /// `-p1883`, `-p=1883`.
     private mutating func takeShort(_ word: String, _ rest: inout ArraySlice<String>) throws {
         var letters = word.dropFirst()
         while let letter = letters.popFirst() {

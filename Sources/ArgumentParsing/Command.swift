@@ -1,4 +1,5 @@
-/// A set of arguments: options, flags and positional arguments as wrapped properties, in the order in which help shows them.
+/// A set of arguments: options, flags and positional arguments as wrapped properties, in the order in which help shows
+/// them.
 ///
 ///     struct Copies: ParsableArguments {
 ///         @Flag(name: .shortAndLong, help: "Say what is done.")

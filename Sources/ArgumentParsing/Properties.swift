@@ -1,4 +1,5 @@
-/// A wrapped property that declares arguments. Its value stands in a box, so that a parser that has only the property's mirror can set it.
+/// A wrapped property that declares arguments. Its value stands in a box, so that a parser that has only the property's
+/// mirror can set it.
 protocol DeclaredArgument {
     func definitions(of property: String) -> [ArgumentDefinition]
 }

@@ -1,5 +1,5 @@
-/// Scripts by which a shell completes the program's words. They know all names; what a broker alone knows they ask the program for, by
-/// `PROGRAM ---complete WORDS… -- TEXT`.
+/// Scripts by which a shell completes the program's words. They know all names; what a broker alone knows they ask the
+/// program for, by `PROGRAM ---complete WORDS… -- TEXT`.
 package enum ShellCompletions {
     package static let shells = ["bash", "zsh", "fish"]
     /// The first argument by which the scripts ask the program.
@@ -16,7 +16,8 @@ package enum ShellCompletions {
         }
     }
 
-    /// What the program answers to its scripts: the words that the argument can be which is being typed. `words` are those before it.
+    /// What the program answers to its scripts: the words that the argument can be which is being typed. `words` are
+    /// those before it.
     package static func answer(_ root: any ParsableCommand.Type, _ words: [String], prefix: String) -> [String] {
         var path = CommandPath([root])
         var index = 0

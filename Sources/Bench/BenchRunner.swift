@@ -113,7 +113,8 @@ public struct BenchOptions: Sendable {
     public var scenario = Scenario.fanout
     /// nil for the scenario's own.
     public var publishers: Int?
-    /// nil for the scenario's own; for `retained` how many messages, for `conns` how many connections, for `away` how many are away.
+    /// nil for the scenario's own; for `retained` how many messages, for `conns` how many connections, for `away` how
+    /// many are away.
     public var subscribers: Int?
     public var qos = QoS.atMostOnce
     /// nil for that of the messages.

@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// The bounds of the broker's core that no option sets and several files share: each with its unit and what happens beyond it.
+/// The bounds of the broker's core that no option sets and several files share: each with its unit and what happens
+/// beyond it.
 enum Limits {
     // Turns: how long one may take before others get theirs.
 
@@ -10,7 +11,8 @@ enum Limits {
     /// Such steps that one SUBSCRIBE may take as it is answered; the rest of it waits for the end of the turn.
     static let scanStepsAtOnce = 256
 
-    /// Places that all questions together look at in a turn; the rest goes on in the next. A share group's members are looked at together.
+    /// Places that all questions together look at in a turn; the rest goes on in the next. A share group's members are
+    /// looked at together.
     static let queryStepsPerTurn = 400
 
     /// What judging a session counts among them: 200 sessions a turn, some 15 µs.
@@ -19,7 +21,8 @@ enum Limits {
     /// What finding a session's place among the best counts beside that.
     static let stepsPerListedSession = 6
 
-    /// Sessions in a sorted list that is kept for the pages behind the one that was asked for: all are looked at once for so many.
+    /// Sessions in a sorted list that is kept for the pages behind the one that was asked for: all are looked at once
+    /// for so many.
     static let clientsListedMax = 1000
 
     /// Such lists that are kept, some 32 bytes a session; the oldest goes for a new one. Bytes: 32,000 each.
@@ -34,8 +37,9 @@ enum Limits {
     /// Subscriptions or clients written to the log in a turn; the rest goes on in the next.
     static let rowsLoggedPerTurn = 1000
 
-    /// Steps of SUBSCRIBE and UNSUBSCRIBE packets in a turn, for those that come in it, and once more for those that are open from earlier turns;
-    /// the rest goes on in the next. A step is a level of a Topic Filter: some 0.5 µs, 2 ms in all.
+    /// Steps of SUBSCRIBE and UNSUBSCRIBE packets in a turn, for those that come in it, and once more for those that
+    /// are open from earlier turns; the rest goes on in the next. A step is a level of a Topic Filter: some 0.5 µs, 2
+    /// ms in all.
     static let packetStepsPerTurn = 4096
 
     /// Such steps that one client's open packet makes before others have their turn.
@@ -44,8 +48,9 @@ enum Limits {
     /// Connections that have had their turn and are still kept in front of those that wait for it.
     static let openPacketsSkippedMax = 1024
 
-    /// Steps in a turn of taking the subscriptions of ended sessions out of the tree, for sessions that end in it, and once more for those that
-    /// have ended before; the rest is taken out in the next. A step is a level of a Topic Filter: some 0.2 µs, 2 ms in all.
+    /// Steps in a turn of taking the subscriptions of ended sessions out of the tree, for sessions that end in it, and
+    /// once more for those that have ended before; the rest is taken out in the next. A step is a level of a Topic
+    /// Filter: some 0.2 µs, 2 ms in all.
     static let endedStepsPerTurn = 8192
 
     /// Queued messages of ended sessions given up in a turn; the rest goes on in the next.
@@ -59,7 +64,8 @@ enum Limits {
     /// Bytes of the names, filters and words in them, by all shards together; beyond them the same.
     static let presenceBytesPerSecondMax = 8 << 20
 
-    /// Bytes of a Client Identifier, a user name or a Topic Filter in such an event; the rest is cut, and `truncated` says so.
+    /// Bytes of a Client Identifier, a user name or a Topic Filter in such an event; the rest is cut, and `truncated`
+    /// says so.
     static let presenceNameBytesMax = 1024
 
     /// Bytes of an event besides those.
@@ -70,14 +76,15 @@ enum Limits {
     /// Bytes that may stand in a connection's output before waiting messages stay in the queue.
     static let outputBytesForQueueMax = 256 * 1024
 
-    /// Messages at the front of a restored queue that are read from the store at once; the rest is read when those have gone out.
-    /// Bytes: `readBytesMax`.
+    /// Messages at the front of a restored queue that are read from the store at once; the rest is read when those have
+    /// gone out. Bytes: `readBytesMax`.
     static let readMessagesMax = 128
 
     /// Bytes of those.
     static let readBytesMax = 1 << 20
 
-    /// Bytes for a connection that takes no more below which all of them are copied, so that they pin no block that receivers share.
+    /// Bytes for a connection that takes no more below which all of them are copied, so that they pin no block that
+    /// receivers share.
     static let copiedOutputBytesMax = 64 * 1024
 
     // Store.
@@ -87,8 +94,9 @@ enum Limits {
 
     // Routing.
 
-    /// Bytes of a message that fits into a packet of any version and QoS, with all that may stand beside it but Subscription Identifiers: the
-    /// lengths of topic and properties, the packet identifier and Message Expiry Interval. A larger one is measured for each receiver.
+    /// Bytes of a message that fits into a packet of any version and QoS, with all that may stand beside it but
+    /// Subscription Identifiers: the lengths of topic and properties, the packet identifier and Message Expiry
+    /// Interval. A larger one is measured for each receiver.
     static let fittingBytesMax = VariableByteInteger.max - 16
 
     /// Bytes of a topic whose matches are remembered; a longer one is looked up each time.
@@ -116,7 +124,8 @@ enum Limits {
     /// Places kept for the sessions that end in a turn. Bytes: 8 each.
     static let endedSessionsCapacityMax = 1024
 
-    /// Nodes of the tree of retained messages that a sweep for expired ones looks at in a turn; the others wait for the next tick.
+    /// Nodes of the tree of retained messages that a sweep for expired ones looks at in a turn; the others wait for the
+    /// next tick.
     static let sweptNodesPerTurn = 4096
 
     /// Places for answers that wait for the store, kept when none waits. Bytes: 32 each.
@@ -127,7 +136,8 @@ enum Limits {
 
     // A cluster.
 
-    /// How often a message of a share group is passed on to another node, because a node has no member any more; then it is gone.
+    /// How often a message of a share group is passed on to another node, because a node has no member any more; then
+    /// it is gone.
     static let clusterHopsMax: UInt8 = 8
 
     /// How long that waits, in milliseconds.
@@ -151,8 +161,8 @@ enum Limits {
     /// After how many milliseconds it is asked again whose a session is of which something is due.
     static let wakeMilliseconds: UInt64 = 5000
 
-    /// Messages that are kept aside for a session which lacks what came before them; beyond them all of these are read once more.
-    /// Bytes: `asideBytesMax`.
+    /// Messages that are kept aside for a session which lacks what came before them; beyond them all of these are read
+    /// once more. Bytes: `asideBytesMax`.
     static let asideMessagesMax = 10_000
 
     // Log.

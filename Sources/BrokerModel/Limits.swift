@@ -1,5 +1,5 @@
-/// The bounds of the values that a broker and what stands around it share, which no option sets: each with its unit and what happens beyond
-/// it.
+/// The bounds of the values that a broker and what stands around it share, which no option sets: each with its unit and
+/// what happens beyond it.
 package enum SharedLimits {
     /// Of so many share groups of a message of a cluster's log it is known which one has dispatched to it.
     package static let namedSharesMax = 126
@@ -10,18 +10,19 @@ package enum SharedLimits {
     /// Bytes of memory that they take: no more are made.
     package static let bansBytesMax = 16 << 20
 
-    /// Bans that the broker has made by itself, beside those: the oldest one goes for the next. Bytes: `automaticBansBytesMax`.
+    /// Bans that the broker has made by itself, beside those: the oldest one goes for the next. Bytes:
+    /// `automaticBansBytesMax`.
     package static let automaticBansMax = 2000
 
     /// Bytes of memory that they take: the oldest ones go for the next.
     package static let automaticBansBytesMax = 2 << 20
 
-    /// Of these, bans of the clients that one user comes with, or that come from one address: its oldest one goes for the next.
-    /// Bytes: `automaticBansBytesMax`.
+    /// Of these, bans of the clients that one user comes with, or that come from one address: its oldest one goes for
+    /// the next. Bytes: `automaticBansBytesMax`.
     package static let automaticBansPerOriginMax = 100
 
-    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time is over. Bytes: 40 each,
-    /// names are hashed; addresses are texts of 50.
+    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time
+    /// is over. Bytes: 40 each, names are hashed; addresses are texts of 50.
     package static let offendersMax = 10_000
 
     /// Of these, clients that come from one address: no other one of it is counted until one's window is over.

@@ -30,7 +30,8 @@ extension SimulatedBroker {
         return true
     }
 
-    /// One turn of a shard, or a commit of the store, whichever the seed chooses; false if there is nothing to do at this time.
+    /// One turn of a shard, or a commit of the store, whichever the seed chooses; false if there is nothing to do at
+    /// this time.
     @discardableResult
     package func stepOnce() -> Bool {
         if let store, random.oneIn(4), store.work(shards) { return true }

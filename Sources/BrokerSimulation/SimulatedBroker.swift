@@ -5,8 +5,8 @@ package import SeededRandom
 
 /// A broker of some shards in one thread, on a simulated clock and network: one seed is one run.
 ///
-/// Nothing happens by itself: what clients send waits until `settle()`, and time stands still until `advance`. Mail between two shards
-/// keeps its order; between pairs of shards, and between shards' turns, the seed decides.
+/// Nothing happens by itself: what clients send waits until `settle()`, and time stands still until `advance`. Mail
+/// between two shards keeps its order; between pairs of shards, and between shards' turns, the seed decides.
 public final class SimulatedBroker {
     public let seed: UInt64
     /// Milliseconds.
@@ -50,7 +50,8 @@ public final class SimulatedBroker {
     ///
     /// - Parameters:
     ///   - shards: 1 to 64.
-    ///   - settings: `testSettings` are mosquitto's defaults without `$SYS`, so that a test counts only what it did itself.
+    ///   - settings: `testSettings` are mosquitto's defaults without `$SYS`, so that a test counts only what it did
+    ///     itself.
     ///   - seed: decides everything that is random.
     ///   - store: what is kept and what was kept; its seed places clients on shards.
     ///   - start: the simulated clock's first time, in milliseconds.
@@ -90,8 +91,8 @@ public final class SimulatedBroker {
             start: now + downtime)
     }
 
-    /// Lets go of the network. A broker and its connections hold each other, so that one that is not to be used any more, and is not powered off,
-    /// stays in memory for as long as the tests run.
+    /// Lets go of the network. A broker and its connections hold each other, so that one that is not to be used any
+    /// more, and is not powered off, stays in memory for as long as the tests run.
     public func powerOff() {
         for shard in shards { shard.powerOff() }
         pendingAuthentications = []
@@ -165,7 +166,8 @@ public final class SimulatedBroker {
 
 /// The simulated clock.
 extension SimulatedBroker {
-    /// Lets time pass, stopping at every deadline of a shard and settling there, so that timers fire in their exact order.
+    /// Lets time pass, stopping at every deadline of a shard and settling there, so that timers fire in their exact
+    /// order.
     public func advance(milliseconds: UInt64) {
         let end = now + milliseconds
         settle()

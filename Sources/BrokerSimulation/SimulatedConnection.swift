@@ -3,8 +3,8 @@ public import MQTTCodec
 
 /// One client's network connection to a `SimulatedBroker`, as the client sees it.
 ///
-/// What is sent waits in the network until the broker's next `settle()`. The broker hands the connection from shard to shard without the
-/// client's noticing.
+/// What is sent waits in the network until the broker's next `settle()`. The broker hands the connection from shard to
+/// shard without the client's noticing.
 public final class SimulatedConnection {
     /// The version that `takePackets` decodes with: that of the last CONNECT sent, 5.0 before.
     public var version = ProtocolVersion.v5
@@ -16,7 +16,8 @@ public final class SimulatedConnection {
     public package(set) var isClosed = false
     /// How what is sent reaches the broker.
     public var delivery = ByteDelivery.joined
-    /// How many bytes one flush takes; nil for all. A flush that took less is followed by another when the broker settles.
+    /// How many bytes one flush takes; nil for all. A flush that took less is followed by another when the broker
+    /// settles.
     public var flushBytesMax: Int?
     /// Whether the client reads. While it does not, the broker's flushes take nothing.
     public var isReading = true {

@@ -8,8 +8,8 @@ package struct CivilDate: Equatable, Sendable {
 
     package init(year: Int, month: Int, day: Int) { (self.year, self.month, self.day) = (year, month, day) }
 
-    // Howard Hinnant's civil_from_days and days_from_civil: eras of 400 years, and years that begin in March, so that the
-    // leap day is their last.
+    // Howard Hinnant's civil_from_days and days_from_civil: eras of 400 years, and years that begin in March, so that
+    // the leap day is their last.
 
     package init(daysSince1970 days: Int) {
         let shifted = days + 719_468

@@ -4,9 +4,9 @@
 ///
 /// A length from 128 on takes two bytes or more, of seven bits each, the lowest first.
 ///
-/// One declaration, `code`, reads and writes. A tag is never given to anything else. Tags that a version does not know are
-/// passed over, so a later version's value can be read, without what is new in it; a part of a value cannot, nor can more
-/// than one.
+/// One declaration, `code`, reads and writes. A tag is never given to anything else. Tags that a version does not know
+/// are passed over, so a later version's value can be read, without what is new in it; a part of a value cannot, nor
+/// can more than one.
 @usableFromInline package protocol FieldCoded {
     /// What a value is before its fields are read.
     static var blank: Self { get }
@@ -36,7 +36,8 @@ extension FieldCoded {
 
 /// Writes a value's fields, or reads them.
 @usableFromInline package protocol FieldCoder {
-    /// Writes a field and gives it back, or leaves it out if it is nil; or gives back the field that was read, nil for none.
+    /// Writes a field and gives it back, or leaves it out if it is nil; or gives back the field that was read, nil for
+    /// none.
     mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value?
 
     /// What was read cannot be.

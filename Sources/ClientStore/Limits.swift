@@ -1,4 +1,5 @@
-/// The bounds of a client's store that no option sets and several files share: each with its unit and what happens beyond it.
+/// The bounds of a client's store that no option sets and several files share: each with its unit and what happens
+/// beyond it.
 enum Limits {
     /// Damaged rows that the answer to one reading names; those beyond are skipped like them and not named.
     static let damagesListedMax = 100

@@ -6,8 +6,8 @@ enum Limits {
     /// Bytes of a message that tells of share groups; what is beyond them goes with the next one.
     static let groupNewsBytesMax = 64 << 10
 
-    /// Bytes of a record of the log into which entries are packed; a larger entry has a record of its own. With synced records the engine's
-    /// rate hardly depends on their size up to here.
+    /// Bytes of a record of the log into which entries are packed; a larger entry has a record of its own. With synced
+    /// records the engine's rate hardly depends on their size up to here.
     static let recordBytesMax = 32 << 10
 
     /// How many records of one node are under way to one partition.
@@ -19,12 +19,13 @@ enum Limits {
     /// After how long a record is sent again that the engine could not take, in milliseconds.
     static let logRetryMilliseconds: UInt64 = 250
 
-    /// How many nodes a session's record names that may not know that they keep it no more; a record with more is refused.
-    /// Bytes: 24 each.
+    /// How many nodes a session's record names that may not know that they keep it no more; a record with more is
+    /// refused. Bytes: 24 each.
     static let ownersMax = 64
 
     // Who is there.
 
-    /// How many nodes are told of; a node beyond them is not seen, and works all the same. Bytes: `summaryBytesMax` each at most.
+    /// How many nodes are told of; a node beyond them is not seen, and works all the same. Bytes: `summaryBytesMax`
+    /// each at most.
     static let membersMax = 1000
 }

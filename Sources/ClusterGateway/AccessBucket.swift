@@ -15,8 +15,8 @@ import ServerLoops
 /// | `bans.DIGEST` | a ban, until it ends by itself, or the mark of one that was lifted |
 /// | `joined.WHAT.DIGEST` | a node has brought its own |
 ///
-/// Whatever is lost on the way, everything is read anew: what is there is small against what it would take to miss nothing otherwise. Belongs to
-/// the loop that speaks to the servers.
+/// Whatever is lost on the way, everything is read anew: what is there is small against what it would take to miss
+/// nothing otherwise. Belongs to the loop that speaks to the servers.
 final class AccessBucket {
     private enum Request {
         case part(String)
@@ -218,8 +218,8 @@ final class AccessBucket {
         }
     }
 
-    /// Says what this node has brought, again and again until it is read: a node that is not known to have brought its own would take what it
-    /// has for its own when it starts the next time.
+    /// Says what this node has brought, again and again until it is read: a node that is not known to have brought its
+    /// own would take what it has for its own when it starts the next time.
     private func sayJoined(_ now: UInt64) {
         guard isWhole, !unsaid.isEmpty else { return }
         saysAt = now + Limits.accessAnswerMillisecondsMax

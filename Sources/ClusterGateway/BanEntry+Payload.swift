@@ -77,7 +77,8 @@ extension Limits {
     /// Seconds for which the mark of a lifted ban is kept: whoever does not follow reads everything anew.
     static let liftedBanSeconds: UInt64 = 600
 
-    /// Seconds that servers keep a ban at most; one that is to last longer they keep for ever, and nodes end it by themselves.
+    /// Seconds that servers keep a ban at most; one that is to last longer they keep for ever, and nodes end it by
+    /// themselves.
     static let banSecondsMax: UInt64 = 100 * 365 * 86_400
 
     /// Seconds that a ban is kept longer than it lasts, for nodes whose clocks are behind.

@@ -6,8 +6,8 @@ import MQTTCodec
 import NATSClient
 import ServerLoops
 
-/// The cluster's log as one node writes and reads it: messages of QoS 1 and 2 go into it packed into records, by partition; what stands in it
-/// is given to all shards, in its order.
+/// The cluster's log as one node writes and reads it: messages of QoS 1 and 2 go into it packed into records, by
+/// partition; what stands in it is given to all shards, in its order.
 ///
 ///     shards ── messages ──► append ──► LogWriter ──► JetStream ──► ledger ──► logged ──► shards
 ///     shards ◄── LogRecord ◄── FollowedStream ◄────────── JetStream
@@ -255,7 +255,8 @@ extension ClusterLog: ReadLog {
         (partition.newcomers, partition.furthest) = ([], 0)
     }
 
-    /// The servers have lost what they stored last. What they store now has its numbers: it is not to be taken for that.
+    /// The servers have lost what they stored last. What they store now has its numbers: it is not to be taken for
+    /// that.
     private func cut(_ partition: LogPartition, _ name: String, at last: UInt64) {
         guard let place = partition.place else { return }
         log(

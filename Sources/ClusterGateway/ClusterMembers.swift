@@ -3,7 +3,8 @@ import NATSClient
 import Platform
 import ServerLoops
 
-/// What nodes tell each other of themselves, and ask each other for administrators. Belongs to the loop that speaks to the servers.
+/// What nodes tell each other of themselves, and ask each other for administrators. Belongs to the loop that speaks to
+/// the servers.
 ///
 ///     control thread ── summary ──► ClusterMembers ──► all nodes         (every other second, and when a node asks)
 ///     control thread ── question ─► ClusterMembers ──► each other node ──► its control thread ──► the answer, back the same way
@@ -193,7 +194,8 @@ final class ClusterMembers {
         return nil
     }
 
-    /// Tokens from here on are this one's, up to those of the other parts: `AccessBucket` has the next bit, and `RetainedRunner` the one behind.
+    /// Tokens from here on are this one's, up to those of the other parts: `AccessBucket` has the next bit, and
+    /// `RetainedRunner` the one behind.
     private static let firstToken: UInt64 = 1 << 61
 
     static func isToken(_ token: UInt64) -> Bool { token >> 61 == 1 }

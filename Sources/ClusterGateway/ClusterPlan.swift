@@ -86,7 +86,8 @@ package struct ClusterPlan: Sendable {
     }
 }
 
-/// The monitoring of a NATS server, which alone says whether the server brings every record to its disk before it acknowledges it.
+/// The monitoring of a NATS server, which alone says whether the server brings every record to its disk before it
+/// acknowledges it.
 package struct ServerMonitor: Sendable, CustomStringConvertible {
     private let host: String
     private let port: UInt16
@@ -180,8 +181,8 @@ extension SyncConduct {
     }
 }
 
-/// Finds out whether the cluster's servers sync what they acknowledge, and so what an acknowledgement of the cluster says. On the control
-/// thread; servers are asked on a thread of its own.
+/// Finds out whether the cluster's servers sync what they acknowledge, and so what an acknowledgement of the cluster
+/// says. On the control thread; servers are asked on a thread of its own.
 package final class SyncWatch {
     private let plan: ClusterPlan
     private let log: Log

@@ -66,7 +66,8 @@ package final class ClusterRunner: ClusterParticipant {
     var namesakes = NamesakeWatch()
     var awaiting = AwaitedReason()
     var silences = SilenceWatch()
-    /// The nodes, by store, of which it was told that they have a store where this one has none, or the other way round.
+    /// The nodes, by store, of which it was told that they have a store where this one has none, or the other way
+    /// round.
     var toldStores: Set<UInt32> = []
     /// Why the servers do not do what the configuration asks of them.
     var unsynced: String?
@@ -228,8 +229,8 @@ package final class ClusterRunner: ClusterParticipant {
         settle()
     }
 
-    /// Whether what waits for a ticket may go on: all nodes know of the interest, and what is retained is here. Without a connection nobody
-    /// can say what is.
+    /// Whether what waits for a ticket may go on: all nodes know of the interest, and what is retained is here. Without
+    /// a connection nobody can say what is.
     func isPassing(_ ticket: UInt64) -> Bool { ticket <= sink.confirmed && (isCurrent || awayReason != nil) }
 
     /// Whether what is retained is here, and it is known from where on the log is read.
@@ -237,7 +238,8 @@ package final class ClusterRunner: ClusterParticipant {
 
     var isCarrying: Bool { bus.state == .open && isCurrent && unsynced == nil }
 
-    /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all know.
+    /// Tells all loops of other nodes' members of share groups. The node that has told of them is answered when all
+    /// know.
     func sendGroups() {
         while !sink.learned.isEmpty {
             let news = sink.learned.removeFirst()
@@ -279,10 +281,11 @@ package final class ClusterRunner: ClusterParticipant {
 
 /// A node whose lease has ended goes on as another one: see `NodeIncarnations`.
 extension ClusterRunner {
-    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the last one had to do. Where
-    /// nothing is logged, there is nothing that others would do.
+    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the
+    /// last one had to do. Where nothing is logged, there is nothing that others would do.
     func endIncarnation() {
-        // Who does not stand in the next list may be about to get a lease, as this node is: nobody knows that it is gone.
+        // Who does not stand in the next list may be about to get a lease, as this node is: nobody knows that it is
+        // gone.
         others = []
         guard dispatch != nil else { return leases.beginAgain() }
         sessions?.leaseEnded()
@@ -397,8 +400,8 @@ extension ClusterRunner {
         complaint.flatMap { now < $0.at + Limits.clusterComplaintMilliseconds ? $0.words : nil }
     }
 
-    /// For what this node lacks a permission. Servers say only what they refuse: what has not been refused for a while is allowed, or nobody
-    /// has asked for it again.
+    /// For what this node lacks a permission. Servers say only what they refuse: what has not been refused for a while
+    /// is allowed, or nobody has asked for it again.
     private var recentRefusal: String? {
         refusal.flatMap { now < $0.at + Limits.clusterRefusalMilliseconds ? $0.words : nil }
     }
@@ -479,7 +482,8 @@ extension Limits {
     /// How long a node of a cluster carries nothing until it is logged what it waits for, in milliseconds.
     static let clusterAwaitedMilliseconds: UInt64 = 5000
 
-    /// How many different reasons why a cluster carries nothing are logged until it carries messages again. Bytes: 1,000 each at most.
+    /// How many different reasons why a cluster carries nothing are logged until it carries messages again. Bytes:
+    /// 1,000 each at most.
     static let clusterReasonsMax = 100
 
     /// How many of the nodes that have not answered are named. Bytes: 255 each at most.
@@ -488,7 +492,7 @@ extension Limits {
     /// How long a node shows what its servers have not understood, in milliseconds.
     static let clusterComplaintMilliseconds: UInt64 = 30_000
 
-    /// How long a node is not ready after its servers have refused it something for want of a permission, in milliseconds: longer than it takes
-    /// to ask again for what is asked for in any case, such as a subscription.
+    /// How long a node is not ready after its servers have refused it something for want of a permission, in
+    /// milliseconds: longer than it takes to ask again for what is asked for in any case, such as a subscription.
     static let clusterRefusalMilliseconds: UInt64 = 60_000
 }

@@ -162,7 +162,8 @@ final class ClusterSink: BusSink {
     private(set) var refused: UInt64 = 0
     /// The size of one that was too large, until somebody tells of it.
     var tooLarge: (byteCount: Int, bytesMax: Int)?
-    /// What other nodes have told of their members of share groups, and what to say when all loops know; to be taken from here.
+    /// What other nodes have told of their members of share groups, and what to say when all loops know; to be taken
+    /// from here.
     var learned: [(news: [FromCluster], receipt: GroupReceipt?)] = []
     /// Messages whose topic or properties no client may send.
     private(set) var illegible: UInt64 = 0

@@ -1,6 +1,7 @@
 /// The bounds of a node's part in its cluster that no option sets: each with its unit and what happens beyond it.
 enum Limits {
-    /// Milliseconds from a lease to the next one: behind it the servers have time to choose another leader before the lease ends.
+    /// Milliseconds from a lease to the next one: behind it the servers have time to choose another leader before the
+    /// lease ends.
     static let leaseRenewalMilliseconds: UInt64 = 1000
 
     /// Milliseconds that JetStream has for an answer.
@@ -16,8 +17,8 @@ enum Limits {
     /// Milliseconds that another node has to answer a message about a session; then it is asked again.
     static let sessionMessageMillisecondsMax: UInt64 = 1500
 
-    /// Milliseconds without progress after which a client is told that nobody can say who keeps its session: longer than a lease and the time
-    /// until that is seen to have ended.
+    /// Milliseconds without progress after which a client is told that nobody can say who keeps its session: longer
+    /// than a lease and the time until that is seen to have ended.
     static let sessionClaimMillisecondsMax: UInt64 = 18_000
 
     /// How often what waits for others is looked at, in milliseconds.
@@ -27,16 +28,19 @@ enum Limits {
     /// Bytes: `sessionNameBytesMax`.
     static let sessionDropsMax = 10_000
 
-    /// Bytes of the Client Identifiers in each list of sessions that are not here any more; beyond them it is as with too many entries.
+    /// Bytes of the Client Identifiers in each list of sessions that are not here any more; beyond them it is as with
+    /// too many entries.
     static let sessionNameBytesMax = 8 << 20
 
-    /// Wills that are on their way into the log at the same time; more wait in line. Bytes: 128 KiB each at most, those of a will.
+    /// Wills that are on their way into the log at the same time; more wait in line. Bytes: 128 KiB each at most, those
+    /// of a will.
     static let willsUnderWayMax = 64
 
     /// Milliseconds that JetStream has to answer whether it has taken one.
     static let willAnswerMillisecondsMax: UInt64 = 2000
 
-    /// How often the records of all sessions are read for those that nobody looks after, in milliseconds, beside the times at which a node goes.
+    /// How often the records of all sessions are read for those that nobody looks after, in milliseconds, beside the
+    /// times at which a node goes.
     static let leftSessionsScanMilliseconds: UInt64 = 300_000
 
     /// How many nodes have a turn of their own; the others come with the last.
@@ -45,7 +49,8 @@ enum Limits {
     /// How long the mark of a retained message that was deleted stays, in seconds, as all of them.
     static let retainedMarkSeconds: UInt64 = 86_400
 
-    /// How much later a node looks after a session than the one whose turn it is, for each that is in front of it, in milliseconds.
+    /// How much later a node looks after a session than the one whose turn it is, for each that is in front of it, in
+    /// milliseconds.
     static let leftSessionStaggerMilliseconds: UInt64 = 5000
 
     /// Wills that are over and may stand in records yet that are remembered, so that nobody publishes them by these.
@@ -55,7 +60,8 @@ enum Limits {
     /// Bytes of records on their way to shards that read them again; beyond them no more is read.
     static let replayGivenBytesMax = 4 << 20
 
-    /// Milliseconds that JetStream has to answer to a record of the log; what comes later is not heard, and the record is sent again.
+    /// Milliseconds that JetStream has to answer to a record of the log; what comes later is not heard, and the record
+    /// is sent again.
     static let logAnswerMillisecondsMax: UInt64 = 5000
 
     /// Records that are read once more when a node starts, to know those that were written twice.

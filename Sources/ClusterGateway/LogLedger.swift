@@ -1,7 +1,7 @@
 import Cluster
 
-/// The batches of the shards that wait for the log: each is confirmed when all that is in it is logged, in the order in which its shard has sent
-/// them.
+/// The batches of the shards that wait for the log: each is confirmed when all that is in it is logged, in the order in
+/// which its shard has sent them.
 struct LogLedger {
     struct Outcome: Equatable {
         let shard: Int

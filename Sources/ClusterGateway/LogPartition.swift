@@ -3,7 +3,8 @@ import Cluster
 import NATSClient
 import ServerLoops
 
-/// One partition of the log: what is written to it, and how far it was read. Belongs to the loop that speaks to the servers.
+/// One partition of the log: what is written to it, and how far it was read. Belongs to the loop that speaks to the
+/// servers.
 final class LogPartition: Cluster.LogSink {
     let index: Int
     let subject: Subject

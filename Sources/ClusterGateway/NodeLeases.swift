@@ -10,8 +10,8 @@ import NATSClient
 ///         │                    └──► looking for what is there instead ──► writing
 ///         └──► comparing (it is there, and another one)
 /// ```
-/// A node writes its own lease before it reads the list for the first time. What fails is tried again after a pause; a lease that is not
-/// renewed ends by itself, and the next one is another node's: see `NodeLease`, `begin(as:)`.
+/// A node writes its own lease before it reads the list for the first time. What fails is tried again after a pause; a
+/// lease that is not renewed ends by itself, and the next one is another node's: see `NodeLease`, `begin(as:)`.
 struct NodeLeases {
     enum Step: Equatable {
         case create
@@ -151,7 +151,8 @@ struct NodeLeases {
                 }
                 return try advance(try JetStreamAnswer.members(message), now: now, info: info)
             } catch {
-                // It is made where it is not there: to ask for it anew would change when it was made, in the servers' words.
+                // It is made where it is not there: to ask for it anew would change when it was made, in the servers'
+                // words.
                 if step == .compare, error.errorCode == JetStreamError.noStreamCode {
                     (step, dueAt) = (.create, now)
                     return .goesOn
@@ -207,7 +208,8 @@ struct NodeLeases {
             let subjects = state?["subjects"]?.object?.names ?? []
             createdAt = max(1, members["created"]?.string.flatMap { RFC3339.seconds(of: $0) } ?? 1)
             let through = place(UInt64(clamping: state?["last_seq"]?.integer ?? 0))
-            // That it lacks a node says nothing: who answers may not have got so far. Of a bucket that was brought back from a copy it goes on being so.
+            // That it lacks a node says nothing: who answers may not have got so far. Of a bucket that was brought back
+            // from a copy it goes on being so.
             olderLists = through < listedThrough ? olderLists + 1 : 0
             guard olderLists == 0 || olderLists > Limits.olderListsMax else { return .goesOn }
             listedThrough = through
@@ -242,12 +244,13 @@ enum RFC3339 {
 }
 
 extension Limits {
-    /// How long a node counts as one that does not renew its lease, in seconds. Its clients are to stay when the servers choose another leader,
-    /// for which nats-server 2.14 waits 4 to 9 s, mostly 6: it is that, the allowance, a renewal that was due, and 1.5 s to be asked again.
+    /// How long a node counts as one that does not renew its lease, in seconds. Its clients are to stay when the
+    /// servers choose another leader, for which nats-server 2.14 waits 4 to 9 s, mostly 6: it is that, the allowance, a
+    /// renewal that was due, and 1.5 s to be asked again.
     static let leaseSeconds: UInt64 = 13
 
-    /// How much earlier than the servers a node counts its own lease as ended, in milliseconds: for clocks that differ, and for the time that
-    /// it takes to stop.
+    /// How much earlier than the servers a node counts its own lease as ended, in milliseconds: for clocks that differ,
+    /// and for the time that it takes to stop.
     static let leaseAllowanceMilliseconds: UInt64 = 1500
 
     /// Lists of leases that are passed over because an earlier one went further; the next one counts.

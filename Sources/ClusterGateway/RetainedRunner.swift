@@ -119,8 +119,8 @@ final class RetainedRunner: RetainedSink {
             stream = made
             if let configuration { made.attached(configuration, now: now) }
         }
-        // What waits already is tried on, so that it shows when there is room. If nothing does, since others have stored it or it was refused
-        // for good, the next change shows it.
+        // What waits already is tried on, so that it shows when there is room. If nothing does, since others have
+        // stored it or it was refused for good, the next change shows it.
         if replica.waitingCount == 0 { hasRoom() }
         guard (replica.isFull || lacksRoom) != isFull else { return }
         isFull.toggle()
@@ -269,6 +269,7 @@ extension Limits {
     /// Records of retained messages that may be on their way; a loop takes in no more between two turns.
     static let retainedBatchMax = 64
 
-    /// Bytes of a record besides the retained message and its origin, with the headers that it travels under; more do not occur.
+    /// Bytes of a record besides the retained message and its origin, with the headers that it travels under; more do
+    /// not occur.
     static let retainedFrameBytesMax = 512
 }

@@ -92,8 +92,8 @@ final class StreamRefusals {
 }
 
 extension Limits {
-    /// How long a refusal of the servers for want of room counts, in milliseconds, unless it comes again: longer than what is refused waits until
-    /// it is tried again.
+    /// How long a refusal of the servers for want of room counts, in milliseconds, unless it comes again: longer than
+    /// what is refused waits until it is tried again.
     static let clusterRefusalLastsMilliseconds: UInt64 = 5000
 
     /// How often at most it is logged that a stream has no room, in milliseconds.

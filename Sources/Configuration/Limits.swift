@@ -1,4 +1,5 @@
-/// The bounds of the configuration's files that no option sets and several files share: each with its unit and what happens beyond it.
+/// The bounds of the configuration's files that no option sets and several files share: each with its unit and what
+/// happens beyond it.
 enum Limits {
     // Files.
 
@@ -14,6 +15,7 @@ enum Limits {
 
     // Values.
 
-    /// The largest number of bytes or things that a line may ask for: 2^50, so that sums and products of a few of them stay in range.
+    /// The largest number of bytes or things that a line may ask for: 2^50, so that sums and products of a few of them
+    /// stay in range.
     static let countMax = 1 << 50
 }

@@ -42,7 +42,8 @@ package enum HashFunction {
         }
     }
 
-    /// A digest's bytes, written by `write`; these calls fail on memory that is exhausted and on nothing that a peer sends.
+    /// A digest's bytes, written by `write`; these calls fail on memory that is exhausted and on nothing that a peer
+    /// sends.
     private func filled(_ operation: StaticString, _ write: (UnsafeMutablePointer<UInt8>) -> Bool) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: digestCount) { buffer, count in
             guard let start = buffer.baseAddress, write(start) else { preconditionFailure("\(operation) failed") }

@@ -1,12 +1,13 @@
 internal import CIDN
 internal import Glibc
 
-/// SASLprep: the one form of a user name or password that can be typed in several, and the refusal of what cannot be typed at all.
-/// [RFC 4013]
+/// SASLprep: the one form of a user name or password that can be typed in several, and the refusal of what cannot be
+/// typed at all. [RFC 4013]
 package enum SASLprep {
     /// What a text is for. [RFC 3454, section 7]
     package enum Purpose {
-        /// It is kept: code points without a meaning in Unicode 3.2 are refused, because a later Unicode may change their form.
+        /// It is kept: code points without a meaning in Unicode 3.2 are refused, because a later Unicode may change
+        /// their form.
         case storing
         /// It is compared with what is kept, and may hold any.
         case asking
@@ -15,10 +16,12 @@ package enum SASLprep {
     /// Bytes of a text that is prepared and not ASCII: PostgreSQL's limit. A longer one is refused.
     package static var preparedBytes: Int { Limits.preparedTextBytesMax }
 
-    /// The prepared text, UTF-8 as it came. Nil for one that is not UTF-8, holds a control character or another that is forbidden, mixes
-    /// directions of writing, is nothing when it is prepared, or is longer than `bytesMax` without being ASCII.
+    /// The prepared text, UTF-8 as it came. Nil for one that is not UTF-8, holds a control character or another that is
+    /// forbidden, mixes directions of writing, is nothing when it is prepared, or is longer than `bytesMax` without
+    /// being ASCII.
     ///
-    /// O(n) for ASCII; the library's work on others is O(n²), so they are bounded: a client that nobody knows may send them.
+    /// O(n) for ASCII; the library's work on others is O(n²), so they are bounded: a client that nobody knows may send
+    /// them.
     package static func prepare(_ text: [UInt8], for purpose: Purpose) -> [UInt8]? {
         guard !text.isEmpty, !text.contains(where: { $0 < 0x20 || $0 == 0x7f }) else { return nil }
         if text.allSatisfy({ $0 < 0x80 }) { return text }
@@ -43,6 +46,7 @@ extension SASLprep.Purpose {
 
 /// The bounds of what is computed for strangers.
 enum Limits {
-    /// Bytes of a name or password that SASLprep prepares: PostgreSQL's limit. A longer one that is not ASCII is refused.
+    /// Bytes of a name or password that SASLprep prepares: PostgreSQL's limit. A longer one that is not ASCII is
+    /// refused.
     static let preparedTextBytesMax = 1024
 }

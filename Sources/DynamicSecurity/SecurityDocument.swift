@@ -38,8 +38,8 @@ public final class SecurityDocument {
         self.state = state
     }
 
-    /// Whether somebody else has written the file since it was read or saved. It is not read again: what stands there goes with the next
-    /// change that is saved.
+    /// Whether somebody else has written the file since it was read or saved. It is not read again: what stands there
+    /// goes with the next change that is saved.
     public var isWrittenByOthers: Bool { state.map { $0 != FileState(of: path) } ?? false }
 
     /// What keeps this process, with the rights that it has now, from saving changes to a file; nil when nothing does.
@@ -145,8 +145,8 @@ public final class SecurityDocument {
         return nil
     }
 
-    /// Puts a file in the place of the one at `path`; where none can be made or replaced, as in a container with one file of its own, it is
-    /// written over.
+    /// Puts a file in the place of the one at `path`; where none can be made or replaced, as in a container with one
+    /// file of its own, it is written over.
     public static func save(_ model: SecurityModel, to path: String) throws(FileReplacement.Failure) {
         let bytes = SecurityFile.bytes(of: model)
         do throws(FileReplacement.Failure) {

@@ -5,9 +5,10 @@ internal import Synchronization
 
 /// One thread's loop: waits for descriptors to be ready, calls their handlers, and frames them in turns.
 ///
-/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the loop. Only
-/// `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through a `Mailbox`. One
-/// existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a bare `epoll_wait`.
+/// Owned by the thread that calls `run`, or by the one that stands in for it; before and after by whoever made the
+/// loop. Only `wake()` and `stop()` may be called from elsewhere; everything else travels to the loop's thread through
+/// a `Mailbox`. One existential call per event, no closure and no allocation: 9 ns per event and 45 ns per turn above a
+/// bare `epoll_wait`.
 ///
 /// A channel moves between loops by `deregister` on the one, a message, and `register` on the other.
 public final class EventLoop: @unchecked Sendable {
@@ -27,7 +28,8 @@ public final class EventLoop: @unchecked Sendable {
 
     private var handlers = HandlerTable()
     private var alarms = AlarmList()
-    /// Handlers deregistered in this turn: alive until its end, so one that deregisters itself does not vanish under its own feet.
+    /// Handlers deregistered in this turn: alive until its end, so one that deregisters itself does not vanish under
+    /// its own feet.
     private var graveyard: ContiguousArray<any EventHandler> = []
     private var now: UInt64
     private var busyWait = BusyWait(processors: ProcessorCount.usable())
@@ -66,7 +68,8 @@ public final class EventLoop: @unchecked Sendable {
 extension EventLoop {
     /// Calls the handler from the next wait on for what `interest` names, and keeps it alive until `deregister`.
     ///
-    /// Throws when the kernel refuses: no memory, too many watches, or a descriptor that cannot be polled (a plain file).
+    /// Throws when the kernel refuses: no memory, too many watches, or a descriptor that cannot be polled (a plain
+    /// file).
     public func register(
         _ fd: Int32, for interest: Interest, handler: any EventHandler
     ) throws(SystemError) -> Registration {
@@ -82,7 +85,8 @@ extension EventLoop {
         return registration
     }
 
-    /// Changes what the handler hears of. Costs no system call when nothing changes; does nothing for a registration that is gone.
+    /// Changes what the handler hears of. Costs no system call when nothing changes; does nothing for a registration
+    /// that is gone.
     public func modify(_ registration: Registration, interest: Interest) {
         assertOwned()
         guard let tenant = handlers[registration], tenant.interest != interest else { return }
@@ -90,8 +94,8 @@ extension EventLoop {
         poller.modify(tenant.descriptor, interest: interest, data: registration.eventData)
     }
 
-    /// Stops calling the handler, also for events of this turn that the kernel had already told; releases it at the end of the
-    /// turn.
+    /// Stops calling the handler, also for events of this turn that the kernel had already told; releases it at the end
+    /// of the turn.
     ///
     /// To be called before the descriptor is closed. Does nothing for a registration that is gone.
     public func deregister(_ registration: Registration) {
@@ -101,7 +105,8 @@ extension EventLoop {
         graveyard.append(tenant.handler)
     }
 
-    /// Calls the handler once, at the deadline in milliseconds of the monotonic clock; replaces the deadline that it had.
+    /// Calls the handler once, at the deadline in milliseconds of the monotonic clock; replaces the deadline that it
+    /// had.
     ///
     /// Linear in the number of alarms: for the few that belong to the loop itself, such as a listener's pause.
     public func setAlarm(at deadline: UInt64, for handler: any AlarmHandler) {
@@ -128,9 +133,9 @@ extension EventLoop {
         while ownerSlot.standIn() { runAsOwner(turn) }
     }
 
-    /// Runs the loop whenever the thread in `run` is away on a blocking task for longer than a millisecond or two; they change
-    /// places then. Returns when the loop has ended. For one thread, from before the first `run` on or later; without it a blocking
-    /// task simply takes its time.
+    /// Runs the loop whenever the thread in `run` is away on a blocking task for longer than a millisecond or two; they
+    /// change places then. Returns when the loop has ended. For one thread, from before the first `run` on or later;
+    /// without it a blocking task simply takes its time.
     public func standIn(_ turn: any LoopTurn) {
         while ownerSlot.standIn() { runAsOwner(turn) }
     }
@@ -153,8 +158,8 @@ extension EventLoop {
         ownerSlot.close()
     }
 
-    /// Waits, at most until the deadline, and has one turn; `run` does this over and over. Returns when the next one must begin at
-    /// the latest.
+    /// Waits, at most until the deadline, and has one turn; `run` does this over and over. Returns when the next one
+    /// must begin at the latest.
     package func turn(_ turn: any LoopTurn, until deadline: UInt64?) -> UInt64? { work(turn, wait(until: deadline)) }
 
     /// Whether somebody has rung since the last wait: the next one will not sleep.
@@ -182,7 +187,8 @@ extension EventLoop {
         wake()
     }
 
-    /// Lets the loop begin a turn soon: writes an eventfd if it sleeps, and is a load or an exchange if not. For any thread.
+    /// Lets the loop begin a turn soon: writes an eventfd if it sleeps, and is a load or an exchange if not. For any
+    /// thread.
     ///
     /// What was written before this call is seen by that turn, from its `beginTurn` on.
     public func wake() {
@@ -222,7 +228,8 @@ extension EventLoop {
         poller.wait(into: events, timeoutMilliseconds: milliseconds)
     }
 
-    /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer system calls.
+    /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer
+    /// system calls.
     private func takeMore(_ turn: any LoopTurn) {
         while turn.endRound() {
             let count = poll(milliseconds: 0)
@@ -267,11 +274,12 @@ extension EventLoop {
     private static let pageBytes = 4096
 }
 
-/// Whether a loop that is back from a blocking task waits awake for a moment before it sleeps: whoever waited for the blocking task
-/// often speaks again at once, and waking a core that has gone to sleep costs more than what there is to do then.
+/// Whether a loop that is back from a blocking task waits awake for a moment before it sleeps: whoever waited for the
+/// blocking task often speaks again at once, and waking a core that has gone to sleep costs more than what there is to
+/// do then.
 ///
-/// It is kept as long as somebody spoke soon the last time, awake or asleep; so one who waits for each answer pays for it, and
-/// saves more, and one who speaks now and then pays nothing.
+/// It is kept as long as somebody spoke soon the last time, awake or asleep; so one who waits for each answer pays for
+/// it, and saves more, and one who speaks now and then pays nothing.
 struct BusyWait {
     /// How long the loop waits awake at most: the other's core may have to wake first.
     static let awakeMicrosecondsMax: UInt64 = 80
@@ -299,8 +307,8 @@ struct BusyWait {
 
 /// The loop's own few alarms, such as a listener's pause.
 ///
-/// A short array that is searched whole: there are as many as listeners. Sessions' timers are not kept here; they reach the loop
-/// as the deadline that `LoopTurn.endOfTurn` returns.
+/// A short array that is searched whole: there are as many as listeners. Sessions' timers are not kept here; they reach
+/// the loop as the deadline that `LoopTurn.endOfTurn` returns.
 struct AlarmList {
     private var alarms: [(deadline: UInt64, handler: any AlarmHandler)] = []
 
@@ -341,16 +349,16 @@ public protocol LoopTurn: AnyObject {
     /// Messages that were posted before the wake-up that ended the wait are in their mailboxes.
     func beginTurn(now: UInt64)
 
-    /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready descriptors
-    /// before the turn ends, and call their handlers; that is to be bounded by the answer.
+    /// The handlers have run. Does what they have left for this moment, and returns whether to look for more ready
+    /// descriptors before the turn ends, and call their handlers; that is to be bounded by the answer.
     func endRound() -> Bool
 
-    /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for none;
-    /// a time that has passed, such as 0, lets the loop look for events without sleeping.
+    /// The handlers have run. Returns the time in milliseconds at which the next turn must begin at the latest, nil for
+    /// none; a time that has passed, such as 0, lets the loop look for events without sleeping.
     func endOfTurn(now: UInt64) -> UInt64?
 
-    /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not touch what
-    /// belongs to the loop, which a stand-in runs meanwhile if it takes long.
+    /// Asked after `endOfTurn`: something to be done between two turns that may take a moment, or long. It must not
+    /// touch what belongs to the loop, which a stand-in runs meanwhile if it takes long.
     func takeBlockingTask() -> BlockingTask?
 }
 
@@ -423,13 +431,13 @@ final class EpollPoller: Poller {
 ///     └────────────────────────► rung ◄─────────────┼──────────────────┘
 ///                                 └─────────────────┘
 /// ```
-/// awake: a turn runs, or the loop keeps its busy wait, and whoever rings leaves `rung` behind. asleep: the loop is about to wait,
-/// or waits. rung: there is something to look at, the next wait returns at once.
+/// awake: a turn runs, or the loop keeps its busy wait, and whoever rings leaves `rung` behind. asleep: the loop is
+/// about to wait, or waits. rung: there is something to look at, the next wait returns at once.
 ///
-/// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the mailboxes again
-/// between the flag and the wait. Whoever posts writes first (message, then ring) and the loop reads last (answer, then
-/// drain); all four are sequentially consistent, so either the ring finds the state after the answer and changes it, or
-/// the drain finds the message. Ringing a loop that has been rung is one load.
+/// No ring is lost: `prepareToSleep` fails when a ring came since the last `answer`, so nobody has to look into the
+/// mailboxes again between the flag and the wait. Whoever posts writes first (message, then ring) and the loop reads
+/// last (answer, then drain); all four are sequentially consistent, so either the ring finds the state after the answer
+/// and changes it, or the drain finds the message. Ringing a loop that has been rung is one load.
 struct Doorbell: ~Copyable, Sendable {
     private enum State: UInt8, AtomicRepresentable {
         case awake

@@ -2,8 +2,8 @@ public import Synchronization
 
 /// Messages from any thread to one reader: first in, first out for each sender.
 ///
-/// A stack that senders push without a lock, and that the reader takes whole and turns over. Since nobody ever takes a single
-/// message, a node is never reused under a sender's eyes (no ABA).
+/// A stack that senders push without a lock, and that the reader takes whole and turns over. Since nobody ever takes a
+/// single message, a node is never reused under a sender's eyes (no ABA).
 ///
 /// ```
 ///   newest ──► 3 ──► 2 ──► 1        drain: newest = nil, reverse, 1 2 3

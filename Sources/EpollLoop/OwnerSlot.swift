@@ -1,11 +1,12 @@
 internal import Platform
 internal import Synchronization
 
-/// Who runs a loop: one of two threads. The one in the owner slot may leave it for a blocking task, and comes back; when that takes
-/// long, the other has taken the owner slot meanwhile and goes on, and the one that comes back is the stand-in from then on.
+/// Who runs a loop: one of two threads. The one in the owner slot may leave it for a blocking task, and comes back;
+/// when that takes long, the other has taken the owner slot meanwhile and goes on, and the one that comes back is the
+/// stand-in from then on.
 ///
-/// Leaving and coming back cost an exchange each and wake nobody: while blocking tasks are run, the stand-in looks after the owner
-/// slot every millisecond. When there have been none for a while it sleeps.
+/// Leaving and coming back cost an exchange each and wake nobody: while blocking tasks are run, the stand-in looks
+/// after the owner slot every millisecond. When there have been none for a while it sleeps.
 final class OwnerSlot: Sendable {
     /// Even while somebody sits, odd while the owner slot is empty; each change adds one.
     private let changes = Atomic<UInt64>(0)

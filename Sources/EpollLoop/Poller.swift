@@ -4,12 +4,13 @@ package import Platform
 
 /// What an event loop needs of the kernel: which descriptors are ready, a way to sleep until one is, and the time.
 ///
-/// `EpollPoller` is the kernel's; tests put another in its place, on a simulated clock, and the loop's own code runs all the same. Called once
-/// for each system call that it stands for, never for each message.
+/// `EpollPoller` is the kernel's; tests put another in its place, on a simulated clock, and the loop's own code runs
+/// all the same. Called once for each system call that it stands for, never for each message.
 ///
 /// Belongs to the thread that runs the loop, save `wake`.
 package protocol Poller: AnyObject, Sendable {
-    /// Reports from now on what the descriptor is ready for, at each wait as long as it is so; `data` comes with each event.
+    /// Reports from now on what the descriptor is ready for, at each wait as long as it is so; `data` comes with each
+    /// event.
     ///
     /// Throws when the kernel refuses: no memory, too many watches, or a descriptor that cannot be polled.
     func add(_ descriptor: FileDescriptor, interest: Interest, data: UInt64) throws(SystemError)
@@ -20,8 +21,8 @@ package protocol Poller: AnyObject, Sendable {
     /// Reports nothing more of the descriptor.
     func remove(_ descriptor: FileDescriptor)
 
-    /// Waits until something is ready, `wake` is called, or the time is up: -1 for ever, 0 not at all. Returns how many events were written to
-    /// the front of `events`; one of them may be of nobody, with the data `UInt64.max`.
+    /// Waits until something is ready, `wake` is called, or the time is up: -1 for ever, 0 not at all. Returns how many
+    /// events were written to the front of `events`; one of them may be of nobody, with the data `UInt64.max`.
     func wait(into events: UnsafeMutableBufferPointer<ReadyRecord>, timeoutMilliseconds: Int32) -> Int
 
     /// Ends a wait. For any thread.
@@ -37,7 +38,8 @@ package protocol Poller: AnyObject, Sendable {
     var nowMicroseconds: UInt64 { get }
 }
 
-/// One event: what a descriptor is ready for, and the data that it was added with. In the kernel's form, so that nothing is translated.
+/// One event: what a descriptor is ready for, and the data that it was added with. In the kernel's form, so that
+/// nothing is translated.
 package typealias ReadyRecord = linux_ready_event
 
 extension ReadyRecord {
@@ -149,8 +151,8 @@ struct HandlerTable {
 
 /// A place in a loop's table of handlers, and which of its tenants is meant.
 ///
-/// Travels in `epoll_event.data`. The generation grows when the place is given up, so an event that the kernel had queued for an
-/// earlier tenant (or for an earlier socket of the same number) meets a newer generation and is dropped.
+/// Travels in `epoll_event.data`. The generation grows when the place is given up, so an event that the kernel had
+/// queued for an earlier tenant (or for an earlier socket of the same number) meets a newer generation and is dropped.
 public struct Registration: Hashable, Sendable {
     /// The place in the table.
     public let index: UInt32
@@ -225,7 +227,8 @@ extension SystemCall {
         certain("epoll_ctl") { linux_epoll_control(epoll.rawValue, Int32(linux_epoll_remove), descriptor.rawValue, 0, 0) }
     }
 
-    /// Waits for events, -1 for ever. An interrupted wait is over with no event: the caller knows how much of its time is left.
+    /// Waits for events, -1 for ever. An interrupted wait is over with no event: the caller knows how much of its time
+    /// is left.
     static func wait(
         _ epoll: FileDescriptor, into events: UnsafeMutablePointer<ReadyRecord>, capacity: Int, timeoutMilliseconds: Int32
     ) -> Int {

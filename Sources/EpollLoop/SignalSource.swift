@@ -2,8 +2,9 @@ public import Platform
 
 /// Signals as events: blocked everywhere, and read from a descriptor on a loop.
 ///
-/// Make it on the first thread before any other starts: threads inherit the blocked signals, and a signal to the process goes to
-/// any thread that does not block it. Its owner registers `fileDescriptor` on a loop and calls `read()` when it is readable.
+/// Make it on the first thread before any other starts: threads inherit the blocked signals, and a signal to the
+/// process goes to any thread that does not block it. Its owner registers `fileDescriptor` on a loop and calls `read()`
+/// when it is readable.
 public struct SignalSource: Sendable {
     private let descriptor: FileDescriptor
 

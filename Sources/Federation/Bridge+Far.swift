@@ -100,8 +100,8 @@ extension Bridge {
         if !isLegible { fail("the other broker sends something that is not MQTT") }
     }
 
-    /// A packet is larger than this broker takes, of which the beginning is there. A connection that ended for it would end again as often as
-    /// the message is sent again.
+    /// A packet is larger than this broker takes, of which the beginning is there. A connection that ended for it would
+    /// end again as often as the message is sent again.
     private func refuse(tooLarge firstByte: UInt8, _ body: UnsafeRawBufferPointer) {
         let topicLength = Int(body[0]) << 8 | Int(body[1])
         guard firstByte >> 4 == PacketType.publish.rawValue, let qos = QoS(rawValue: firstByte >> 1 & 3) else {
@@ -240,8 +240,9 @@ extension Bridge {
         answer(type, view.packetIdentifier, reason)
     }
 
-    /// The other broker has not taken a message. What it may take later is not answered here: the session keeps it, and sends it again on
-    /// the next connection. All other codes say that the message itself is not wanted, and the standard has nobody send such a one again.
+    /// The other broker has not taken a message. What it may take later is not answered here: the session keeps it, and
+    /// sends it again on the next connection. All other codes say that the message itself is not wanted, and the
+    /// standard has nobody send such a one again.
     private func isRefusedForGood(_ identifier: UInt16, _ reason: ReasonCode) -> Bool {
         switch reason {
         case .quotaExceeded:
@@ -302,6 +303,7 @@ extension ConnectReturnCode {
 }
 
 extension Limits {
-    /// Bytes for the other broker that wait; beyond them nothing is read from it, so that one that does not read costs no more.
+    /// Bytes for the other broker that wait; beyond them nothing is read from it, so that one that does not read costs
+    /// no more.
     static let farOutputBytesMax = 4 << 20
 }

@@ -17,7 +17,8 @@ extension Bridge {
     /// The client is on its way into this broker.
     ///
     /// - Parameters:
-    ///   - unreleased: the packet identifiers of the QoS 2 messages that its session has taken and that are not released.
+    ///   - unreleased: the packet identifiers of the QoS 2 messages that its session has taken and that are not
+    ///     released.
     ///   - filters: what its session is subscribed to.
     ///   - now: in milliseconds.
     public func attached(unreleased: [UInt16], filters: [TopicFilter], now: UInt64) {
@@ -84,7 +85,8 @@ extension Bridge {
 
     /// Lets this broker send more, when what it has sent is on its way.
     func openRoom() {
-        // SUBACK comes behind what the session sends again. With no room left it would never come: it is not waited for.
+        // SUBACK comes behind what the session sends again. With no room left it would never come: it is not waited
+        // for.
         if isJoining, local == .subscribing, takenBytes >= Limits.underwayBytesMax {
             localUnanswered = []
             settleLocal()
@@ -228,7 +230,8 @@ extension Bridge {
 
     /// A message for the other broker.
     private func sendOut(_ view: PublishView) {
-        // In all other states the session is being made, or left: it is there to keep messages of QoS 1 and 2, and sends these again.
+        // In all other states the session is being made, or left: it is there to keep messages of QoS 1 and 2, and
+        // sends these again.
         guard case .running = state else { return }
         lastMessageAt = now
         guard let renaming = map.out(view.topic) else { return refuseLocally(view, .success) }
@@ -291,7 +294,8 @@ extension Bridge {
         }
     }
 
-    /// Lazy: counts a message. Those of QoS 0 are kept here until the other broker has let us in; the others the session sends again.
+    /// Lazy: counts a message. Those of QoS 0 are kept here until the other broker has let us in; the others the
+    /// session sends again.
     private func collect(_ packet: UnsafeRawBufferPointer, isAtMostOnce: Bool) {
         guard case .lazy(let threshold, _) = settings.start else { return }
         collectedCount += 1
@@ -333,7 +337,8 @@ extension Bridge {
     private static let unsubscribeIdentifier: UInt16 = 65_534
 }
 
-/// What a bridge wants done, in order. What it has for either side waits in `Bridge.farOutput` and `Bridge.localOutput`.
+/// What a bridge wants done, in order. What it has for either side waits in `Bridge.farOutput` and
+/// `Bridge.localOutput`.
 public enum BridgeEffect: Sendable {
     /// Connect to an address, by its place; `connected` or `dialFailed` is the answer.
     case dial(address: Int)

@@ -11,9 +11,9 @@ import MQTTCodec
 ///   │  lazy                 ▲          CONNECT    both sides'       │ idle
 ///   └──────────► collecting ┘                     sessions ◄────────┘ (lazy: back to collecting)
 /// ```
-/// It keeps no state of messages. To this broker it is a client inside the process, with a session that is durable as any; to the other one
-/// a client over the network. A PUBLISH that this broker sends to the one goes out from the other under the same packet identifier, and so
-/// does each answer in the opposite direction:
+/// It keeps no state of messages. To this broker it is a client inside the process, with a session that is durable as
+/// any; to the other one a client over the network. A PUBLISH that this broker sends to the one goes out from the other
+/// under the same packet identifier, and so does each answer in the opposite direction:
 ///
 /// ```
 ///   broker's session            bridge              other broker
@@ -22,8 +22,8 @@ import MQTTCodec
 ///   PUBLISH 3 taken, durable ◄── topic renamed ◄───── PUBLISH 3
 ///   PUBACK 3 ────────────────────────────────────────► PUBACK 3
 /// ```
-/// So each side acknowledges to the other what its own disk holds, and what was under way when anything failed is sent again by the session
-/// that still has it: nothing is lost at QoS 1, and nothing comes twice at QoS 2.
+/// So each side acknowledges to the other what its own disk holds, and what was under way when anything failed is sent
+/// again by the session that still has it: nothing is lost at QoS 1, and nothing comes twice at QoS 2.
 ///
 /// Owned by the thread of the loop that its local session lives on.
 public final class Bridge {
@@ -88,7 +88,8 @@ public final class Bridge {
     var echoes = EchoFilter()
     /// Which brokers messages say that they have been in.
     var path: BrokerPath
-    /// Whether the other broker was told by the protocol level that this is a bridge, and whether the next CONNECT does so.
+    /// Whether the other broker was told by the protocol level that this is a bridge, and whether the next CONNECT does
+    /// so.
     var hasAnnounced = false
     var mayAnnounce = true
     /// What a former connection subscribed to there and is no longer wanted.
@@ -98,7 +99,8 @@ public final class Bridge {
 
     // Of the client here.
     let near = PacketBuffer()
-    /// What it has sent for the other broker before that one was ready: messages come ahead of the answers that are waited for.
+    /// What it has sent for the other broker before that one was ready: messages come ahead of the answers that are
+    /// waited for.
     let early = PacketBuffer()
     /// Bytes that were taken from this broker and no room was opened for.
     var takenBytes = 0
@@ -293,7 +295,8 @@ public final class Bridge {
 
     // MARK: Ends
 
-    /// The connection could not be made, or is lost. Says so once, until it is another reason or a connection was made in between.
+    /// The connection could not be made, or is lost. Says so once, until it is another reason or a connection was made
+    /// in between.
     func fail(_ reason: String) {
         let connectedFor = report.connectedSince.map { now - $0 }
         if connectedFor != nil, settings.notifies { report("0") }

@@ -12,8 +12,8 @@ public struct BridgeSettings: Hashable, Sendable {
         case once
     }
 
-    /// How long it waits before it tries again, in milliseconds: from `base` to `cap` at random, each time more or less than the time
-    /// before; anew after a connection that has lasted for `stable`. Without a cap always `base`.
+    /// How long it waits before it tries again, in milliseconds: from `base` to `cap` at random, each time more or less
+    /// than the time before; anew after a connection that has lasted for `stable`. Without a cap always `base`.
     public struct Restart: Hashable, Sendable {
         public var base: UInt64
         public var cap: UInt64?
@@ -52,7 +52,8 @@ public struct BridgeSettings: Hashable, Sendable {
     public var restart = Restart()
     /// Whether after a loss the next address is tried, instead of going back to the first as soon as that answers.
     public var isRoundRobin = false
-    /// Whether the other broker is told by a bit of the protocol level that this is a bridge; tried without if it does not like that.
+    /// Whether the other broker is told by a bit of the protocol level that this is a bridge; tried without if it does
+    /// not like that.
     public var announcesBridge = true
     /// Whether a retained 1 or 0 tells if it is connected.
     public var notifies = true
@@ -72,8 +73,8 @@ public struct BridgeSettings: Hashable, Sendable {
     /// In seconds, in MQTT 5.0.
     public var sessionExpiryInterval: UInt32 = 0
 
-    /// What this broker is called in the messages of MQTT 5.0 that cross, so that they do not come again: another name than any other broker's.
-    /// At most 64 bytes; nil if they are to say nothing.
+    /// What this broker is called in the messages of MQTT 5.0 that cross, so that they do not come again: another name
+    /// than any other broker's. At most 64 bytes; nil if they are to say nothing.
     public var brokerIdentifier: EncodedString?
 
     public init(name: String, remote: Login, localClientIdentifier: EncodedString) {
@@ -115,8 +116,8 @@ public struct BridgeSettings: Hashable, Sendable {
     var mayEcho: Bool { topics.contains(where: \.goesOut) && topics.contains(where: \.comesIn) }
 }
 
-/// Bridges with several connections: each is a bridge of its own, with a session here and one there, and carries a part of the topics that go
-/// out. What comes in comes by the first, which also tells whether the bridge is connected.
+/// Bridges with several connections: each is a bridge of its own, with a session here and one there, and carries a part
+/// of the topics that go out. What comes in comes by the first, which also tells whether the bridge is connected.
 extension BridgeSettings {
     /// What one of the connections is to do.
     ///
@@ -166,13 +167,14 @@ struct BridgeSchedule {
         isLazy = settings.isLazy
     }
 
-    /// The attempt has failed, or a connection is lost. Returns how long to wait before the next attempt, in milliseconds.
+    /// The attempt has failed, or a connection is lost. Returns how long to wait before the next attempt, in
+    /// milliseconds.
     ///
-    /// Addresses are tried one after the other without a pause; then there is one: decorrelated jitter, between the base and three times the
-    /// pause before, so that bridges that lost one broker together do not come back together.
+    /// Addresses are tried one after the other without a pause; then there is one: decorrelated jitter, between the
+    /// base and three times the pause before, so that bridges that lost one broker together do not come back together.
     ///
-    /// A connection that was lost soon is an attempt that has failed: else an address that lets everybody in and drops them would be tried
-    /// for ever, beside others that work.
+    /// A connection that was lost soon is an attempt that has failed: else an address that lets everybody in and drops
+    /// them would be tried for ever, beside others that work.
     mutating func failed(connectedFor milliseconds: UInt64?, random: inout some RandomNumberGenerator) -> UInt64 {
         if let milliseconds, milliseconds >= max(restart.stable, Limits.stableMilliseconds) {
             (lastPause, failedCount) = (nil, 0)
@@ -183,7 +185,8 @@ struct BridgeSchedule {
         failedCount += 1
         address = (address + 1) % addressCount
         guard failedCount % addressCount == 0 else { return 0 }
-        // What waits for a lazy bridge does not wait for the pauses that are meant for bridges that always connect: they are the most.
+        // What waits for a lazy bridge does not wait for the pauses that are meant for bridges that always connect:
+        // they are the most.
         let pause = pause(&random)
         return isLazy ? min(pause, Limits.lazyPauseMilliseconds << UInt64(min(failedCount / addressCount - 1, 16))) : pause
     }
@@ -207,11 +210,11 @@ struct BridgeSchedule {
 }
 
 extension Limits {
-    /// How long a lazy bridge waits after an attempt that has failed, or a connection that was lost soon, in milliseconds; each time in a row
-    /// twice as long, at most as long as a bridge that always connects.
+    /// How long a lazy bridge waits after an attempt that has failed, or a connection that was lost soon, in
+    /// milliseconds; each time in a row twice as long, at most as long as a bridge that always connects.
     static let lazyPauseMilliseconds: UInt64 = 1000
 
-    /// The longest that a bridge stays with another than its first address before it looks for that, in milliseconds, if that one answers
-    /// and does not last.
+    /// The longest that a bridge stays with another than its first address before it looks for that, in milliseconds,
+    /// if that one answers and does not last.
     static let awayMillisecondsMax: UInt64 = 300_000
 }

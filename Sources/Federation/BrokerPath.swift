@@ -1,13 +1,15 @@
 import MQTTCodec
 
-/// Which brokers a message has been in, as it says itself in MQTT 5.0: User Properties, in order, which every broker has to hand on. So no
-/// message goes around for ever that comes by a broker that knows them, however many others it came through.
+/// Which brokers a message has been in, as it says itself in MQTT 5.0: User Properties, in order, which every broker
+/// has to hand on. So no message goes around for ever that comes by a broker that knows them, however many others it
+/// came through.
 ///
 ///     martlet-broker: 1f6vcwx5cbdkg+9a3e77b0     came into the broker, where its topic has this digest, by a bridge of that
 ///     martlet-broker: 1f6vcwx5cbdkg-9a3e77b0     left the broker, or was there before
 ///
-/// Whoever publishes a message of its own with the properties of one that it has received gives it another topic, so that it is none of
-/// those that come again. One whose topic each bridge makes longer is none either: it ends at a bound.
+/// Whoever publishes a message of its own with the properties of one that it has received gives it another topic, so
+/// that it is none of those that come again. One whose topic each bridge makes longer is none either: it ends at a
+/// bound.
 struct BrokerPath {
     /// What this broker is called; nil if messages say nothing.
     let own: [UInt8]?
@@ -27,7 +29,8 @@ struct BrokerPath {
         var wasThere = false
     }
 
-    /// What a message that goes out says on top, as bytes of properties; nil if it is to stay: it has left before, or was there.
+    /// What a message that goes out says on top, as bytes of properties; nil if it is to stay: it has left before, or
+    /// was there.
     func out(_ properties: UnsafeRawBufferPointer, local: UnsafeRawBufferPointer, remote: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let own else { return [] }
         let way = way(properties, local: local, remote: remote)
@@ -82,7 +85,7 @@ struct BrokerPath {
 }
 
 extension Limits {
-    /// How often a message may say that it came into a broker or left one, two for each, on its way over bridges that lead back.
-    /// Bytes: `max_packet_size`, it is a property of a message.
+    /// How often a message may say that it came into a broker or left one, two for each, on its way over bridges that
+    /// lead back. Bytes: `max_packet_size`, it is a property of a message.
     static let pathStationsMax = 64
 }

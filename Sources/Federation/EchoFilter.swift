@@ -1,10 +1,10 @@
 import MQTTCodec
 
-/// Knows the messages that a broker sends back which it got from us, where the protocol does not: MQTT 3 has no No Local, and not every
-/// broker knows the bridges' bit.
+/// Knows the messages that a broker sends back which it got from us, where the protocol does not: MQTT 3 has no No
+/// Local, and not every broker knows the bridges' bit.
 ///
-/// Counts, per digest of topic and payload, what was sent and has not come back. A stranger's equal message within that time is taken for
-/// ours, and ours for the stranger's: one of each gets through either way.
+/// Counts, per digest of topic and payload, what was sent and has not come back. A stranger's equal message within that
+/// time is taken for ours, and ours for the stranger's: one of each gets through either way.
 struct EchoFilter {
     private var awaited: [UInt64: (count: Int, lastNumber: UInt64)] = [:]
     private var order: [(digest: UInt64, number: UInt64, sentAt: UInt64)] = []
@@ -13,8 +13,8 @@ struct EchoFilter {
     /// What has come back, by its packet identifier, until another message has that: it may be repeated.
     private var returned: [UInt16: UInt64] = [:]
 
-    /// A message was sent that the other broker will send back, once; for one that is sent again it is awaited already, unless that was
-    /// forgotten.
+    /// A message was sent that the other broker will send back, once; for one that is sent again it is awaited already,
+    /// unless that was forgotten.
     mutating func sent(_ view: PublishView, _ topic: UnsafeRawBufferPointer, now: UInt64) {
         let digest = Self.digest(topic, view.payload)
         if view.duplicate, awaited[digest] != nil { return }

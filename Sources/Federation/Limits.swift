@@ -9,7 +9,8 @@ enum Limits {
     /// How many Topic Aliases a bridge sets, of those that the other broker allows.
     static let sentAliasesMax = 256
 
-    /// How long a connection has to last to be one, in milliseconds: one that is lost sooner is an attempt that has failed.
+    /// How long a connection has to last to be one, in milliseconds: one that is lost sooner is an attempt that has
+    /// failed.
     static let stableMilliseconds: UInt64 = 10_000
 
     /// How often a bridge that is connected to another than its first address looks for that, in milliseconds.

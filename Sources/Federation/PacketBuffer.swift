@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// Bytes of one direction, cut into packets. A class, because what a packet brings about may empty the buffer that it lies in.
+/// Bytes of one direction, cut into packets. A class, because what a packet brings about may empty the buffer that it
+/// lies in.
 final class PacketBuffer {
     private var bytes: [UInt8] = []
     private var head = 0
@@ -26,12 +27,13 @@ final class PacketBuffer {
         generation += 1
     }
 
-    /// Gives each complete packet to `body`, which may empty the buffer and must not append to it: its first byte, and its body. Returns
-    /// false if there is no packet where one should begin.
+    /// Gives each complete packet to `body`, which may empty the buffer and must not append to it: its first byte, and
+    /// its body. Returns false if there is no packet where one should begin.
     ///
     /// - Parameters:
     ///   - sizeMax: bytes of a packet's body; a larger one is not kept.
-    ///   - tooLarge: is given the first byte and the beginning of the body of one that is too large: 65,539 bytes at least.
+    ///   - tooLarge: is given the first byte and the beginning of the body of one that is too large: 65,539 bytes at
+    ///     least.
     ///   - body: returns false to be given the packet again later.
     func drain(
         sizeMax: Int = .max, tooLarge: (_ firstByte: UInt8, _ body: UnsafeRawBufferPointer) -> Void = { _, _ in },

@@ -67,12 +67,13 @@ struct TopicMap {
         TopicFilter(text).map { Array($0.matchingBytes) } ?? Array(text.utf8)
     }
 
-    /// A topic as it is called at the other end: `prefix`, and what of the topic is behind its first `strippedCount` bytes.
+    /// A topic as it is called at the other end: `prefix`, and what of the topic is behind its first `strippedCount`
+    /// bytes.
     struct Renaming {
         let strippedCount: Int
         let prefix: ArraySlice<UInt8>
-        /// Whether the name would begin with a $ that neither the topic nor the line begins with: what the broker there keeps for itself,
-        /// such as `$CONTROL/`, is not to be reached by whoever may publish below a prefix here.
+        /// Whether the name would begin with a $ that neither the topic nor the line begins with: what the broker there
+        /// keeps for itself, such as `$CONTROL/`, is not to be reached by whoever may publish below a prefix here.
         let isReserved: Bool
 
         /// Calls `body` with the whole name.
@@ -95,8 +96,8 @@ struct TopicMap {
                     line.prefix.isEmpty && line.strippedCount > 0 && topic[line.strippedCount] == dollar && !line.namesDollar
                 return Renaming(strippedCount: line.strippedCount, prefix: line.prefix, isReserved: isReserved)
             }
-            // The prefix a/ before # is a filter that a matches too (4.7.1.2 of the standard), and that is a topic of its own at the other
-            // end: the one above the other prefix.
+            // The prefix a/ before # is a filter that a matches too (4.7.1.2 of the standard), and that is a topic of
+            // its own at the other end: the one above the other prefix.
             if line.prefix.count > 1, line.prefix.last == UInt8(ascii: "/") {
                 return Renaming(strippedCount: topic.count, prefix: line.prefix.dropLast(), isReserved: false)
             }
@@ -134,8 +135,8 @@ extension BridgedTopic {
     fileprivate var hasPrefix: Bool { !localPrefix.isEmpty || !remotePrefix.isEmpty }
 }
 
-/// The Topic Aliases that a bridge sets on its connection: the first topics get one each, as many as the other broker allows.
-/// [MQTT-3.3.2-9 v5]
+/// The Topic Aliases that a bridge sets on its connection: the first topics get one each, as many as the other broker
+/// allows. [MQTT-3.3.2-9 v5]
 struct SentTopicAliases {
     private var aliases: [[UInt8]: UInt16] = [:]
     private let maximum: Int
@@ -144,7 +145,8 @@ struct SentTopicAliases {
 
     init(maximum: UInt16) { self.maximum = min(Int(maximum), Limits.sentAliasesMax) }
 
-    /// The alias of a topic, and whether it is set; nil if it has none and gets none. A shorter topic than its property is not worth one.
+    /// The alias of a topic, and whether it is set; nil if it has none and gets none. A shorter topic than its property
+    /// is not worth one.
     mutating func alias(for topic: UnsafeRawBufferPointer) -> (number: UInt16, isSet: Bool)? {
         guard maximum > 0, topic.count > 3 else { return nil }
         if last.topic.elementsEqual(topic) { return (last.alias, true) }

@@ -1,4 +1,5 @@
-/// The bounds of HTTP messages that no option sets and several files share: each with its unit and what happens beyond it.
+/// The bounds of HTTP messages that no option sets and several files share: each with its unit and what happens beyond
+/// it.
 public enum Limits {
     // A request.
 

@@ -11,11 +11,12 @@ internal import Transports
 ///   open ──────────────────────────────────────────────────────────► lingering ──────────────────► closed
 ///     └────────────────────── it breaks, or does not read ───────────────────────────────────────────▲
 /// ```
-/// lingering: all is said and the end of our stream is sent; what still comes is read and dropped, for a close with unread bytes resets the
-/// connection, and the peer may lose what it was told last.
+/// lingering: all is said and the end of our stream is sent; what still comes is read and dropped, for a close with
+/// unread bytes resets the connection, and the peer may lose what it was told last.
 ///
-/// `waiting.count <= pipelinedMax + 1` and `current != nil` while one is answered. Output is bounded by `Limits.outputBytesMax` and one piece:
-/// no request is begun and nothing is taken of a body while more than that waits.
+/// `waiting.count <= pipelinedMax + 1` and `current != nil` while one is answered. Output is bounded by
+/// `Limits.outputBytesMax` and one piece: no request is begun and nothing is taken of a body while more than that
+/// waits.
 final class HTTPConnection: EventHandler {
     private enum State {
         case open
@@ -54,7 +55,8 @@ final class HTTPConnection: EventHandler {
     private let path: String?
     private let user: UInt32?
     private let isEncrypted: Bool
-    /// The peer, if it is a proxy that is believed when its requests say whom they are from, and the one who was let in last.
+    /// The peer, if it is a proxy that is believed when its requests say whom they are from, and the one who was let in
+    /// last.
     private let proxy: ForwardingProxy?
     private var admittedClient: PeerAddress?
     private unowned let service: HTTPService
@@ -76,7 +78,8 @@ final class HTTPConnection: EventHandler {
     private var endsWithBody = false
     private var owesContinue = false
     private var isAdvancing = false
-    /// When the reader's phase began, when output last went, when the current request began, when lingering ends; milliseconds.
+    /// When the reader's phase began, when output last went, when the current request began, when lingering ends;
+    /// milliseconds.
     private var since: UInt64
     private var phase = HTTPRequestReader.Phase.idle
     private var lastProgress: UInt64
@@ -118,8 +121,8 @@ final class HTTPConnection: EventHandler {
             identity: filtered?.identity ?? PeerIdentity())
     }
 
-    /// Whom a request is from. A proxy asks for many on one connection, so each of its requests says so anew; who comes after another is let
-    /// in, or not, as if they had connected.
+    /// Whom a request is from. A proxy asks for many on one connection, so each of its requests says so anew; who comes
+    /// after another is let in, or not, as if they had connected.
     private func peer(asking request: HTTPRequest) throws(HTTPRefusal) -> HTTPPeer {
         guard let proxy else { return peer }
         let client = try proxy.client(of: request.fields)
@@ -263,7 +266,8 @@ extension HTTPConnection {
         since = now
     }
 
-    /// Begins with the next request, if none is being answered and there is room for its answer. Returns whether it has done something.
+    /// Begins with the next request, if none is being answered and there is room for its answer. Returns whether it has
+    /// done something.
     private func beginNext() -> Bool {
         guard current == nil, !isEnding, output.count <= Limits.outputBytesMax else { return false }
         guard !waiting.isEmpty else {
@@ -347,7 +351,8 @@ extension HTTPConnection {
         if isLast { isEnding = true }
     }
 
-    /// Goes on in another protocol. Who has sent more before it was agreed on has not waited for the answer, as they have to.
+    /// Goes on in another protocol. Who has sent more before it was agreed on has not waited for the answer, as they
+    /// have to.
     private func upgrade(_ response: HTTPResponse, _ stream: HTTPStream, _ received: @escaping (UnsafeRawBufferPointer) -> Void) {
         guard waiting.isEmpty, reader.waitingByteCount == 0, !inputEnded else {
             stream.abandon()
@@ -593,8 +598,8 @@ extension Limits {
     /// How long a connection may be silent between two requests, in milliseconds. It is closed then.
     public static let idleMilliseconds: UInt64 = 60_000
 
-    /// How long the handshakes of the layers may take, and then the head of a request, in milliseconds; a head that is late is answered
-    /// with 408.
+    /// How long the handshakes of the layers may take, and then the head of a request, in milliseconds; a head that is
+    /// late is answered with 408.
     public static let headMilliseconds: UInt64 = 10_000
 
     /// How long the body of a request may take, in milliseconds; one that is late is answered with 408.
@@ -606,6 +611,7 @@ extension Limits {
     /// How long a peer may leave an answer unread, in milliseconds. The connection is closed then.
     public static let stalledMilliseconds: UInt64 = 60_000
 
-    /// How long a connection that has ended is read from, so that its peer does not lose what it was told last, in milliseconds.
+    /// How long a connection that has ended is read from, so that its peer does not lose what it was told last, in
+    /// milliseconds.
     static let lingerMilliseconds: UInt64 = 2000
 }

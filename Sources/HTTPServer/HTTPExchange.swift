@@ -65,7 +65,8 @@ public struct HTTPPeer: Sendable {
     public let address: PeerAddress
     /// The file of the Unix socket that it came by; nil of any other.
     public let socketPath: String?
-    /// The number of the user at the other end of a Unix socket, as the kernel tells it; nil of any other, and of one behind a proxy.
+    /// The number of the user at the other end of a Unix socket, as the kernel tells it; nil of any other, and of one
+    /// behind a proxy.
     public let user: UInt32?
     public let isEncrypted: Bool
     /// What the layers below know of it.

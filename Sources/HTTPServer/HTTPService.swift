@@ -6,8 +6,8 @@ public import Transports
 
 /// Listeners that speak HTTP, and their connections, on one event loop.
 ///
-/// Belongs to the loop's thread once that runs. A connection counts from accept to close, `connectionCount` of a listener is at most its
-/// `connectionsMax` and `Limits.reserveMax`; see `findPlace`.
+/// Belongs to the loop's thread once that runs. A connection counts from accept to close, `connectionCount` of a
+/// listener is at most its `connectionsMax` and `Limits.reserveMax`; see `findPlace`.
 public final class HTTPService {
     private final class Door {
         let acceptor: any Acceptor
@@ -206,8 +206,8 @@ extension HTTPService {
         return true
     }
 
-    /// What an address counts for: who has one address of a network has them all. Nil inside the machine, and for a proxy that is known, by
-    /// which many come.
+    /// What an address counts for: who has one address of a network has them all. Nil inside the machine, and for a
+    /// proxy that is known, by which many come.
     func network(of address: PeerAddress, _ listener: Int) -> PeerAddress? {
         handler.isProxy(address, listener: listener) ? nil : address.network
     }
@@ -226,8 +226,8 @@ extension HTTPService {
 
 /// Requests that come slowly, and answers that nobody reads.
 extension HTTPService {
-    /// Ends those connections that have held a part of the memory since longest while all of them hold more than they may. The one that takes some
-    /// now stays, for it has to be tried.
+    /// Ends those connections that have held a part of the memory since longest while all of them hold more than they
+    /// may. The one that takes some now stays, for it has to be tried.
     func makeRoom(beside connection: HTTPConnection) {
         var held = heldByteCount
         while held > Limits.heldBytesMax {
@@ -239,7 +239,8 @@ extension HTTPService {
     }
 }
 
-/// The user at the other end of a Unix socket, as the kernel knows it since the connection was made: nobody can pretend to be another.
+/// The user at the other end of a Unix socket, as the kernel knows it since the connection was made: nobody can pretend
+/// to be another.
 enum PeerUser {
     /// Its number; nil of a channel that is no Unix socket.
     static func of(_ channel: any ByteChannel) -> UInt32? {
@@ -254,19 +255,23 @@ enum PeerUser {
 
 /// What a server asks of whoever knows the answers. Called on the loop's thread.
 public protocol HTTPHandler: AnyObject {
-    /// A request came: it is to be answered with `exchange.answer`, now or later. One that is let go without is answered with 500.
+    /// A request came: it is to be answered with `exchange.answer`, now or later. One that is let go without is
+    /// answered with 500.
     func handle(_ exchange: HTTPExchange)
 
-    /// Whether a peer may connect to a listener; asked once its address is known, which behind a proxy is when that has told.
+    /// Whether a peer may connect to a listener; asked once its address is known, which behind a proxy is when that has
+    /// told.
     func admits(_ peer: PeerAddress, listener: Int) -> Bool
 
     /// Something that an operator may want to know.
     func record(_ report: HTTPReport)
 
-    /// Whether a request is answered where there is no place for others: one of a few bytes by which somebody learns how the server is.
+    /// Whether a request is answered where there is no place for others: one of a few bytes by which somebody learns
+    /// how the server is.
     func isUrgent(_ request: HTTPRequest) -> Bool
 
-    /// Whether many come by this address, as by a proxy: then it has more than one party's share of a listener's places.
+    /// Whether many come by this address, as by a proxy: then it has more than one party's share of a listener's
+    /// places.
     func isProxy(_ peer: PeerAddress, listener: Int) -> Bool
 }
 
@@ -290,11 +295,12 @@ public enum HTTPReport: Sendable {
 }
 
 extension Limits {
-    /// Connections of a listener beside its maximum, which are answered what is urgent alone, and then end. One more takes the place of the one
-    /// that waits longest for its request; where none waits it is closed as soon as it comes. Bytes: `heldBytesMax` for all connections.
+    /// Connections of a listener beside its maximum, which are answered what is urgent alone, and then end. One more
+    /// takes the place of the one that waits longest for its request; where none waits it is closed as soon as it
+    /// comes. Bytes: `heldBytesMax` for all connections.
     static let reserveMax = 8
 
-    /// Bytes of requests and answers that are held for their peers alone, of all connections together, beside what `outputBytesMax` allows each.
-    /// Beyond them the connection ends that holds some since longest.
+    /// Bytes of requests and answers that are held for their peers alone, of all connections together, beside what
+    /// `outputBytesMax` allows each. Beyond them the connection ends that holds some since longest.
     static let heldBytesMax = 16 << 20
 }

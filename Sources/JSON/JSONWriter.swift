@@ -191,7 +191,8 @@ public struct JSONWriter: Sendable {
     private mutating func append(_ text: String) { bytes.append(contentsOf: text.utf8) }
 }
 
-/// A JSON object on one line, member by member, in the order in which they were set: a `JSONWriter` for objects that are passed around.
+/// A JSON object on one line, member by member, in the order in which they were set: a `JSONWriter` for objects that
+/// are passed around.
 public struct JSONObject: Sendable {
     /// Holds the members, without the brackets around them.
     private var members = JSONWriter()
@@ -283,7 +284,8 @@ public enum JSONStyle: Sendable {
 
 /// Texts as JSON writes them.
 enum JSONText {
-    /// Appends a text in quotes, with what may not stand in a JSON string escaped. Bytes that are no UTF-8 stay as they are. RFC 8259, section 7.
+    /// Appends a text in quotes, with what may not stand in a JSON string escaped. Bytes that are no UTF-8 stay as they
+    /// are. RFC 8259, section 7.
     @inline(__always)
     static func append(_ text: some Collection<UInt8>, to bytes: inout [UInt8], _ style: JSONStyle) {
         bytes.append(UInt8(ascii: "\""))
@@ -354,8 +356,8 @@ public enum JSONValue: Sendable, Equatable {
     public var object: JSONMembers? { if case .object(let members) = self { members } else { nil } }
 }
 
-/// The members of an object, in the order in which they came. Each name is there once, and two names are the same only byte by byte: Swift takes
-/// some texts for equal that are written with other characters.
+/// The members of an object, in the order in which they came. Each name is there once, and two names are the same only
+/// byte by byte: Swift takes some texts for equal that are written with other characters.
 public struct JSONMembers: Sendable, Equatable {
     private let members: [(name: String, value: JSONValue)]
 

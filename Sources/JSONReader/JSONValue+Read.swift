@@ -8,8 +8,8 @@ public struct JSONError: Error, Equatable, CustomStringConvertible {
 }
 
 extension JSONValue {
-    /// Reads one value of any kind: UTF-8 without a mark in front, at most `Limits.depthMax` arrays and objects in each other, no name twice in
-    /// an object, no number that a double or 64 bits do not hold.
+    /// Reads one value of any kind: UTF-8 without a mark in front, at most `Limits.depthMax` arrays and objects in each
+    /// other, no name twice in an object, no number that a double or 64 bits do not hold.
     ///
     /// - Parameters:
     ///   - bytes: all of the text.
@@ -32,7 +32,8 @@ extension JSONValue {
         self = Self.value(of: root)
     }
 
-    /// How many arrays and objects stand in each other at the deepest place: jansson's own bound is 2,048. Brackets in strings do not count.
+    /// How many arrays and objects stand in each other at the deepest place: jansson's own bound is 2,048. Brackets in
+    /// strings do not count.
     private static func depth(of bytes: [UInt8]) -> Int {
         var (depth, deepest, isInString, isEscaped) = (0, 0, false, false)
         for byte in bytes {

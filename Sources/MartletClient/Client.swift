@@ -12,7 +12,8 @@ internal import Synchronization
 /// try await client.publish("21.5", to: "home/kitchen/temperature", qos: .atLeastOnce)
 /// for try await reading in readings { print(reading.topic, reading.payload) }
 /// ```
-/// All clients of a process share one thread. Any task may call. When the last reference is gone the client says goodbye to the server.
+/// All clients of a process share one thread. Any task may call. When the last reference is gone the client says
+/// goodbye to the server.
 public final class Client: Messaging, Sendable {
     package let engine: ClientEngine
     /// The requests that wait for answers.
@@ -45,8 +46,8 @@ public final class Client: Messaging, Sendable {
 
     /// Runs tasks on the thread of the client: `Task(executorPreference: client.loopExecutor)`.
     ///
-    /// For tasks that do little but wait for the client: each wait costs two changes of threads less. All clients of the process stand still
-    /// while such a task works, so it must neither compute for long nor block.
+    /// For tasks that do little but wait for the client: each wait costs two changes of threads less. All clients of
+    /// the process stand still while such a task works, so it must neither compute for long nor block.
     @_spi(Benchmarks) public var loopExecutor: any TaskExecutor { engine.loop.taskExecutor ?? engine.loop.executor }
 
     /// What it was made with.
@@ -67,8 +68,9 @@ extension Client {
 
     /// Connects and returns when the server has let us in; from then on connections that are lost are made again.
     ///
-    /// Throws when none of the servers can be reached or lets us in, each tried once: then it is offline again, and nothing more is tried. When the task is
-    /// cancelled it stops too, unless somebody else wants the connection: another call, or `start()`.
+    /// Throws when none of the servers can be reached or lets us in, each tried once: then it is offline again, and
+    /// nothing more is tried. When the task is cancelled it stops too, unless somebody else wants the connection:
+    /// another call, or `start()`.
     public func connect() async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
         engine.post(.start(call))
@@ -76,14 +78,16 @@ extension Client {
         if case .failure(let error) = outcome { throw error }
     }
 
-    /// Connects in the background, and goes on until a server's refusal is final or there were as many attempts as the settings' `reconnect` says,
-    /// which by default has no end: then ``state`` says so, and calls that wait for the connection throw it. Subscriptions wait on, for the next `connect()` or `start()`.
+    /// Connects in the background, and goes on until a server's refusal is final or there were as many attempts as the
+    /// settings' `reconnect` says, which by default has no end: then ``state`` says so, and calls that wait for the
+    /// connection throw it. Subscriptions wait on, for the next `connect()` or `start()`.
     public func start() { engine.post(.start(nil)) }
 
     /// Does not wait for the next attempt: the network has come back.
     public func reconnectNow() { engine.post(.reconnectNow) }
 
-    /// Says goodbye, so that the server publishes no will. Messages of QoS 1 and 2 that were not acknowledged wait for the next `connect`.
+    /// Says goodbye, so that the server publishes no will. Messages of QoS 1 and 2 that were not acknowledged wait for
+    /// the next `connect`.
     ///
     /// - Parameters:
     ///   - reason: `.disconnectWithWillMessage` has the will published.
@@ -95,14 +99,15 @@ extension Client {
         await Task(executorPreference: engine.loop.taskExecutor) { _ = await call.outcome(cancelled: {}) }.value
     }
 
-    /// Shows once more who it is, on the connection that stands: for servers that want that now and then, and for secrets that have changed. Messages
-    /// flow meanwhile. Calls while one is under way wait for its end.
+    /// Shows once more who it is, on the connection that stands: for servers that want that now and then, and for
+    /// secrets that have changed. Messages flow meanwhile. Calls while one is under way wait for its end.
     ///
-    /// Only for a login by an authenticator, such as SCRAM-SHA-256. Throws `ClientError.unsupported` before MQTT 5.0, `ClientError.settings` with another
-    /// login, `ClientError.notConnected` without a connection or when it is lost; `ClientError.refused` if the server refuses, which ends the
-    /// connection, or if what the server says is not right, which does so too; `ClientError.unreachable` if the authenticator fails, which ends the
-    /// connection where the server has heard of it; `ClientError.timedOut` if the server does not answer within the settings' `connectTimeout`, after
-    /// which the client connects anew. Who is cancelled does not wait any longer; it goes on.
+    /// Only for a login by an authenticator, such as SCRAM-SHA-256. Throws `ClientError.unsupported` before MQTT 5.0,
+    /// `ClientError.settings` with another login, `ClientError.notConnected` without a connection or when it is lost;
+    /// `ClientError.refused` if the server refuses, which ends the connection, or if what the server says is not right,
+    /// which does so too; `ClientError.unreachable` if the authenticator fails, which ends the connection where the
+    /// server has heard of it; `ClientError.timedOut` if the server does not answer within the settings'
+    /// `connectTimeout`, after which the client connects anew. Who is cancelled does not wait any longer; it goes on.
     public func reauthenticate() async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
         engine.post(.reauthenticate(call))
@@ -181,8 +186,8 @@ extension Client {
         }
     }
 
-    /// Publishes a message of QoS 1 or 2 for nobody who waits: the body hears of its end, on the loop's thread. Returns what takes it back
-    /// if it was not sent; nil where interceptors want a task.
+    /// Publishes a message of QoS 1 or 2 for nobody who waits: the body hears of its end, on the loop's thread. Returns
+    /// what takes it back if it was not sent; nil where interceptors want a task.
     func publish(
         _ publication: Publication, heardBy body: @escaping @Sendable (Result<PublishReceipt, ClientError>) -> Void
     ) -> (() -> Void)? {
@@ -192,11 +197,11 @@ extension Client {
         return { [engine] in if call.call.complete(.failure(.cancelled)) { engine.post(.withdraw(call)) } }
     }
 
-    /// Ends subscriptions that an earlier process has left in a session that the server kept, and returns when the server has answered. Those of
-    /// this client end with their `Messages`.
+    /// Ends subscriptions that an earlier process has left in a session that the server kept, and returns when the
+    /// server has answered. Those of this client end with their `Messages`.
     ///
-    /// Throws `ClientError.notConnected` without a connection, or when it is lost before the answer; `ClientError.refused` if the server does not
-    /// let one of them end.
+    /// Throws `ClientError.notConnected` without a connection, or when it is lost before the answer;
+    /// `ClientError.refused` if the server does not let one of them end.
     ///
     /// - `properties`: of UNSUBSCRIBE. MQTT 5.0 only.
     public func unsubscribe(_ filters: [TopicFilter], properties: Properties = Properties()) async throws(ClientError) {
@@ -206,12 +211,12 @@ extension Client {
         if case .failure(let error) = await call.outcome(cancelled: {}) { throw error }
     }
 
-    /// Ends all subscriptions that have this name in their `SubscriptionSettings`, as `Messages.cancel()` does; returns when no message comes for
-    /// them any more.
+    /// Ends all subscriptions that have this name in their `SubscriptionSettings`, as `Messages.cancel()` does; returns
+    /// when no message comes for them any more.
     public func endSubscriptions(named name: String) async { await endSubscriptions { $0.name == name } }
 
-    /// Ends all subscriptions of this client: messages, readings, collections, responders. Inboxes go on to keep what comes,
-    /// and requests to have answers.
+    /// Ends all subscriptions of this client: messages, readings, collections, responders. Inboxes go on to keep what
+    /// comes, and requests to have answers.
     public func endAllSubscriptions() async { await endSubscriptions { _ in true } }
 
     private func endSubscriptions(where isMeant: @escaping @Sendable (SubscriptionSettings) -> Bool) async {
@@ -287,15 +292,16 @@ extension ConnectedServer {
 
 /// Whoever publishes and receives: a `Client`, or a double of one in tests.
 public protocol Messaging: Sendable {
-    /// Publishes, and returns when the server has taken the message over; at QoS 0 when it is on its way to the connection.
+    /// Publishes, and returns when the server has taken the message over; at QoS 0 when it is on its way to the
+    /// connection.
     ///
-    /// Messages of QoS 1 and 2 wait for a connection. Cancelling the task withdraws what was not sent. Throws `ClientError.refused`
-    /// with the server's reason, and what the client itself refuses.
+    /// Messages of QoS 1 and 2 wait for a connection. Cancelling the task withdraws what was not sent. Throws
+    /// `ClientError.refused` with the server's reason, and what the client itself refuses.
     @discardableResult
     func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt
 
-    /// Subscribes at once, or as soon as there is a connection; what comes waits until it is taken. Messages end when the value and its
-    /// iterators are gone, which ends the subscription, or when the client ends.
+    /// Subscribes at once, or as soon as there is a connection; what comes waits until it is taken. Messages end when
+    /// the value and its iterators are gone, which ends the subscription, or when the client ends.
     func messages(_ filters: [TopicFilter], _ settings: SubscriptionSettings) -> Messages
 
     /// What times out and waits on behalf of this client does so by this clock. By default the clock of the machine.

@@ -12,8 +12,8 @@ public enum ClientError: Error, Hashable, Sendable {
     case timedOut
     /// The message has waited for longer than its Message Expiry Interval, and was not sent.
     case expired
-    /// The server refused a message, a subscription, its end or the login: why, in its own words and with the User Properties of its
-    /// answer, where it has any. Before MQTT 5.0 it has none.
+    /// The server refused a message, a subscription, its end or the login: why, in its own words and with the User
+    /// Properties of its answer, where it has any. Before MQTT 5.0 it has none.
     case refused(ReasonCode, String? = nil, [UserProperty] = [])
     /// As many messages or bytes wait as may.
     case queueFull
@@ -23,7 +23,8 @@ public enum ClientError: Error, Hashable, Sendable {
     case unsupported(String)
     /// A connection cannot be made, or was lost: to which server, as its address is written, and why.
     case unreachable(server: String, reason: String)
-    /// A connection was ended, as the server sent a packet larger than `ClientSettings.maximumPacketSize`, in bytes: which server.
+    /// A connection was ended, as the server sent a packet larger than `ClientSettings.maximumPacketSize`, in bytes:
+    /// which server.
     case packetTooLarge(server: String, maximum: UInt32)
     /// A payload is not what its endpoint says: what is wrong.
     case undecodable(String)

@@ -4,13 +4,13 @@ internal import ClientCore
 public struct ClientSettings: Sendable {
     /// Tried in turn, until one lets us in.
     public var servers: [ServerAddress]
-    /// Gives the servers anew, instead of ``servers``: asked when the client begins to connect, when a connection was lost, and after each pause.
-    /// With what it gives each address may have its own login, headers, TLS and proxy, of that attempt. Throwing, or giving none, counts as a
-    /// failed attempt.
+    /// Gives the servers anew, instead of ``servers``: asked when the client begins to connect, when a connection was
+    /// lost, and after each pause. With what it gives each address may have its own login, headers, TLS and proxy, of
+    /// that attempt. Throwing, or giving none, counts as a failed attempt.
     public var serverProvider: (@Sendable () async throws -> [ServerAddress])?
-    /// How often a client that is connected to another server looks whether the first of its servers takes connections again; it goes back then.
-    /// nil, for staying where it is as long as that goes well. After each return that did not last it looks
-    /// half as often, down to a 64th. Only for addresses with a host, and Unix sockets.
+    /// How often a client that is connected to another server looks whether the first of its servers takes connections
+    /// again; it goes back then. nil, for staying where it is as long as that goes well. After each return that did not
+    /// last it looks half as often, down to a 64th. Only for addresses with a host, and Unix sockets.
     public var firstServerCheck: Duration?
     /// What connections go through to `mqtt`, `mqtts`, `ws` and `wss`; an address may have its own, or
     /// ``ProxyAddress/direct``. nil for going straight. Nothing is read from the environment.
@@ -31,13 +31,14 @@ public struct ClientSettings: Sendable {
     public var reconnect = ReconnectPolicy()
     /// How long it may take to reach a server and be let in.
     public var connectTimeout = Duration.seconds(10)
-    /// How long a server may take to answer a SUBSCRIBE or UNSUBSCRIBE; the client connects anew then. It counts from the last that was answered, or
-    /// from when the first was sent, and begins anew while the client does not read. The answer comes behind messages that are on their way, so
-    /// that it may take longer than CONNACK.
+    /// How long a server may take to answer a SUBSCRIBE or UNSUBSCRIBE; the client connects anew then. It counts from
+    /// the last that was answered, or from when the first was sent, and begins anew while the client does not read. The
+    /// answer comes behind messages that are on their way, so that it may take longer than CONNACK.
     public var subscribeTimeout = Duration.seconds(60)
     /// For `mqtts` and `wss`; an address may have its own.
     public var tls = TLSSettings()
-    /// How many messages of QoS 1 and 2 are sent before one is acknowledged; 1 keeps their order whatever happens. The server may allow fewer.
+    /// How many messages of QoS 1 and 2 are sent before one is acknowledged; 1 keeps their order whatever happens. The
+    /// server may allow fewer.
     public var inFlight = 100
     /// Messages of QoS 1 and 2 that are not acknowledged.
     public var queue = QueueLimits()
@@ -47,22 +48,26 @@ public struct ClientSettings: Sendable {
     public var outbox = QueueLimits(messages: 1_000_000, bytes: 1 << 30)
     /// What becomes of messages of QoS 0 without a connection.
     public var offlineAtMostOnce = OfflineAtMostOnce.refuse
-    /// The highest QoS that the server is asked for. For servers of MQTT 3.1.1 that end connections at QoS 2; those of MQTT 5.0 say what they take.
+    /// The highest QoS that the server is asked for. For servers of MQTT 3.1.1 that end connections at QoS 2; those of
+    /// MQTT 5.0 say what they take.
     public var maximumQoS = QoS.exactlyOnce
-    /// How many messages of QoS 1 and 2 may come before one is acknowledged. As many may wait in memory, each of up to `maximumPacketSize`, whatever
-    /// the bounds of their subscriptions are. Before MQTT 5.0 nothing tells the server, which sends as many as it is set to.
+    /// How many messages of QoS 1 and 2 may come before one is acknowledged. As many may wait in memory, each of up to
+    /// `maximumPacketSize`, whatever the bounds of their subscriptions are. Before MQTT 5.0 nothing tells the server,
+    /// which sends as many as it is set to.
     public var receiveMaximum: UInt16 = 1000
-    /// The largest packet that is taken, in bytes; nil for the standard's own limit of 256 MiB. A server of MQTT 5.0 is told, and leaves out messages
-    /// that are larger. Before that a larger packet ends the connection, and `ConnectionState.waiting` says so.
+    /// The largest packet that is taken, in bytes; nil for the standard's own limit of 256 MiB. A server of MQTT 5.0 is
+    /// told, and leaves out messages that are larger. Before that a larger packet ends the connection, and
+    /// `ConnectionState.waiting` says so.
     public var maximumPacketSize: UInt32? = 16 << 20
-    /// How long messages of a kept session that no subscription matches wait for one, after a connection was made. Then they are acknowledged,
-    /// counted in `Client.dropped`, told to `Interceptor.didDrop`, and gone.
+    /// How long messages of a kept session that no subscription matches wait for one, after a connection was made. Then
+    /// they are acknowledged, counted in `Client.dropped`, told to `Interceptor.didDrop`, and gone.
     public var graceTime = Duration.seconds(30)
     /// Sent with CONNECT.
     public var userProperties: [UserProperty] = []
     /// Look at every message, and may change it.
     public var interceptors: [any Interceptor] = []
-    /// Whether CONNECT asks for reasons and User Properties with answers, and for Response Information; nil says nothing. MQTT 5.0 only.
+    /// Whether CONNECT asks for reasons and User Properties with answers, and for Response Information; nil says
+    /// nothing. MQTT 5.0 only.
     public var requestsProblemInformation: Bool?
     /// Whether CONNECT asks for Response Information, by which topics for answers begin; nil says nothing. MQTT 5.0
     /// only.
@@ -92,7 +97,8 @@ public struct ClientSettings: Sendable {
         case none
         /// User name and password, in CONNECT. A password alone needs MQTT 5.0.
         case password(user: String, password: String?)
-        /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed attempt.
+        /// Asked before each attempt; once more when a server refuses what it gave. Throwing counts as a failed
+        /// attempt.
         case provider(@Sendable () async throws -> Credentials)
         /// Extended authentication, such as SCRAM-SHA-256. MQTT 5.0 only.
         case authenticator(any Authenticator)
@@ -145,7 +151,8 @@ public struct ClientSettings: Sendable {
             case wait
             /// `publish` throws `ClientError.queueFull`.
             case refuse
-            /// The message that waits longest and was not sent is dropped: its `publish` throws `ClientError.queueFull`.
+            /// The message that waits longest and was not sent is dropped: its `publish` throws
+            /// `ClientError.queueFull`.
             case dropOldest
         }
 

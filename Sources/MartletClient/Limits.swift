@@ -3,7 +3,8 @@ enum Limits {
     /// Output in bytes, written and unsent together, from which `publish` at QoS 0 waits for the connection.
     static let outputBytesMax = 1 << 20
 
-    /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged, counted and gone.
+    /// Bytes of received messages without a subscription that wait for one; beyond it they are acknowledged, counted
+    /// and gone.
     static let unmatchedBytesMax = 16 << 20
 
     /// How many such messages may wait; then the same.
@@ -24,7 +25,8 @@ enum Limits {
     /// Bytes of these; one message more may wait.
     static let spillWindowBytesMax = 1 << 20
 
-    /// Bytes of changes that the store has not made durable; beyond it nothing more is read from the connection until it has.
+    /// Bytes of changes that the store has not made durable; beyond it nothing more is read from the connection until
+    /// it has.
     static let storeBytesMax = 16 << 20
 
     /// How many such changes there may be.
@@ -33,7 +35,8 @@ enum Limits {
     /// Messages of the outbox that are read at once to follow them; the others are read after.
     static let deliveriesReadMax = 1000
 
-    /// Deliveries whose places in the outbox are told while they wait; others learn theirs when they begin to be followed.
+    /// Deliveries whose places in the outbox are told while they wait; others learn theirs when they begin to be
+    /// followed.
     static let toldPlacesMax = 64
 
     /// Messages of an inbox that wait in memory for those who follow its arrivals; what is more is read from the store.

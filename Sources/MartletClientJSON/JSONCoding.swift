@@ -1,8 +1,8 @@
 public import FoundationEssentials
 public import MartletClient
 
-/// Values as JSON. Dates are text in ISO 8601, in UTC (2026-01-31T12:00:00Z); keys stand in the order of their names, so that equal values
-/// have equal bytes.
+/// Values as JSON. Dates are text in ISO 8601, in UTC (2026-01-31T12:00:00Z); keys stand in the order of their names,
+/// so that equal values have equal bytes.
 public struct JSONCoding<Value: Codable & Sendable>: PayloadCoding {
     /// As `.json`.
     public init() {}

@@ -39,7 +39,8 @@
                 metadata: ["topic": "\(message.topic)", "qos": "\(message.qos.rawValue)", "bytes": "\(message.payload.count)"])
         }
 
-        /// What has no subscription may be the last of its kind, a full backlog goes on and on: `Client.logStates` says of which subscription it is.
+        /// What has no subscription may be the last of its kind, a full backlog goes on and on: `Client.logStates` says
+        /// of which subscription it is.
         public func didDrop(_ messages: DroppedMessages) {
             switch messages.reason {
             case .noSubscription: logger.warning("\(messages)", metadata: ["count": "\(messages.count)"])
@@ -56,9 +57,10 @@
     }
 
     extension Client {
-        /// Writes each change of the connection's state until the client ends or the task is cancelled: online and offline as information,
-        /// attempts that fail as warnings, what is given up as an error; and which subscriptions hold the client, as a warning, and that they do no
-        /// more, with how many messages were dropped meanwhile.
+        /// Writes each change of the connection's state until the client ends or the task is cancelled: online and
+        /// offline as information, attempts that fail as warnings, what is given up as an error; and which
+        /// subscriptions hold the client, as a warning, and that they do no more, with how many messages were dropped
+        /// meanwhile.
         public func logStates(to logger: Logger) async {
             var (connection, heldBy, dropped) = (UInt64(0), [TopicFilter](), 0)
             for await state in states {

@@ -70,7 +70,8 @@
     }
 
     extension Client {
-        /// Measures whether there is a connection, and counts connections, until the client ends or the task is cancelled.
+        /// Measures whether there is a connection, and counts connections, until the client ends or the task is
+        /// cancelled.
         public func measureStates(_ name: String, factory: (any MetricsFactory)? = nil) async {
             let factory = factory ?? MetricsSystem.factory
             let online = Gauge(label: "mqtt_client_online", dimensions: [("client", name)], factory: factory)

@@ -2,8 +2,8 @@
     public import MartletClient
     public import ServiceLifecycle
 
-    /// A client as a service of a group: connects when the group runs, says goodbye when it shuts down, and fails when the server refuses it
-    /// for good.
+    /// A client as a service of a group: connects when the group runs, says goodbye when it shuts down, and fails when
+    /// the server refuses it for good.
     ///
     /// ```swift
     /// let client = try Client(settings)

@@ -2,8 +2,8 @@
     public import MartletClient
     public import Tracing
 
-    /// Sends the context of the task that publishes with each message, as User Properties, by the instrument that the process has been given.
-    /// MQTT 5.0 only.
+    /// Sends the context of the task that publishes with each message, as User Properties, by the instrument that the
+    /// process has been given. MQTT 5.0 only.
     ///
     /// The other side takes it up again:
     ///

@@ -1,8 +1,10 @@
-/// The bounds of the shell around the core that no option sets and several files share: each with its unit and what happens beyond it.
+/// The bounds of the shell around the core that no option sets and several files share: each with its unit and what
+/// happens beyond it.
 enum Limits {
     // Administration.
 
-    /// Bytes that a page of the dashboard has sent over its WebSocket and that no loop has taken, and bytes of a frame: then the connection ends.
+    /// Bytes that a page of the dashboard has sent over its WebSocket and that no loop has taken, and bytes of a frame:
+    /// then the connection ends.
     static let pageBytesMax = 1 << 20
 
     // A cluster.
@@ -23,12 +25,13 @@ enum Limits {
     /// Bytes of a request's body; a longer one is answered with 413.
     static let requestBodyBytesMax = 1 << 20
 
-    /// Lines of a second about those who come by HTTP and are refused, and the same of logins that fail: more are counted, and told in one.
+    /// Lines of a second about those who come by HTTP and are refused, and the same of logins that fail: more are
+    /// counted, and told in one.
     static let strangerLinesPerSecondMax = 100
 
     // Stopping.
 
-    /// How long a graceful end may take in all; then it ends without what still holds it up, which is a disk that does not answer. What was
-    /// acknowledged is on the disk all the same.
+    /// How long a graceful end may take in all; then it ends without what still holds it up, which is a disk that does
+    /// not answer. What was acknowledged is on the disk all the same.
     static let stopMillisecondsMax: UInt64 = 60_000
 }

@@ -21,7 +21,8 @@ public import Transports
 extension Server {
     /// Reads the configuration again and gives it to every loop. A broken one changes nothing.
     ///
-    /// - Parameter done: told what was found, once every loop goes by it, or at once where nothing changes; nil where there is no file.
+    /// - Parameter done: told what was found, once every loop goes by it, or at once where nothing changes; nil where
+    ///   there is no file.
     func reload(_ done: @escaping (ConfigurationFindings?) -> Void) {
         guard !reloads.isUnderWay else { return reloads.wait(done) }
         manager.reloading()
@@ -40,8 +41,8 @@ extension Server {
         }
     }
 
-    /// Reads the files of users, rules and keys again, and nothing else: what an administrator has changed in them is in force when `done` is
-    /// called.
+    /// Reads the files of users, rules and keys again, and nothing else: what an administrator has changed in them is
+    /// in force when `done` is called.
     ///
     /// - Returns: whether they can be read; else nothing changes, and `done` is not called.
     func rereadSecurityFiles(_ done: @escaping () -> Void) -> Bool {

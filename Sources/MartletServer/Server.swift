@@ -62,7 +62,8 @@ public final class Server: @unchecked Sendable {
     var reloadedAt: UInt64?
     /// The reloads that are under way or wait for it. The control thread's.
     var reloads = ReloadQueue()
-    /// Where the listeners of the files are among those of the configuration, in the files' order. The control thread's.
+    /// Where the listeners of the files are among those of the configuration, in the files' order. The control
+    /// thread's.
     var listenersOfFiles: [Int]
     /// Where the lines of the configuration stand; empty without a file. The control thread's.
     var places = ConfigurationLocations()
@@ -79,7 +80,8 @@ public final class Server: @unchecked Sendable {
     var clusterCredentials: ClusterCredentials?
     /// How it was when the loop told last. The control thread's.
     var clusterStatus = ClusterStatus(name: "", trouble: "no server has answered yet")
-    /// Speaks for this node, and for administrators with the others; nil on a broker that is alone. The control thread's.
+    /// Speaks for this node, and for administrators with the others; nil on a broker that is alone. The control
+    /// thread's.
     var clusterAdministration: ClusterAdministration?
     var syncWatch: SyncWatch?
     /// When it began, in milliseconds since 1970.
@@ -167,7 +169,8 @@ public final class Server: @unchecked Sendable {
         }
     }
 
-    /// Runs until a signal ends it: the first one gracefully, a second one at once. Everything that needs root is open by now.
+    /// Runs until a signal ends it: the first one gracefully, a second one at once. Everything that needs root is open
+    /// by now.
     public func run() throws(ServerError) {
         if let path = configuration.general.processIdentifierFile { identifierFile = try ProcessIdentifierFile(path: path) }
         defer { identifierFile?.remove() }
@@ -206,7 +209,8 @@ public final class Server: @unchecked Sendable {
         log.end(within: 2000)
     }
 
-    /// What a newcomer is told whose broker nobody else can reach: the first line is mosquitto's, and the second one where there is no file.
+    /// What a newcomer is told whose broker nobody else can reach: the first line is mosquitto's, and the second one
+    /// where there is no file.
     private static func localOnlyLines(_ configuration: BrokerConfiguration, _ file: String?) -> [String] {
         let isLocal = configuration.listeners.allSatisfy {
             if case .loopback = $0.endpoint { true } else { $0.isLocalAdministration }
@@ -229,7 +233,8 @@ public final class Server: @unchecked Sendable {
         ]
     }
 
-    /// Opens the store, makes the shards and gives them what it kept. As the user that the broker runs as: the store's files are theirs.
+    /// Opens the store, makes the shards and gives them what it kept. As the user that the broker runs as: the store's
+    /// files are theirs.
     private func makeLoops() throws(ServerError) {
         openStore = try OpenStore.open(configuration, repairs: repairsStore, log: log)
         bridges.start(configuration)
@@ -379,7 +384,8 @@ extension Server {
         }
     }
 
-    /// Reads every listener's files again, as the configuration names them now; not those of listeners that are just opened.
+    /// Reads every listener's files again, as the configuration names them now; not those of listeners that are just
+    /// opened.
     ///
     /// - Returns: of which listeners they cannot be used, and why.
     func rereadCertificates(but opened: Set<Int>) -> [String] {

@@ -3,13 +3,13 @@ internal import Glibc
 internal import Platform
 internal import RowStore
 
-/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that tells what has to be in
-/// it.
+/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that
+/// tells what has to be in it.
 ///
 ///     open ─► load ─► start ─► commit, read … ─► close
 ///
-/// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one reads. `commit`,
-/// `commitHere`, `tidyUp` and `read` are for any thread, the rest for the one that opened it.
+/// Three threads work for it, each with its own connection: one commits, one moves the log into the database, one
+/// reads. `commit`, `commitHere`, `tidyUp` and `read` are for any thread, the rest for the one that opened it.
 public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     /// Writes to the broker's log; for any thread.
     public typealias Log = @Sendable (LogTopics, String) -> Void
@@ -34,7 +34,8 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
 
     /// Opens the store in a directory, or makes one.
     ///
-    /// Throws `damaged` when the files are not what the last commit left, unless it is told to repair them. Records are checked by `load`.
+    /// Throws `damaged` when the files are not what the last commit left, unless it is told to repair them. Records are
+    /// checked by `load`.
     ///
     /// - Parameters:
     ///   - directory: where its files are.
@@ -79,10 +80,11 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         return [files.database, files.log, files.mark].filter { SystemCall.status(of: $0) != nil }
     }
 
-    /// Gives every record to `visit`, table by table and by key; what is wrong is given back. If that is anything, the store must not be
-    /// started: what was visited is not all of what was acknowledged.
+    /// Gives every record to `visit`, table by table and by key; what is wrong is given back. If that is anything, the
+    /// store must not be started: what was visited is not all of what was acknowledged.
     ///
-    /// - Parameter visit: false for a body that means nothing. When the store is being repaired, such records are removed.
+    /// - Parameter visit: false for a body that means nothing. When the store is being repaired, such records are
+    ///   removed.
     public func load(_ visit: (_ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool) -> [StoreDamage] {
         let damages = StoreLoader(connection, transaction.state, visit).damages
         guard options.repair, !damages.isEmpty else { return damages }
@@ -100,8 +102,8 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         return damages
     }
 
-    /// The highest key that each table has, or is known to have had; none for a table that has no rows and is not known to have had any.
-    /// Before `start`.
+    /// The highest key that each table has, or is known to have had; none for a table that has no rows and is not known
+    /// to have had any. Before `start`.
     public func highestKeys() throws(StoreError) -> [StoreTable: UInt64] {
         var highest: [StoreTable: UInt64] = [:]
         do throws(SQLiteError) {
@@ -168,8 +170,8 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
 
     public func read(_ request: StoreRequest, for shard: Int) { workers?.read(request, for: shard) }
 
-    /// Commits what waits, and ends; another broker may open the store then. The log is moved into the database, unless the store has
-    /// failed or was never started.
+    /// Commits what waits, and ends; another broker may open the store then. The log is moved into the database, unless
+    /// the store has failed or was never started.
     public func close() {
         defer { mark.unlock() }
         guard let workers, workers.stop() else { return }
@@ -201,8 +203,8 @@ extension SQLiteStore {
         return StoreSummary(inspection, visit)
     }
 
-    /// Copies a store, as its last commit left it, into a directory that has none, while a broker may work with it. The directory is made if
-    /// it is not there.
+    /// Copies a store, as its last commit left it, into a directory that has none, while a broker may work with it. The
+    /// directory is made if it is not there.
     ///
     /// Throws `damaged` when what was copied is not whole; the copy is there then all the same.
     ///
@@ -220,8 +222,8 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
-    /// Makes a store that holds a batch's rows from its beginning, in a directory that is made if there is none. A crash leaves all of the
-    /// store or none of it.
+    /// Makes a store that holds a batch's rows from its beginning, in a directory that is made if there is none. A
+    /// crash leaves all of the store or none of it.
     ///
     /// Throws `exists` where a store is, or what is left of one.
     ///
@@ -257,11 +259,14 @@ extension SQLiteStore {
     }
 }
 
-/// A store that can commit on the calling thread too. When and where to commit is the shell's to choose; the core only hears that it is done.
+/// A store that can commit on the calling thread too. When and where to commit is the shell's to choose; the core only
+/// hears that it is done.
 public protocol InPlaceStore: MessageStore {
-    /// As `commit`, and on the calling thread if nobody else commits: a thread less to wake, for whoever may wait for the disk.
+    /// As `commit`, and on the calling thread if nobody else commits: a thread less to wake, for whoever may wait for
+    /// the disk.
     func commitHere(_ batch: JournalBatch, of shard: Int)
-    /// Does what `commitHere` has left for a moment when nobody waits for it: to be called soon after. Waits for the disk.
+    /// Does what `commitHere` has left for a moment when nobody waits for it: to be called soon after. Waits for the
+    /// disk.
     func tidyUp()
     /// Whether `commitHere` takes less than a millisecond these days. For any thread, at once.
     var isQuick: Bool { get }
@@ -271,8 +276,8 @@ public protocol InPlaceStore: MessageStore {
 public struct StoreOptions: Sendable {
     /// Whether to go on with what is intact if it is damaged.
     public var repair: Bool
-    /// How many bytes of the database may be in use; nil for as many as the disk has. A store above it is full: it still takes what the
-    /// shards have promised already, and what makes room, or there would never be any.
+    /// How many bytes of the database may be in use; nil for as many as the disk has. A store above it is full: it
+    /// still takes what the shards have promised already, and what makes room, or there would never be any.
     public var bytesMax: UInt64?
 
     public init(repair: Bool = false, bytesMax: UInt64? = nil) {

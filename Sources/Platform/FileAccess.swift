@@ -93,10 +93,11 @@ public enum UserName {
     public static func owner(of path: String) -> String? { SystemCall.status(of: path).map { inWords($0.st_uid) } }
 }
 
-/// Whether a user may read files, by their owner, group and mode and those of the directories above them; and what to type so that he may.
+/// Whether a user may read files, by their owner, group and mode and those of the directories above them; and what to
+/// type so that he may.
 ///
-/// The table of users is read, so make one before other threads run. Access control lists and capabilities are not looked at, but for those
-/// of this process.
+/// The table of users is read, so make one before other threads run. Access control lists and capabilities are not
+/// looked at, but for those of this process.
 public struct ReadRight: Sendable {
     /// The user's name, or its number if it has none.
     public let user: String
@@ -134,7 +135,8 @@ public struct ReadRight: Sendable {
         self.isProcess = isProcess
     }
 
-    /// What keeps the user from reading a file that is there: the file, or the first directory that does not let him in; nil if nothing does.
+    /// What keeps the user from reading a file that is there: the file, or the first directory that does not let him
+    /// in; nil if nothing does.
     public func obstacle(to path: String) -> String? {
         guard userNumber != 0 else { return nil }
         guard let resolved = realpath(path, nil) else {
@@ -147,9 +149,11 @@ public struct ReadRight: Sendable {
         return allows(target, mask: 0o4) ? nil : target
     }
 
-    /// What to do about an obstacle, as sentences without the last full stop; they end in a command to type, if one is enough.
+    /// What to do about an obstacle, as sentences without the last full stop; they end in a command to type, if one is
+    /// enough.
     ///
-    /// A file that another program reads, such as mosquitto, stays as it is: with another group that program would not start any more.
+    /// A file that another program reads, such as mosquitto, stays as it is: with another group that program would not
+    /// start any more.
     public func remedy(for obstacle: String) -> String {
         var status = stat()
         guard stat(obstacle, &status) != 0 || status.st_mode & S_IFMT != S_IFDIR else {
@@ -177,7 +181,8 @@ public struct ReadRight: Sendable {
         return nil
     }
 
-    /// Whether the mode gives the user the right, 4 to read or 1 to enter. What cannot be looked at is left to the kernel.
+    /// Whether the mode gives the user the right, 4 to read or 1 to enter. What cannot be looked at is left to the
+    /// kernel.
     private func allows(_ path: String, mask: mode_t) -> Bool {
         if isProcess { return faccessat(AT_FDCWD, path, mask == 0o4 ? R_OK : X_OK, AT_EACCESS) == 0 || errno != EACCES }
         var status = stat()
@@ -202,10 +207,11 @@ public enum FullPath {
     }
 }
 
-/// Whether a file is there for somebody else, such as mosquitto, which would not start any more if its owner or group were changed.
+/// Whether a file is there for somebody else, such as mosquitto, which would not start any more if its owner or group
+/// were changed.
 public enum OtherHolder {
-    /// Who needs the file or directory as it is: an owner or a group that is neither root nor the user, or mosquitto, whose own directories
-    /// hold it. nil when it can be given to the user.
+    /// Who needs the file or directory as it is: an owner or a group that is neither root nor the user, or mosquitto,
+    /// whose own directories hold it. nil when it can be given to the user.
     ///
     /// - Parameters:
     ///   - path: of something that is there.
@@ -269,9 +275,10 @@ public enum WholeFile {
 
 /// A file that the broker writes, perhaps while it still is root, in a directory that may be somebody else's.
 ///
-/// A broker that root starts opens its log and its pid file before it becomes another user, often in a directory of that user. Whoever has got
-/// hold of that user could put a symbolic link there and have root write, or give away, any file of the machine. So as root the last part of a
-/// path is not followed if it is a link, unless the directory is root's alone: then root has put it there.
+/// A broker that root starts opens its log and its pid file before it becomes another user, often in a directory of
+/// that user. Whoever has got hold of that user could put a symbolic link there and have root write, or give away, any
+/// file of the machine. So as root the last part of a path is not followed if it is a link, unless the directory is
+/// root's alone: then root has put it there.
 public enum WrittenFile {
     /// Opens a file to write at its end; makes it if there is none.
     ///
@@ -295,8 +302,8 @@ public enum WrittenFile {
         _ = fchown(file.rawValue, user, group)
     }
 
-    /// Whether a symbolic link in the directory of a path is somebody's whom this process can trust: it has no more rights than that user, or
-    /// only root can have put it there.
+    /// Whether a symbolic link in the directory of a path is somebody's whom this process can trust: it has no more
+    /// rights than that user, or only root can have put it there.
     public static func trustsLink(at path: String) -> Bool {
         guard geteuid() == 0 else { return true }
         let directory = Glibc.open(parts(of: path).directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -328,7 +335,8 @@ public enum WrittenFile {
     }
 }
 
-/// A file without a name, for this process alone: the kernel takes it back when the last use of it is over, also after a crash.
+/// A file without a name, for this process alone: the kernel takes it back when the last use of it is over, also after
+/// a crash.
 ///
 /// Owned by whoever made it, and used on one thread at a time.
 public final class NamelessFile {
@@ -345,7 +353,8 @@ public final class NamelessFile {
 
     deinit { file.close() }
 
-    /// Writes behind what is there, all of it or nothing: what is written of bytes that do not fit is overwritten by the next.
+    /// Writes behind what is there, all of it or nothing: what is written of bytes that do not fit is overwritten by
+    /// the next.
     public func append(_ bytes: [UInt8]) throws(SystemError) {
         var written = 0
         while written < bytes.count {

@@ -18,8 +18,8 @@ public final class NamedThread: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - name: what `ps` and `top` show, cut to 15 bytes.
-    ///   - isPatient: when all cores are busy, a patient thread that is woken does not push aside the one that runs, and finds more to do when
-    ///     its turn comes.
+    ///   - isPatient: when all cores are busy, a patient thread that is woken does not push aside the one that runs,
+    ///     and finds more to do when its turn comes.
     ///   - body: ends the thread when it returns.
     ///
     /// Throws when the system allows no further thread.
@@ -40,7 +40,8 @@ public final class NamedThread: @unchecked Sendable {
         }
     }
 
-    /// Lets the calling thread, and those that it starts from now on, have less of a busy core than the others: a third, if both want all.
+    /// Lets the calling thread, and those that it starts from now on, have less of a busy core than the others: a
+    /// third, if both want all.
     public static func giveWay() { SystemCall.giveWay(steps: 5) }
 
     /// Waits until the body has returned. A second call returns at once.
@@ -69,7 +70,8 @@ public final class NamedThread: @unchecked Sendable {
     }
 }
 
-/// Mutual exclusion with a place to wait in, for threads that have no loop: whoever is inside may wait until another who was inside signals.
+/// Mutual exclusion with a place to wait in, for threads that have no loop: whoever is inside may wait until another
+/// who was inside signals.
 ///
 /// Waiting ends early now and then, so it stands in a loop that asks for the condition itself.
 public final class Monitor: Sendable {
@@ -122,7 +124,8 @@ public final class Monitor: Sendable {
 
 /// A value that one thread at a time may touch, for what is shared beside the way of a message. Copies share the value.
 ///
-/// By a pthread mutex and not `Synchronization.Mutex`: the thread sanitizer does not see that one and reports races in correct code.
+/// By a pthread mutex and not `Synchronization.Mutex`: the thread sanitizer does not see that one and reports races in
+/// correct code.
 public struct Locked<Value>: @unchecked Sendable {
     // Unchecked: whoever holds the mutex alone touches the value. Both lie in one piece of memory, which does not move.
     @usableFromInline let memory: ManagedBuffer<Value, pthread_mutex_t>

@@ -1,11 +1,11 @@
 internal import CLinux
 package import Glibc
 
-/// The rules that every system call keeps, and those calls that concern descriptors, threads and the process. What belongs to one target
-/// alone stands there as an extension: epoll in EpollLoop, sockets in Transports.
+/// The rules that every system call keeps, and those calls that concern descriptors, threads and the process. What
+/// belongs to one target alone stands there as an extension: epoll in EpollLoop, sockets in Transports.
 ///
-/// A call that a signal interrupts is made again; "not now" (EAGAIN) is a value; EBADF and EFAULT are mistakes of ours, after which
-/// bytes could reach the wrong socket, and trap; everything else is a `SystemError`, thrown or as a value.
+/// A call that a signal interrupts is made again; "not now" (EAGAIN) is a value; EBADF and EFAULT are mistakes of ours,
+/// after which bytes could reach the wrong socket, and trap; everything else is a `SystemError`, thrown or as a value.
 public enum SystemCall {
     /// What a call on a non-blocking descriptor came to.
     public enum Outcome {
@@ -93,14 +93,15 @@ extension SystemCall {
         _ = linux_name_thread(short)
     }
 
-    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs. Not if the operator has
-    /// given it a policy other than the ordinary one.
+    /// Lets the calling thread wait for its turn when it is woken, in place of pushing aside the thread that runs. Not
+    /// if the operator has given it a policy other than the ordinary one.
     static func scheduleInBatches() {
         // Only a filter of system calls could forbid it: the thread stays an ordinary one then.
         _ = linux_schedule_in_batches()
     }
 
-    /// Makes the calling thread nicer to others. Whoever may run may do so, up to the kernel's last step, where it stays.
+    /// Makes the calling thread nicer to others. Whoever may run may do so, up to the kernel's last step, where it
+    /// stays.
     static func giveWay(steps: Int32) { _ = linux_give_way(steps) }
 
     /// Starts a thread. It owns `context` from then on.
@@ -175,7 +176,8 @@ extension SystemCall {
 
 /// The machine's processors, as far as they are ours.
 public enum ProcessorCount {
-    /// How many processors the calling thread may run on (its affinity mask, as `taskset` and cpusets set it); at least 1.
+    /// How many processors the calling thread may run on (its affinity mask, as `taskset` and cpusets set it); at
+    /// least 1.
     public static func usable() -> Int {
         SystemCall.usableProcessors()
     }
@@ -183,8 +185,8 @@ public enum ProcessorCount {
 
 /// A number that the kernel gave for an open file or socket.
 ///
-/// A plain value: whoever holds the last use of it calls `close()`, once. A descriptor that is registered on a loop is deregistered
-/// first, else the number may already mean another socket when the loop takes it off.
+/// A plain value: whoever holds the last use of it calls `close()`, once. A descriptor that is registered on a loop is
+/// deregistered first, else the number may already mean another socket when the loop takes it off.
 public struct FileDescriptor: Hashable, Sendable {
     public let rawValue: Int32
 
@@ -215,8 +217,8 @@ public enum RandomBytes {
 
 /// The kernel's random numbers, for what nobody may guess. Fetched in blocks: one system call for `blockCount` numbers.
 ///
-/// A number that was given out is not kept. A copy must not be used beside the original, for both would give the same numbers: it has one
-/// owner.
+/// A number that was given out is not kept. A copy must not be used beside the original, for both would give the same
+/// numbers: it has one owner.
 public struct KernelRandomNumbers: RandomNumberGenerator, Sendable {
     /// What `getrandom` gives at once without fail: 256 bytes.
     static let blockCount = 32
@@ -234,7 +236,8 @@ public struct KernelRandomNumbers: RandomNumberGenerator, Sendable {
     }
 }
 
-/// The clock that nobody sets, and that goes on while the machine sleeps: for intervals and deadlines, leases among them.
+/// The clock that nobody sets, and that goes on while the machine sleeps: for intervals and deadlines, leases among
+/// them.
 public enum MonotonicClock {
     /// Milliseconds since a moment that does not matter.
     public static func milliseconds() -> UInt64 { nanoseconds() / 1_000_000 }
@@ -277,8 +280,8 @@ package enum WallClock {
 
 /// The kernel refused a call: which call, and why.
 ///
-/// Thrown for what the world does to us. What a peer does to its own connection comes as a value, and what only a mistake of ours
-/// can cause (EBADF, EFAULT) traps.
+/// Thrown for what the world does to us. What a peer does to its own connection comes as a value, and what only a
+/// mistake of ours can cause (EBADF, EFAULT) traps.
 public struct SystemError: Error, Sendable {
     /// The error's number, as `errno` gave it.
     public let errno: Int32
@@ -325,7 +328,8 @@ public enum ResourceLimits {
     /// The same, and how many bytes the file system has in all.
     public static func diskBytes(at path: String) -> (free: UInt64, total: UInt64)? { try? SystemCall.diskBytes(path) }
 
-    /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as it was.
+    /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as
+    /// it was.
     @discardableResult
     public static func raiseFileDescriptors() -> Int {
         var limit = SystemCall.descriptorLimit()
@@ -348,8 +352,8 @@ public enum ProcessMemory {
 
 /// One-way messages to the service manager that started the process.
 public enum ServiceSocket {
-    /// Sends a datagram to a Unix socket; `@` at the beginning of its path stands for the abstract namespace. What the manager does not
-    /// take is lost.
+    /// Sends a datagram to a Unix socket; `@` at the beginning of its path stands for the abstract namespace. What the
+    /// manager does not take is lost.
     public static func send(_ text: String, to path: String) {
         var text = text
         text.withUTF8 { _ = linux_notify(path, $0.baseAddress, $0.count) }

@@ -1,8 +1,8 @@
 internal import CLinux
 internal import Glibc
 
-/// Text that others have written, as a piece of one line of a terminal: nothing in it moves the cursor, changes colours or turns the direction
-/// of writing.
+/// Text that others have written, as a piece of one line of a terminal: nothing in it moves the cursor, changes colours
+/// or turns the direction of writing.
 public enum TerminalText {
     /// Control characters as blanks or their pictures; cut with `…`.
     public static func line(_ text: String, columns: Int) -> String {
@@ -151,7 +151,8 @@ public struct KeyReader {
     ///
     /// - Parameters:
     ///   - bytes: what the terminal has sent.
-    ///   - isPause: nothing followed them for a moment: an escape that stands alone is the key, not the begin of a sequence.
+    ///   - isPause: nothing followed them for a moment: an escape that stands alone is the key, not the begin of a
+    ///     sequence.
     public mutating func take(_ bytes: some Sequence<UInt8>, isPause: Bool) -> [TerminalKey] {
         rest += bytes
         var keys: [TerminalKey] = []

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// Texts in texts. The standard library has this beside its regular expressions, which would come with it: a megabyte that nothing here
-/// needs. `house` in Package.swift keeps them out.
+/// Texts in texts. The standard library has this beside its regular expressions, which would come with it: a megabyte
+/// that nothing here needs. `house` in Package.swift keeps them out.
 extension StringProtocol {
     /// Where the text stands first; nil if it does not. O(count * text.count).
     public func firstPlace(of text: String) -> Range<Index>? {
@@ -40,8 +40,8 @@ extension StringProtocol {
 
 /// Finds the name that a misspelt one was probably meant to be.
 public enum NearestName {
-    /// The candidate that is nearest to `word`, or nil if none is near: a third of the word may be wrong, at most four letters.
-    /// Of equally near ones the first; failing that, the first that begins with the word.
+    /// The candidate that is nearest to `word`, or nil if none is near: a third of the word may be wrong, at most four
+    /// letters. Of equally near ones the first; failing that, the first that begins with the word.
     public static func nearest(to word: String, among candidates: [String]) -> String? {
         let letters = Array(word.lowercased().utf8)
         guard !letters.isEmpty, letters.count <= Limits.comparedNameBytesMax else { return nil }

@@ -1,6 +1,7 @@
 internal import Glibc
 
-/// A file beside a store's database that one process at a time has locked, or one store of a process: it keeps others out.
+/// A file beside a store's database that one process at a time has locked, or one store of a process: it keeps others
+/// out.
 ///
 /// A file of its own, for closing any descriptor of the database would end SQLite's locks on it.
 package final class LockFile: Sendable {

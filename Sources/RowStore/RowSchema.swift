@@ -54,8 +54,8 @@ package struct RowSchema: Sendable {
             """)
     }
 
-    /// Makes room in memory for the pages that one commit changes: SQLite would write them to the log twice otherwise, before the commit
-    /// and with it.
+    /// Makes room in memory for the pages that one commit changes: SQLite would write them to the log twice otherwise,
+    /// before the commit and with it.
     package static func cacheCommits(of connection: SQLiteConnection) throws(SQLiteError) {
         try connection.execute("PRAGMA cache_size = -8000")
     }
@@ -75,8 +75,8 @@ package struct RowSchema: Sendable {
         return version == 0 && tables == 0 && (application == 0 || application == applicationID) ? .new : .foreign
     }
 
-    /// Whether the file holds exactly these tables. As they are made one after another in an empty file, the root page of each is known,
-    /// and page 1 could be written again without being read.
+    /// Whether the file holds exactly these tables. As they are made one after another in an empty file, the root page
+    /// of each is known, and page 1 could be written again without being read.
     package func isRight(in connection: SQLiteConnection) throws(SQLiteError) -> Bool {
         let found = try connection.texts("SELECT type || ' ' || tbl_name || ' ' || rootpage || ' ' || sql FROM sqlite_schema")
         return found == tables.enumerated().map { index, table in "table \(table) \(index + 2) \(statement(for: table))" }
@@ -91,7 +91,8 @@ package struct RowSchema: Sendable {
     }
 }
 
-/// The checksum of a row: XXH3 over its body, begun with its table and key, so that a right body in a wrong place is found as well.
+/// The checksum of a row: XXH3 over its body, begun with its table and key, so that a right body in a wrong place is
+/// found as well.
 package enum RowChecksum {
     /// Of a row whose key is a number.
     package static func of(_ body: UnsafeRawBufferPointer, tableNumber: UInt8, key: UInt64) -> UInt64 {

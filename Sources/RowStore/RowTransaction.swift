@@ -24,8 +24,8 @@ package final class RowTransaction {
     }
 }
 
-/// How many pages SQLite's log has, as the last commit of a connection left it. Its connection's thread owns it, and there is one for a
-/// connection at a time.
+/// How many pages SQLite's log has, as the last commit of a connection left it. Its connection's thread owns it, and
+/// there is one for a connection at a time.
 package final class LogPageCount {
     private let connection: SQLiteConnection
     private let pages: UnsafeMutablePointer<Int>

@@ -3,8 +3,9 @@ internal import Glibc
 
 /// A connection to a database in a file. One thread at a time uses it and what it prepares.
 ///
-/// Closing the last connection does not move the log into the database, as SQLite would have it: a log that is damaged in its middle
-/// would be gone with all that could still be read of it. `checkpoint` does it when all is known to be well.
+/// Closing the last connection does not move the log into the database, as SQLite would have it: a log that is damaged
+/// in its middle would be gone with all that could still be read of it. `checkpoint` does it when all is known to be
+/// well.
 package final class SQLiteConnection: @unchecked Sendable {
     package enum Access {
         /// Reads a file that is there.
@@ -219,8 +220,8 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
         return "\(message) (SQLite \(code))\(reason)"
     }
 
-    /// Whether space would cure it: the disk's, a quota's or the database's own bound. A sync that fails for want of space is none of these:
-    /// nobody knows what it has dropped.
+    /// Whether space would cure it: the disk's, a quota's or the database's own bound. A sync that fails for want of
+    /// space is none of these: nobody knows what it has dropped.
     package var isFull: Bool {
         switch code {
         case Self.writeFailed: systemError == ENOSPC || systemError == EDQUOT
@@ -229,8 +230,8 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether the file's contents are to blame, or the disk that does not give them back. A schema that is damaged may make SQLite miss a
-    /// table or a format that it knows, which is its general error.
+    /// Whether the file's contents are to blame, or the disk that does not give them back. A schema that is damaged may
+    /// make SQLite miss a table or a format that it knows, which is its general error.
     package var isDamage: Bool {
         !isFull && [SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR, SQLITE_ERROR, SQLITE_TOOBIG].contains(primaryCode)
     }
@@ -243,7 +244,8 @@ public struct SQLiteError: Error, Equatable, Sendable, CustomStringConvertible {
 
     private var primaryCode: Int32 { code & 0xff }
 
-    /// SQLITE_IOERR_WRITE and SQLITE_IOERR_SHMSIZE, which Swift does not import. The latter only happens when the file is to grow.
+    /// SQLITE_IOERR_WRITE and SQLITE_IOERR_SHMSIZE, which Swift does not import. The latter only happens when the file
+    /// is to grow.
     private static let writeFailed = SQLITE_IOERR | 3 << 8
     private static let sharedMemoryFailed = SQLITE_IOERR | 19 << 8
 }

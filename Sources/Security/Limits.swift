@@ -1,4 +1,5 @@
-/// The bounds of passwords, logins and their files that no option sets and several files share: each with its unit and what happens beyond it.
+/// The bounds of passwords, logins and their files that no option sets and several files share: each with its unit and
+/// what happens beyond it.
 enum Limits {
     // Files.
 

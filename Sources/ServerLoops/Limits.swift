@@ -1,4 +1,5 @@
-/// The bounds of the event loops, of logins and of the log that no option sets: each with its unit and what happens beyond it.
+/// The bounds of the event loops, of logins and of the log that no option sets: each with its unit and what happens
+/// beyond it.
 enum Limits {
     // A loop's turn.
 

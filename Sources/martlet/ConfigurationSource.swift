@@ -4,8 +4,8 @@ import Glibc
 import MartletServer
 import Platform
 
-/// Where the configuration comes from: the file, or the defaults, with what the command line changes. It is read at the start and at
-/// each reload.
+/// Where the configuration comes from: the file, or the defaults, with what the command line changes. It is read at the
+/// start and at each reload.
 struct ConfigurationSource: Sendable {
     private let path: String?
     private let ports: [UInt16]
@@ -14,7 +14,8 @@ struct ConfigurationSource: Sendable {
     private let threads: Int?
     /// Whether it is read to run a broker, which makes what it needs of itself.
     private let isForRunning: Bool
-    /// The broker's own socket for its administration: where it was at the start, before the broker became another user.
+    /// The broker's own socket for its administration: where it was at the start, before the broker became another
+    /// user.
     private let ownSocket = Locked<String?>(nil)
 
     init(_ options: ServeOptions) {

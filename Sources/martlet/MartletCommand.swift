@@ -29,8 +29,8 @@ struct MartletCommand: ParsableCommand {
 
     @OptionGroup var options: ServeOptions
 
-    /// Gives what follows a subcommand's name to that alone: the library would take it for options of the broker where the letters are the
-    /// same, such as -c and -p.
+    /// Gives what follows a subcommand's name to that alone: the library would take it for options of the broker where
+    /// the letters are the same, such as -c and -p.
     static func main() {
         CommandRun.run(self, Array(CommandLine.arguments.dropFirst()))
     }
@@ -103,7 +103,8 @@ extension ConfigurationOption {
     }
 }
 
-/// One run of the command with its arguments: finds the subcommand that is meant, runs it, and ends the process with what comes of it.
+/// One run of the command with its arguments: finds the subcommand that is meant, runs it, and ends the process with
+/// what comes of it.
 enum CommandRun {
     static func run(_ root: any ParsableCommand.Type, _ arguments: [String]) -> Never {
         answerShell(root, arguments)
@@ -114,7 +115,8 @@ enum CommandRun {
             while let next = subcommand(of: path, &words) { path = path.down(to: next) }
             end(path, with: CleanExit.help)
         }
-        // What follows a subcommand's name is its alone, also where the broker has options of the same letters, such as -c and -p.
+        // What follows a subcommand's name is its alone, also where the broker has options of the same letters, such as
+        // -c and -p.
         while let next = subcommand(of: path, &words) { path = path.down(to: next) }
         if words == [description] { describe(path) }
         if let client = path.command as? any ClientSubcommand.Type {
@@ -141,8 +143,8 @@ enum CommandRun {
         try command.parse(words, hasShortHelp: configuration.hasShortHelp, hasVersion: configuration.version != nil).run()
     }
 
-    /// Takes the next word away, which names a subcommand, and leaves options that may stand before it behind it. nil when it is an
-    /// option, or there are no subcommands. Ends the process for a name that is none.
+    /// Takes the next word away, which names a subcommand, and leaves options that may stand before it behind it. nil
+    /// when it is an option, or there are no subcommands. Ends the process for a name that is none.
     private static func subcommand(of path: CommandPath, _ words: inout [String]) -> (any ParsableCommand.Type)? {
         let subcommands = path.configuration.subcommands
         guard !subcommands.isEmpty else { return nil }
@@ -310,7 +312,8 @@ struct PasswordCommand: ParsableCommand {
         Console.complain("A broker that runs takes the file over at its next reload: \(command)")
     }
 
-    /// A broker does not run as whom this command does: whether it will be able to read the file is better known now than at its reload.
+    /// A broker does not run as whom this command does: whether it will be able to read the file is better known now
+    /// than at its reload.
     private func sayWhoCannotRead() {
         for name in ["martlet", "mosquitto"] {
             guard let reader = ReadRight(userNamed: name) else { continue }

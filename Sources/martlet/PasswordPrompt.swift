@@ -27,7 +27,8 @@ enum PasswordPrompt {
         guard tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden) == 0 else {
             throw complaint("the terminal's echo cannot be switched off.")
         }
-        // An interrupt at the prompt must not leave the terminal mute: it ends the read, and the command after the terminal is as before.
+        // An interrupt at the prompt must not leave the terminal mute: it ends the read, and the command after the
+        // terminal is as before.
         var interrupted = sigaction()
         interrupted.__sigaction_handler.sa_handler = { _ in }
         var before = sigaction()

@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// As much of a server as a session needs: it takes messages of QoS 1 and 2, sends some of its own, and knows its side of the session.
+/// As much of a server as a session needs: it takes messages of QoS 1 and 2, sends some of its own, and knows its side
+/// of the session.
 struct ModelServer {
     private enum Step {
         case waiting, sent, released, done

@@ -1,7 +1,8 @@
 import ClientCore
 import MQTTCodec
 
-/// A client with a disk and a server, between which one packet moves at a time. What the client's shell has stored is there after a crash.
+/// A client with a disk and a server, between which one packet moves at a time. What the client's shell has stored is
+/// there after a crash.
 struct ModelWorld {
     /// What goes wrong before a step.
     enum Fault: Hashable {
@@ -9,7 +10,8 @@ struct ModelWorld {
         case cut
         /// The connection is lost, and the server forgets the session.
         case forgetful
-        /// The client ends, when it has stored that many of the changes that wait for it. What had left before arrives, or does not.
+        /// The client ends, when it has stored that many of the changes that wait for it. What had left before arrives,
+        /// or does not.
         case crash(stored: Int, arrives: Bool)
     }
 

@@ -204,7 +204,8 @@ import Testing
     }
 
     @Test func `a large packet in many pieces is not copied with each of them`() {
-        // A megabyte in pieces of sixteen bytes: copied each time it would be 32 gigabytes, and a test that does not end.
+        // A megabyte in pieces of sixteen bytes: copied each time it would be 32 gigabytes, and a test that does not
+        // end.
         var talk = Conversation()
         talk.connect()
         let large = PublishPacket(topic: "a", payload: Array(repeating: 7, count: 1 << 20))

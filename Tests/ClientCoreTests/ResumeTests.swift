@@ -4,7 +4,8 @@ import MartletTestKit
 import Testing
 
 @Suite struct ResumeTests {
-    /// A session that was cut with one message of QoS 1 unacknowledged, one of QoS 2 sent and one released, and one waiting.
+    /// A session that was cut with one message of QoS 1 unacknowledged, one of QoS 2 sent and one released, and one
+    /// waiting.
     private func cut() throws -> (Conversation, [PublishTicket]) {
         var talk = Conversation {
             $0.cleanStart = false

@@ -211,7 +211,8 @@ import Testing
         #expect(later.nextExpiry == 30_000)
     }
 
-    /// An outbox with more messages than are in memory, of which a few beyond these get too old after 10 s and the last after 20; the others never.
+    /// An outbox with more messages than are in memory, of which a few beyond these get too old after 10 s and the last
+    /// after 20; the others never.
     private func longOutbox(in store: MemoryStore) throws -> OutboxQueue {
         var outbox = try OutboxQueue(prefix: "a", in: store)
         for number in 1...UInt64(3500) {

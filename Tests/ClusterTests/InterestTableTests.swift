@@ -110,7 +110,8 @@ struct InterestTableTests {
         for index in 0..<12 { _ = table.insert(bytes("\(index)/x")) }
         _ = table.insert(bytes("$a/x"))
         #expect(table.asked == [bytes("#"), bytes("$a/#")])
-        // Those of the broker's own root are not one, however few levels are left: nothing is made anew for each of them.
+        // Those of the broker's own root are not one, however few levels are left: nothing is made anew for each of
+        // them.
         for index in 0..<12 { #expect(words(table.insert(bytes("$\(index)/x"))) == ["+$\(index)/#"]) }
     }
 }

@@ -4,9 +4,10 @@
 //   collectionclient read STORE                      the same from the store, beside the process that keeps it
 //   collectionclient look STORE                      one look at the store
 //
-// `keep` prints a line for each change, such as `change +a=1:confirmed ~b=2:pending -c`, and obeys its input: `set NAME VALUE`, `remove NAME`,
-// `show`. With `lost` it asks for everything again only when the server has lost its session. `read` prints a picture when it is another than the
-// last one: its number of entries, the first and the last name, and the values that occur. Both go on until their input ends.
+// `keep` prints a line for each change, such as `change +a=1:confirmed ~b=2:pending -c`, and obeys its input:
+// `set NAME VALUE`, `remove NAME`, `show`. With `lost` it asks for everything again only when the server has lost its
+// session. `read` prints a picture when it is another than the last one: its number of entries, the first and the last
+// name, and the values that occur. Both go on until their input ends.
 
 import Glibc
 import MartletClient

@@ -1,7 +1,8 @@
 import Configuration
 import Testing
 
-/// Every row of the table is refused when its value is wrong, with its name and what was expected: none can be forgotten.
+/// Every row of the table is refused when its value is wrong, with its name and what was expected: none can be
+/// forgotten.
 @Suite struct EveryOptionRefusedTests {
     /// What stands above the line, so that it is where it belongs.
     private func above(_ option: ConfigurationOption) -> String {

@@ -1,14 +1,16 @@
 // Consumers that publish, ask, stop reading and come late, for tests that look whether their client goes on.
 //
 //   consumerclient relay PORT COUNT [HOLD]   passes on COUNT messages of QoS 0: `passed N dropped M`
-//   consumerclient ask PORT JOBS             asks another service for the first 30 of JOBS messages of QoS 1: `answered N`
-//   consumerclient chain PORT REQUESTS       the same of a responder that runs one request at a time: `answered N`
-//   consumerclient full PORT                 does not read a subscription: each state, what comes for another, and obeys its input
-//   consumerclient late PORT                 declares the subscription of a kept session too late: `dropped N`
-//   consumerclient limit PORT VERSION BYTES  takes packets of so many bytes: what comes, and each state
+//   consumerclient ask PORT JOBS             asks another service for the first 30 of JOBS messages of QoS 1:
+//   `answered N` consumerclient chain PORT REQUESTS       the same of a responder that runs one request at a time:
+//   `answered N` consumerclient full PORT                 does not read a subscription: each state, what comes for
+//   another, and obeys its input consumerclient late PORT                 declares the subscription of a kept session
+//   too late: `dropped N` consumerclient limit PORT VERSION BYTES  takes packets of so many bytes: what comes, and each
+//   state
 //
-// `full` publishes, for a line `fill COUNT`, so many messages for the subscription that is not read, subscribes for `subscribe FILTER` and says
-// `granted`, and publishes for `publish TEXT` to the one that is read. `full` and `limit` go on until their input ends.
+// `full` publishes, for a line `fill COUNT`, so many messages for the subscription that is not read, subscribes for
+// `subscribe FILTER` and says `granted`, and publishes for `publish TEXT` to the one that is read. `full` and `limit`
+// go on until their input ends.
 
 import Glibc
 import MartletClient

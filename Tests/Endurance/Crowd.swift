@@ -1,8 +1,8 @@
 import Glibc
 import MartletClient
 
-/// Prints for a tenth of the clients, and then for all: how many got their message; for each client bytes of heap and of memory, and nanoseconds
-/// of the loop's work; the descriptors; the attempts that failed; how many seconds passed.
+/// Prints for a tenth of the clients, and then for all: how many got their message; for each client bytes of heap and
+/// of memory, and nanoseconds of the loop's work; the descriptors; the attempts that failed; how many seconds passed.
 func crowd(_ server: ServerAddress, _ count: Int) async throws {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

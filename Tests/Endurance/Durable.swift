@@ -1,7 +1,7 @@
 import MartletClient
 
-/// Prints a line for each promise, `topic number` when enqueue has returned, and `drained` at its end. Topics out/0 and out/1 have QoS 1,
-/// out/2 and out/3 QoS 2; the numbers of each begin at `first` and rise.
+/// Prints a line for each promise, `topic number` when enqueue has returned, and `drained` at its end. Topics out/0 and
+/// out/1 have QoS 1, out/2 and out/3 QoS 2; the numbers of each begin at `first` and rise.
 func run(_ server: ServerAddress, _ store: String, _ first: Int) async throws {
     let client = try Client(settings(server, "outbox", store: store))
     client.start()
@@ -44,8 +44,8 @@ private func promise(by client: Client, from first: Int, pause: Duration = .zero
     say("drained")
 }
 
-/// Prints a line for each message that an inbox of `out/+` tells of, `topic payload`; when the input ends, `stored topic payload` for all that
-/// it has, in order.
+/// Prints a line for each message that an inbox of `out/+` tells of, `topic payload`; when the input ends,
+/// `stored topic payload` for all that it has, in order.
 func inbox(_ server: ServerAddress, _ store: String) async throws {
     let client = try Client(settings(server, "inbox", store: store))
     let inbox = try client.inbox("all", of: "out/+")
@@ -101,8 +101,8 @@ func measure(_ server: ServerAddress, _ store: String) async throws {
 
 // MARK: - Very many messages
 
-/// Enqueues messages to a hundred topics with nobody to send them to; of each topic the numbers rise. Prints how long each tenth took, and
-/// what the process held at most.
+/// Enqueues messages to a hundred topics with nobody to send them to; of each topic the numbers rise. Prints how long
+/// each tenth took, and what the process held at most.
 func fill(_ store: String, _ count: Int) async throws {
     let client = try Client(settings("mqtt://127.0.0.1:1", "backlog", store: store))
     let topics = 100
@@ -127,7 +127,8 @@ func fill(_ store: String, _ count: Int) async throws {
     say("peak \(stock.peak)")
 }
 
-/// Prints how long it took to open the store and what the process held then, how long each tenth took to be delivered, and what it held at most.
+/// Prints how long it took to open the store and what the process held then, how long each tenth took to be delivered,
+/// and what it held at most.
 func drain(_ server: ServerAddress, _ store: String) async throws {
     let clock = ContinuousClock()
     var begin = clock.now

@@ -32,8 +32,8 @@ struct OpenInput: Sendable {
 
 /// What the process holds of the machine.
 struct Stock {
-    /// Bytes: given out by the allocator but for SQLite's, SQLite's, in memory now, in memory at most so far. SQLite's are mostly pages that it
-    /// has read or written, up to 8 MB for each store.
+    /// Bytes: given out by the allocator but for SQLite's, SQLite's, in memory now, in memory at most so far. SQLite's
+    /// are mostly pages that it has read or written, up to 8 MB for each store.
     let heap, storeHeap, resident, peak: Int
     let descriptors: Int
     /// Nanoseconds for which the clients' thread has worked.

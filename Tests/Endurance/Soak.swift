@@ -1,8 +1,8 @@
 import MartletClient
 import Platform
 
-/// Clients that do all that clients do, behind a network that cuts them off. In each part residents, which live as long as the process, work
-/// and are visited by clients that come and go; between the parts all rest, and stock is taken.
+/// Clients that do all that clients do, behind a network that cuts them off. In each part residents, which live as long
+/// as the process, work and are visited by clients that come and go; between the parts all rest, and stock is taken.
 struct Soak: Sendable {
     private let server: ServerAddress
     private let folder: String

@@ -1,14 +1,16 @@
-// Programs on the client library that live long, have much or are many; for tests that kill them, watch their memory and measure.
+// Programs on the client library that live long, have much or are many; for tests that kill them, watch their memory
+// and measure.
 //
-//   endurance run ADDRESS STORE FIRST       enqueues numbered messages until its input ends, then waits until the outbox is empty
-//   endurance follow ADDRESS STORE         the same, slowly; prints a word for each state of the connection
-//   endurance authenticate ADDRESS USER PASSWORD    logs in by SCRAM-SHA-256, once more for each line of its input
-//   endurance inbox ADDRESS STORE           tells what an inbox has on the disk, until its input ends
+//   endurance run ADDRESS STORE FIRST       enqueues numbered messages until its input ends, then waits until the
+//   outbox is empty endurance follow ADDRESS STORE         the same, slowly; prints a word for each state of the
+//   connection endurance authenticate ADDRESS USER PASSWORD    logs in by SCRAM-SHA-256, once more for each line of its
+//   input endurance inbox ADDRESS STORE           tells what an inbox has on the disk, until its input ends
 //   endurance measure ADDRESS STORE         messages a second with 100 under way: published from memory, and enqueued
 //   endurance fill STORE COUNT              enqueues so many messages without a connection
 //   endurance drain ADDRESS STORE           opens what is stored, and ends when the server has it
 //   endurance crowd ADDRESS COUNT           a tenth of so many clients on one loop, then all: each gets a message
-//   endurance soak ADDRESS FOLDER SECONDS PARTS    clients that do all that clients do; between the parts they rest, and stock is taken
+//   endurance soak ADDRESS FOLDER SECONDS PARTS    clients that do all that clients do; between the parts they rest,
+//   and stock is taken
 
 import Glibc
 import MartletClient

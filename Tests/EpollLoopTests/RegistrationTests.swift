@@ -18,7 +18,8 @@ import Testing
         var registrations: [Int32: Registration] = [:]
         var served: [Int32] = []
 
-        // Both are ready in one turn. Whoever is served first puts a new socket in the other's place: same descriptor, same table index.
+        // Both are ready in one turn. Whoever is served first puts a new socket in the other's place: same descriptor,
+        // same table index.
         func replaceOther(of own: Int32) throws {
             served.append(own)
             let other = own == first.near ? second.near : first.near

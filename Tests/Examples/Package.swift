@@ -1,8 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The code of the articles in MartletClient's documentation, as a program of its own for each. The environment says where Martlet comes from,
-// and with which of its traits: a checkout beside this file's, or a repository that has a version.
+// The code of the articles in MartletClient's documentation, as a program of its own for each. The environment says
+// where Martlet comes from, and with which of its traits: a checkout beside this file's, or a repository that has a
+// version.
 let traits = Set(
     (Context.environment["MARTLET_TRAITS"] ?? "").split(separator: ",").map { Package.Dependency.Trait(name: String($0)) })
 let martlet: Package.Dependency =

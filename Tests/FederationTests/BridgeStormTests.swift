@@ -8,7 +8,8 @@ import Testing
 
 @testable import Federation
 
-/// Cuts and crashes at every step of a bridge: what was acknowledged on one side arrives on the other, in order; at QoS 2 once.
+/// Cuts and crashes at every step of a bridge: what was acknowledged on one side arrives on the other, in order; at QoS
+/// 2 once.
 @Suite struct BridgeStormTests {
     /// One storm: messages go both ways while the connection is cut and both brokers lose their power.
     private struct Storm {

@@ -11,7 +11,8 @@ import Testing
 @Suite struct LoopTests {
     private static let names: [EncodedString] = ["A", "B", "C"]
 
-    /// Three brokers of which those named say who they are, and bridges of each to the next; in a full mesh to the one before too.
+    /// Three brokers of which those named say who they are, and bridges of each to the next; in a full mesh to the one
+    /// before too.
     private final class Ring {
         let brokers: [SimulatedBroker]
         let watchers: [TestClient]

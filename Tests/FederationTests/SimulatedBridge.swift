@@ -157,7 +157,8 @@ final class SimulatedBridge {
         } while carry() || others.contains { $0.carry() } || near.hasWorkOrStore || far.hasWorkOrStore
     }
 
-    /// Lets time pass until the bridge is connected and nothing is left to do, and `others` between the same brokers are too.
+    /// Lets time pass until the bridge is connected and nothing is left to do, and `others` between the same brokers
+    /// are too.
     func heal(with others: [SimulatedBridge] = []) {
         for _ in 0..<200 {
             settle(with: others)

@@ -3,7 +3,8 @@ import BrokerModel
 import Bytes
 import MQTTCodec
 
-/// A broker of some shards, whose clients swallow all that they get, to count the work of: it has no clock, no network and no chance.
+/// A broker of some shards, whose clients swallow all that they get, to count the work of: it has no clock, no network
+/// and no chance.
 final class GrowthBroker {
     /// Takes everything, or nothing from the connections that are told to stall.
     final class Sink: OutputSink {

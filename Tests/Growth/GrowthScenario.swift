@@ -288,7 +288,8 @@ enum GrowthScenario: String, CaseIterable {
         }
     }
 
-    /// Members that go with messages of a cluster's log, which are left to another node by way of the log, one member after the other.
+    /// Members that go with messages of a cluster's log, which are left to another node by way of the log, one member
+    /// after the other.
     private static func membersThatLeave(_ size: Int) {
         let broker = GrowthBroker(shards: 2, isPersistent: true) { $0.inFlightMessagesMax = 0 }
         broker.joinCluster()

@@ -2,7 +2,8 @@ import Glibc
 import HTTP
 import Testing
 
-/// Every row of the conformance table, read at once and byte by byte. The same rows are sent to a broker over a real connection.
+/// Every row of the conformance table, read at once and byte by byte. The same rows are sent to a broker over a real
+/// connection.
 @Suite struct RequestRowTests {
     struct Row: CustomTestStringConvertible {
         let line: Int

@@ -30,7 +30,8 @@ struct GoldenCase: CustomTestStringConvertible, Sendable {
     }
 }
 
-/// Bytes that are no packet, what is wrong with them, and the statement of MQTT 5.0 that says so; empty if it has no id.
+/// Bytes that are no packet, what is wrong with them, and the statement of MQTT 5.0 that says so; empty if it has no
+/// id.
 struct MalformedCase: CustomTestStringConvertible, Sendable {
     let version: ProtocolVersion
     let peer: Peer
@@ -63,7 +64,8 @@ func properties(_ set: (inout Properties) -> Void) -> Properties {
 }
 
 extension PublishView {
-    /// The view as an owned packet, built from the view's own fields alone; the rest of the properties is read from its bytes.
+    /// The view as an owned packet, built from the view's own fields alone; the rest of the properties is read from its
+    /// bytes.
     func packet(version: ProtocolVersion, from peer: Peer) -> ControlPacket {
         var packet = PublishPacket(
             topic: EncodedString(validating: topic) ?? "", packetIdentifier: qos == .atMostOnce ? nil : packetIdentifier, qos: qos,

@@ -3,7 +3,8 @@ import MartletTestKit
 import Testing
 
 @Suite struct ReasonCodeTests {
-    /// The codes of each packet as the standard's tables list them: those of either side, then the client's, then the server's.
+    /// The codes of each packet as the standard's tables list them: those of either side, then the client's, then the
+    /// server's.
     static let tables: [(type: PacketType, both: [UInt8], client: [UInt8], server: [UInt8])] = [
         (
             .connack, [], [],

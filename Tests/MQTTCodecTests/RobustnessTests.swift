@@ -3,7 +3,8 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// Nothing that a peer can send may trap: every packet cut short at every place, and with every byte changed to every value.
+/// Nothing that a peer can send may trap: every packet cut short at every place, and with every byte changed to every
+/// value.
 @Suite struct RobustnessTests {
     @Test(arguments: GoldenCase.all) func `a packet cut short is refused or a legal shorter form`(_ golden: GoldenCase) throws {
         let body = try #require(golden.body)

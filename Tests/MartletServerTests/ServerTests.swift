@@ -7,8 +7,8 @@ import Testing
 @testable import MartletServer
 @testable import ServerLoops
 
-/// The broker as a process runs it, with its threads, on a port of the loopback that the kernel chooses. What a process hears as signals the
-/// control thread is sent alone: it hears those as it hears the process's.
+/// The broker as a process runs it, with its threads, on a port of the loopback that the kernel chooses. What a process
+/// hears as signals the control thread is sent alone: it hears those as it hears the process's.
 @Suite(.timeLimit(.minutes(10))) struct ServerTests {
     /// A broker whose control thread is one of the test's process.
     private final class RunningServer: @unchecked Sendable {

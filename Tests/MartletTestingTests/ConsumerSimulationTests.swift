@@ -70,7 +70,8 @@ import Testing
             broker.crash(for: .seconds(3))
             await world.advance(by: .seconds(20))
             #expect(panel.state.isOnline && panel.state.heldBy == ["farm/idle/#"])
-            // A server that does not answer any more is noticed by the Keep Alive: two seconds of silence, two without an answer, two for goodbye.
+            // A server that does not answer any more is noticed by the Keep Alive: two seconds of silence, two without
+            // an answer, two for goodbye.
             let number = panel.connection?.connectionNumber
             world.stall(panel)
             await world.advance(by: .seconds(7))

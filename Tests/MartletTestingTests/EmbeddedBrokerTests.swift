@@ -66,7 +66,8 @@ struct EmbeddedBrokerTests {
         #expect(await broker.clients == [])
     }
 
-    /// The loop of an embedded broker that nobody runs but the test, its clock, and a client of an hour after its last turn.
+    /// The loop of an embedded broker that nobody runs but the test, its clock, and a client of an hour after its last
+    /// turn.
     private struct Held {
         let clock: LeapingPoller
         let loop: EmbeddedLoop

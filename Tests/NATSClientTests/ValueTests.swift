@@ -66,7 +66,8 @@ import Testing
             ServerVersion("2") == nil && ServerVersion("2.x") == nil && ServerVersion("") == nil && ServerVersion("2.-1") == nil)
     }
 
-    /// The seed and the public key stand in the documentation of NATS; the signature is that of RFC 8032's implementation in OpenSSL.
+    /// The seed and the public key stand in the documentation of NATS; the signature is that of RFC 8032's
+    /// implementation in OpenSSL.
     @Test func `a seed gives its public key and signs`() throws {
         let key = try NKey(seed: "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY")
         #expect(key.publicKey == "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4")

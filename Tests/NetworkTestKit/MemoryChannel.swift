@@ -25,7 +25,8 @@ package final class MemoryChannel: ByteChannel, Pollable, @unchecked Sendable {
 
     package private(set) var isClosed = false
     package private(set) var hasShutDown = false
-    /// Whether it was closed with bytes of the peer's unread: a kernel resets the connection then, and what was sent last may be lost.
+    /// Whether it was closed with bytes of the peer's unread: a kernel resets the connection then, and what was sent
+    /// last may be lost.
     package private(set) var wasReset = false
     /// How many reads and writes the broker has made.
     package private(set) var calls = 0

@@ -4,8 +4,8 @@ import Testing
 @testable import BrokerModel
 @testable import Persistence
 
-/// A byte of a file that is not what it was, anywhere; and files cut off at every length. What is loaded is what was committed, or it is
-/// refused with a reason; what is repaired holds nothing that was never written.
+/// A byte of a file that is not what it was, anywhere; and files cut off at every length. What is loaded is what was
+/// committed, or it is refused with a reason; what is repaired holds nothing that was never written.
 @Suite(.timeLimit(.minutes(10))) struct DamageSweepTests {
     /// A store's files as they lie on the disk, and every row that ever stood in it.
     private struct Sample {

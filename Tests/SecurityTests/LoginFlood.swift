@@ -2,8 +2,8 @@ import MQTTCodec
 
 @testable import Security
 
-/// Attackers that log in with wrong passwords, all at once and again as soon as they are answered, and a client that has the right one; two
-/// workers and a simulated clock.
+/// Attackers that log in with wrong passwords, all at once and again as soon as they are answered, and a client that
+/// has the right one; two workers and a simulated clock.
 final class LoginFlood {
     struct Client {
         var network: String
@@ -40,7 +40,8 @@ final class LoginFlood {
     /// Lets the flood go on for that long, in milliseconds.
     func run(for duration: UInt64) { run(until: now + duration) { false } }
 
-    /// How long the login of a client takes that knows its password, in milliseconds; nil when it is refused, or takes longer than a minute.
+    /// How long the login of a client takes that knows its password, in milliseconds; nil when it is refused, or takes
+    /// longer than a minute.
     func logIn(_ client: Client) -> UInt64? {
         let start = now
         goodEnd = nil

@@ -36,7 +36,8 @@ import Transports
                     if peers.count(where: \.hasEnded) >= 3 || now >= deadline { loop.stop() }
                     return deadline
                 }))
-        // One connection per pause of 100 ms, each with an accept, an alarm and the peer's end; a spinning loop makes thousands.
+        // One connection per pause of 100 ms, each with an accept, an alarm and the peer's end; a spinning loop makes
+        // thousands.
         #expect(turns < 40)
         #expect(server.accepted == 0)
         #expect((3...4).contains(peers.count(where: \.hasEnded)))

@@ -1,8 +1,8 @@
 import ClientCore
 import MQTTCodec
 
-/// A client's session by itself, MQTT 5: calls and a server's bytes in, events and bytes out. What remains out is all that surrounds it, such
-/// as system calls and the hand-over to tasks.
+/// A client's session by itself, MQTT 5: calls and a server's bytes in, events and bytes out. What remains out is all
+/// that surrounds it, such as system calls and the hand-over to tasks.
 func measureClient(_ meter: inout Meter) {
     measurePublishing(&meter)
     measureReceiving(&meter)

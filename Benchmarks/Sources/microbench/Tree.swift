@@ -1,6 +1,7 @@
 import MQTTCodec
 
-/// The subscription tree among 10,000 and a million subscriptions on distinct three-level filters, held by a thousand sessions.
+/// The subscription tree among 10,000 and a million subscriptions on distinct three-level filters, held by a thousand
+/// sessions.
 func measureTree(_ meter: inout Meter) {
     for (count, words) in [(10_000, "10,000"), (1_000_000, "a million")] {
         let name = "tree/\(words)"

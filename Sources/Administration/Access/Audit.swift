@@ -3,8 +3,9 @@ internal import JSON
 
 /// What administrators have done, and what others were refused.
 ///
-/// Both are kept apart, so that strangers push nothing out that an administrator has done. What is refused costs whoever asks nothing: some of it is
-/// written in full, and what is more is counted and told once a second, by where it came from.
+/// Both are kept apart, so that strangers push nothing out that an administrator has done. What is refused costs
+/// whoever asks nothing: some of it is written in full, and what is more is counted and told once a second, by where it
+/// came from.
 struct Audit {
     private var changes = AuditRing()
     private var refusals = AuditRing()
@@ -105,8 +106,8 @@ struct RefusalSums {
     }
 }
 
-/// The last entries of the audit of one kind. Invariant: at most `Limits.auditEntriesMax`, and at most `Limits.auditBytesMax` bytes of their lines,
-/// or one entry.
+/// The last entries of the audit of one kind. Invariant: at most `Limits.auditEntriesMax`, and at most
+/// `Limits.auditBytesMax` bytes of their lines, or one entry.
 struct AuditRing {
     struct Kept {
         /// In the order of both rings.
@@ -215,12 +216,14 @@ extension Limits {
     /// Bytes of one text in a line about somebody who is no administrator: the rest is cut off.
     static let refusedTextBytesMax = 256
 
-    /// Lines of a second about those who are no administrators: what else they are refused is counted, and told in one line for each of them.
+    /// Lines of a second about those who are no administrators: what else they are refused is counted, and told in one
+    /// line for each of them.
     static let refusedLinesPerSecondMax = 100
 
     /// Such lines of a second about one network and name.
     static let refusedLinesPerPartyMax = 5
 
-    /// Networks and names that refusals are counted for: those of all others are one. Bytes: `refusedTextBytesMax` each.
+    /// Networks and names that refusals are counted for: those of all others are one. Bytes: `refusedTextBytesMax`
+    /// each.
     static let refusalSumsMax = 64
 }

@@ -3,8 +3,9 @@ import Platform
 
 /// What a request has to keep whoever sends it: pages of other sites must not use a browser's rights.
 enum RequestRules {
-    /// What is wrong with a request whose Host names another server than the one it has reached: the page behind it may belong to somebody who
-    /// has his name point to this machine. Only where the listener's own names are known: on loopback, and where `martlet_http_host` gives some.
+    /// What is wrong with a request whose Host names another server than the one it has reached: the page behind it may
+    /// belong to somebody who has his name point to this machine. Only where the listener's own names are known: on
+    /// loopback, and where `martlet_http_host` gives some.
     static func misdirection(
         _ request: HTTPRequest, _ listener: AdministrationSettings.Listener, _ settings: AdministrationSettings
     ) -> APIError? {
@@ -15,8 +16,8 @@ enum RequestRules {
         return APIError(.misdirectedRequest, "This server is not called \(name); see martlet_http_host.")
     }
 
-    /// Objects to a change that a page of another site asks for: browsers add cookies and passwords by themselves. The rule is that of Go
-    /// 1.25's CrossOriginProtection.
+    /// Objects to a change that a page of another site asks for: browsers add cookies and passwords by themselves. The
+    /// rule is that of Go 1.25's CrossOriginProtection.
     static func checkOrigin(_ request: HTTPRequest, _ settings: AdministrationSettings)
         throws(APIError)
     {

@@ -58,8 +58,8 @@ struct Identity: Sendable {
     static let nobody = Identity(name: nil, role: nil, means: .none)
 }
 
-/// Links that each let one browser in as administrator, once: the one in the log of a broker without a configuration, and those that `martlet ctl
-/// dashboard` asks for.
+/// Links that each let one browser in as administrator, once: the one in the log of a broker without a configuration,
+/// and those that `martlet ctl dashboard` asks for.
 ///
 /// Invariant: at most `Limits.loginLinksMax`; the oldest gives way to another one.
 struct LoginLinks {
@@ -100,7 +100,8 @@ struct StreamRight {
 
 /// Streams whose readers may read them no more.
 extension Administration {
-    /// Ends the streams of those whose token, session or role is not what it was when they began. Whoever may still read comes back.
+    /// Ends the streams of those whose token, session or role is not what it was when they began. Whoever may still
+    /// read comes back.
     func endUnentitledStreams(_ now: Moment) {
         endStreams { !holds($0, now) }
     }
@@ -136,8 +137,8 @@ extension Administration {
 
 /// Finds out who asks, and whether they may.
 extension Administration {
-    /// Finds out who asks, and goes on; answers itself where a login fails. What somebody shows counts before what they are without it: a wrong
-    /// token is refused where none would do.
+    /// Finds out who asks, and goes on; answers itself where a login fails. What somebody shows counts before what they
+    /// are without it: a wrong token is refused where none would do.
     func identify(_ call: Call, _ next: @escaping () -> Void) {
         let (request, now) = (call.request, call.startedAt)
         if let secret = request.bearerToken {
@@ -188,8 +189,8 @@ extension Administration {
         }
     }
 
-    /// What a user may do who has logged in: as the configuration says, or as access rules for `$CONTROL/martlet/v1` say. Without any rule,
-    /// nothing: a file of passwords must not make every device an administrator.
+    /// What a user may do who has logged in: as the configuration says, or as access rules for `$CONTROL/martlet/v1`
+    /// say. Without any rule, nothing: a file of passwords must not make every device an administrator.
     func role(of userName: EncodedString, _ listener: Int) -> AdministrationRole? {
         if let role = settings.users[userName.description] { return role }
         if broker.permits(userName, ofListener: listener, to: .write, topic: Self.controlTopic)
@@ -240,6 +241,7 @@ extension Administration {
 }
 
 extension Limits {
-    /// Links that let a browser in which nobody has used yet: the oldest gives way. Bytes: 512, as names of users of the machine are short.
+    /// Links that let a browser in which nobody has used yet: the oldest gives way. Bytes: 512, as names of users of
+    /// the machine are short.
     static let loginLinksMax = 16
 }

@@ -4,9 +4,9 @@ internal import Platform
 
 /// The tokens of programs: who they are, and what their secrets hash to.
 ///
-/// The file has a line for each, `NAME:ROLE[:EXPIRY]:SHA256`, the expiry in seconds since 1970, the hash of the whole secret in hexadecimal;
-/// empty lines and those that begin with # are passed over. A secret is `mrt_` and 43 characters: of 256 bits nobody guesses one, so a fast
-/// hash will do.
+/// The file has a line for each, `NAME:ROLE[:EXPIRY]:SHA256`, the expiry in seconds since 1970, the hash of the whole
+/// secret in hexadecimal; empty lines and those that begin with # are passed over. A secret is `mrt_` and 43
+/// characters: of 256 bits nobody guesses one, so a fast hash will do.
 public struct TokenTable: Sendable {
     public struct Token: Sendable, Equatable {
         public let name: String
@@ -127,8 +127,9 @@ enum Secret {
 
 /// The sessions of browsers that have logged in.
 ///
-/// Invariant: at most `Limits.sessionsMax`, and `Limits.sessionsPerIdentityMax` of one user or token; the hash of a secret finds a session, so that
-/// what is in memory lets nobody in. Nobody ends the session of somebody who may do more.
+/// Invariant: at most `Limits.sessionsMax`, and `Limits.sessionsPerIdentityMax` of one user or token; the hash of a
+/// secret finds a session, so that what is in memory lets nobody in. Nobody ends the session of somebody who may do
+/// more.
 struct SessionTable {
     private struct Session {
         /// With the credential that it began with.
@@ -141,7 +142,8 @@ struct SessionTable {
 
     private var sessions: [[UInt8]: Session] = [:]
 
-    /// Begins one. Returns what its cookie says, and until when it lasts; nil if there are as many as may be of those who may do more.
+    /// Begins one. Returns what its cookie says, and until when it lasts; nil if there are as many as may be of those
+    /// who may do more.
     mutating func make(_ identity: Identity, now: Moment) -> (secret: String, identity: Identity)? {
         end(idleAt: now)
         let owner = "\(identity.means) \(identity.name ?? "")"
@@ -157,7 +159,8 @@ struct SessionTable {
         return (secret, identity)
     }
 
-    /// Ends the session that was used longest ago, where there is no room for one more: of its owner, else of those who may do least.
+    /// Ends the session that was used longest ago, where there is no room for one more: of its owner, else of those who
+    /// may do least.
     private mutating func makeRoom(for owner: String, _ role: AdministrationRole?) -> Bool {
         let own = sessions.filter { $0.value.owner == owner }
         let isShare = own.count >= Limits.sessionsPerIdentityMax
@@ -240,11 +243,13 @@ struct SessionTable {
 }
 
 extension Limits {
-    /// Sessions of browsers: of those who may do least, the one that was used longest ago goes for the next one. Nobody ends the session of somebody
-    /// who may do more: then the next one is refused with 503. Bytes: 8 KiB each at most, a name is from a head of HTTP.
+    /// Sessions of browsers: of those who may do least, the one that was used longest ago goes for the next one. Nobody
+    /// ends the session of somebody who may do more: then the next one is refused with 503. Bytes: 8 KiB each at most,
+    /// a name is from a head of HTTP.
     static let sessionsMax = 256
 
-    /// Sessions of one user or token: of them the one that was used longest ago goes for the next one. Bytes: 8 KiB each at most.
+    /// Sessions of one user or token: of them the one that was used longest ago goes for the next one. Bytes: 8 KiB
+    /// each at most.
     static let sessionsPerIdentityMax = 16
 
     /// How long a session stays without a request, in milliseconds.

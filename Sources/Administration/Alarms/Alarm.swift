@@ -101,8 +101,9 @@ public struct AlarmChange: Sendable {
 ///
 ///     (wrong) ── `delay` ──► raised ──► (good again) ── `quiet` ──► cleared, and in the history
 ///
-/// An alarm that comes back soon after it was cleared takes twice as long to clear each time, so that whatever comes and goes is one alarm.
-/// Invariants: at most `Limits.alarmsMax` are raised, at most `Limits.alarmHistoryMax` are remembered.
+/// An alarm that comes back soon after it was cleared takes twice as long to clear each time, so that whatever comes
+/// and goes is one alarm. Invariants: at most `Limits.alarmsMax` are raised, at most `Limits.alarmHistoryMax` are
+/// remembered.
 struct AlarmBoard {
     private struct Entry {
         /// nil while it is not raised yet.
@@ -434,7 +435,8 @@ extension Limits {
     /// How long all has to be well before an alarm is cleared, in milliseconds.
     static let alarmQuietMilliseconds: UInt64 = 10_000
 
-    /// What comes back so soon after it was cleared, in milliseconds, takes twice as long to clear each time, but never longer than this.
+    /// What comes back so soon after it was cleared, in milliseconds, takes twice as long to clear each time, but never
+    /// longer than this.
     static let alarmReturnMilliseconds: UInt64 = 10 * 60_000
 
     /// From how many percent of `memory_limit` on an alarm is raised.
@@ -446,8 +448,8 @@ extension Limits {
     /// How long a commit takes that is slow, of the slowest of a hundred, in milliseconds; half of it is quick again.
     static let slowCommitMilliseconds = 1000.0
 
-    /// Free bytes that are few where the store is, if they are less than a tenth of the disk too; twice as many, and more than 15 %, are
-    /// enough again.
+    /// Free bytes that are few where the store is, if they are less than a tenth of the disk too; twice as many, and
+    /// more than 15 %, are enough again.
     static let scarceDiskBytes: UInt64 = 1 << 30
 
     /// How long before a certificate ends an alarm is raised, in milliseconds: 14 days.

@@ -58,7 +58,8 @@ extension Administration {
         if events.count > 0 { report(.bridge, Self.bridgeResource.json(bridge), at: now) }
     }
 
-    /// The members of a body as options. A number and a truth value are what one would write in a file; null takes an option away.
+    /// The members of a body as options. A number and a truth value are what one would write in a file; null takes an
+    /// option away.
     private static func settings(of body: RequestBody, but other: String? = nil) throws(APIError) -> [BridgeOrder.Setting] {
         var settings: [BridgeOrder.Setting] = []
         for (name, value) in body.all where name != other {

@@ -17,8 +17,8 @@ extension Administration {
 
     /// Has every node answer a request, this one too, and makes one answer of theirs.
     ///
-    /// A list: one page of the best rows of all. One client: the node where it is connected, else where it was last. An order: done if one
-    /// node has done it.
+    /// A list: one page of the best rows of all. One client: the node where it is connected, else where it was last. An
+    /// order: done if one node has done it.
     func askCluster(_ call: Call) {
         guard let role = call.who.role else { return call.fail(.unavailable) }
         var own: NodeResponse?
@@ -131,7 +131,8 @@ extension Administration {
             defer { bytesLeft -= row.byteCount }
             return bytesLeft == Limits.pageBytesMax || row.byteCount <= bytesLeft
         }
-        // A client may be known on several nodes: a page does not end between them, for the next one begins behind its name.
+        // A client may be known on several nodes: a page does not end between them, for the next one begins behind its
+        // name.
         while page.count < rows.count, let last = page.last, last.place.text == rows[page.count].place.text {
             page.append(rows[page.count])
         }

@@ -294,7 +294,8 @@ final class PageSocket {
     init(_ right: StreamRight, address: String) { (self.right, self.address) = (right, address) }
 }
 
-/// The pages that watch topics over MQTT. They are streams like any other: they end with what lets their reader in, and count as streams.
+/// The pages that watch topics over MQTT. They are streams like any other: they end with what lets their reader in, and
+/// count as streams.
 ///
 /// Invariant: at most `Limits.streamsMax` of them and of all other streams.
 final class PageSockets {

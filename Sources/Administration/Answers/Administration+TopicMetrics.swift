@@ -3,7 +3,8 @@ internal import HTTP
 internal import JSON
 internal import MQTTCodec
 
-/// Topic filters whose messages are counted because somebody asked for it, until somebody takes it back or the broker ends.
+/// Topic filters whose messages are counted because somebody asked for it, until somebody takes it back or the broker
+/// ends.
 extension Administration {
     func listTopicMetrics(_ call: Call) throws(APIError) {
         askTopicMeters(call) { [self] rows in
@@ -59,7 +60,8 @@ extension Administration {
         }
     }
 
-    /// Gives all shards the same order, and goes on with what has become of it at each: nil at one that does not take it.
+    /// Gives all shards the same order, and goes on with what has become of it at each: nil at one that does not take
+    /// it.
     func orderAll(_ action: ShardOrder.Action, _ next: @escaping ([ShardOrderOutcome.Result?]) -> Void) {
         var outcomes = [ShardOrderOutcome.Result?](repeating: nil, count: broker.shardCount)
         var missing = broker.shardCount
@@ -74,7 +76,8 @@ extension Administration {
 
     // MARK: Metrics
 
-    /// Goes on with the lines of `/metrics` about the filters: their names are the operator's own, and bounded in number.
+    /// Goes on with the lines of `/metrics` about the filters: their names are the operator's own, and bounded in
+    /// number.
     func withTopicMetrics(_ call: Call, _ next: @escaping ([TopicMeterRow]) -> Void) {
         guard !topicMetrics.isEmpty else { return next([]) }
         askTopicMeters(call) { next($0.sorted { "\($0.filter)" < "\($1.filter)" }) }

@@ -4,7 +4,8 @@ internal import MQTTCodec
 
 /// Asking several shards for one answer.
 extension Administration {
-    /// Asks all shards the same, and goes on with the answers in the order of the shards; answers itself if one of them cannot be had.
+    /// Asks all shards the same, and goes on with the answers in the order of the shards; answers itself if one of them
+    /// cannot be had.
     func askAll(
         _ call: Call, _ subject: ShardQuery.Subject, rowsMax: Int,
         _ next: @escaping ([ShardReply]) throws(APIError) -> Void

@@ -15,7 +15,8 @@ public struct AdministeredBridge: Sendable {
         case failed
     }
 
-    /// An option of its section and what follows it: one text, or of an option that may be given more than once, one for each line.
+    /// An option of its section and what follows it: one text, or of an option that may be given more than once, one
+    /// for each line.
     public struct Option: Sendable {
         public var name: String
         /// Masked where they are secret.

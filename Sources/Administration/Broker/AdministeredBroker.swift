@@ -2,8 +2,8 @@ public import BrokerModel
 public import HTTP
 public import MQTTCodec
 
-/// The broker as its administration sees it. All calls are made on the thread that serves HTTP, the control thread, and all completions are
-/// called there, once, at once or later.
+/// The broker as its administration sees it. All calls are made on the thread that serves HTTP, the control thread, and
+/// all completions are called there, once, at once or later.
 public protocol AdministeredBroker: AnyObject {
     /// How many shards there are; they are numbered from 0.
     var shardCount: Int { get }
@@ -47,7 +47,8 @@ public protocol AdministeredBroker: AnyObject {
     /// - Parameters:
     ///   - login: who wants to log in.
     ///   - done: is told what came of it.
-    /// - Returns: what to call when nobody waits for the answer any more: then `done` is not called, and nothing is hashed for it.
+    /// - Returns: what to call when nobody waits for the answer any more: then `done` is not called, and nothing is
+    ///   hashed for it.
     func logIn(_ login: AdministrationLogin, _ done: @escaping (AdministrationLogin.Answer) -> Void) -> () -> Void
     /// Whether the rules of a listener let a user read or write a topic; nil for somebody without a name.
     func permits(
@@ -60,7 +61,8 @@ public protocol AdministeredBroker: AnyObject {
     /// - Parameters:
     ///   - payload: JSON, `{"commands":[…]}`.
     ///   - who: who asks, as the log and the audit call them.
-    ///   - origin: who asks, and through which listener: that listener's dynamic security is meant, or else the first that there is.
+    ///   - origin: who asks, and through which listener: that listener's dynamic security is meant, or else the first
+    ///     that there is.
     ///   - done: is told what has become of them.
     func performSecurityCommands(
         _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void)
@@ -85,16 +87,16 @@ public protocol AdministeredBroker: AnyObject {
     var configuration: ConfigurationReport { get }
     /// Reads the configuration's files without using them; nil where there are none.
     func checkConfiguration() -> ConfigurationFindings?
-    /// Reads them and goes on as they say, unless they have errors; nil where there are none, or while another reload is under way. Called
-    /// when every loop goes by them.
+    /// Reads them and goes on as they say, unless they have errors; nil where there are none, or while another reload
+    /// is under way. Called when every loop goes by them.
     func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void)
 
     /// The bridges to other brokers, in the order of their names, as they were a moment ago.
     var bridges: [AdministeredBridge] { get }
     /// Whether bridges that administrators add, and pauses, end with the broker, for it has no store.
     var bridgesEndWithBroker: Bool { get }
-    /// Does what an administrator wants of the bridge of this name; `bridges` tells at once of bridges that come and go, and
-    /// a moment later of states.
+    /// Does what an administrator wants of the bridge of this name; `bridges` tells at once of bridges that come and
+    /// go, and a moment later of states.
     func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome
 
     /// The bans that hold.
@@ -103,8 +105,9 @@ public protocol AdministeredBroker: AnyObject {
     var bansMade: [BanKind: Int] { get }
     /// Whether bans end with the broker, for it has no store.
     var bansEndWithBroker: Bool { get }
-    /// Bans somebody, or does so anew; false if there are as many bans as may be. `done` is called when nobody of them is let in any more;
-    /// who is connected is disconnected soon. It is given the reason why nobody is banned, nil if they are.
+    /// Bans somebody, or does so anew; false if there are as many bans as may be. `done` is called when nobody of them
+    /// is let in any more; who is connected is disconnected soon. It is given the reason why nobody is banned, nil if
+    /// they are.
     func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool
     /// Lifts a ban; false if there is none, and then `done` is not called.
     func liftBan(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool
@@ -132,7 +135,8 @@ public protocol AdministeredBroker: AnyObject {
     func logLines(_ countMax: Int) -> [AdministeredLogLine]
     /// Writes a line of the audit: to its own file, or else to the log.
     func audit(_ line: String)
-    /// Puts a text in the place of the file of tokens, which only the broker may read; false if it could not be written.
+    /// Puts a text in the place of the file of tokens, which only the broker may read; false if it could not be
+    /// written.
     func writeTokens(_ text: String) -> Bool
 }
 
@@ -188,7 +192,8 @@ public struct AdministrationLogin: Sendable {
 
 /// How clients are to be sent away.
 public struct DrainOrder: Sendable, Equatable {
-    /// Where they are to go instead, as 5.0's Server Reference; nil for the other nodes of the cluster, or nowhere in particular.
+    /// Where they are to go instead, as 5.0's Server Reference; nil for the other nodes of the cluster, or nowhere in
+    /// particular.
     public var serverReference: String?
     /// How many a second, all loops together.
     public var perSecond: Int

@@ -5,9 +5,9 @@ internal import MQTTCodec
 
 /// Everybody who listens to what happens: streams of events and of the log.
 ///
-/// Nobody is waited for: what a stream has no room for is left out, counted, and told as `lost` when there is room again. The last events are
-/// kept for those who come back. Invariants: at most `Limits.streamsMax` streams, at most `Limits.eventsMax` events of
-/// `Limits.eventsBytesMax`.
+/// Nobody is waited for: what a stream has no room for is left out, counted, and told as `lost` when there is room
+/// again. The last events are kept for those who come back. Invariants: at most `Limits.streamsMax` streams, at most
+/// `Limits.eventsMax` events of `Limits.eventsBytesMax`.
 final class EventHub {
     private struct Event {
         let sequence: UInt64
@@ -227,7 +227,8 @@ extension Administration {
 
 /// What happens to clients, told as events.
 extension Administration {
-    /// Tells everybody who wants to know of a client. Long names are cut: whoever comes chooses them, and the last events are kept.
+    /// Tells everybody who wants to know of a client. Long names are cut: whoever comes chooses them, and the last
+    /// events are kept.
     public func report(_ event: PresenceEvent, at now: Moment) {
         guard events.count > 0 else { return }
         var object = JSONObject()

@@ -201,7 +201,8 @@ extension Administration {
             DeniedAction.allCases.map { ([("action", $0.rawValue)], Double(sum.denials[$0])) })
     }
 
-    /// Counts of listeners that have the same name, because a reload has closed one and opened the other, under the last one's number.
+    /// Counts of listeners that have the same name, because a reload has closed one and opened the other, under the
+    /// last one's number.
     private static func byName(_ tally: Tally<DisconnectTally>, _ names: [String]) -> Tally<DisconnectTally> {
         guard Set(names).count < names.count else { return tally }
         var sum = Tally<DisconnectTally>()

@@ -145,8 +145,8 @@ struct RequestCounts {
 
 /// The names that mosquitto has for what is counted.
 extension Administration {
-    /// What mosquitto counts, by its names below `$SYS/broker/`, in its order: for its own route and for boards that are made for it. Nil of a
-    /// broker that ends.
+    /// What mosquitto counts, by its names below `$SYS/broker/`, in its order: for its own route and for boards that
+    /// are made for it. Nil of a broker that ends.
     public func systemTopics(_ done: @escaping ([(String, UInt64)]?) -> Void) {
         broker.statistics { [self] shards in done(shards.isEmpty ? nil : systemTopics(ShardStatistics.sum(of: shards))) }
     }

@@ -76,7 +76,8 @@ struct RouteDocumentation: Sendable {
 
 /// The description of the API as OpenAPI 3.1: made of the table of routes, of the resources and of the schemas.
 ///
-/// It is served as it is made. In the repository it lies as a file, which `make openapi` writes and `make lint` compares.
+/// It is served as it is made. In the repository it lies as a file, which `make openapi` writes and `make lint`
+/// compares.
 public enum APIDescription {
     /// The text of openapi.json.
     public static let bytes: [UInt8] = {
@@ -192,7 +193,8 @@ public enum APIDescription {
             if !answer.content.isEmpty { members.append(("content", content(answer.content))) }
             return (answer.status.rawValue, object(members))
         }
-        // What every request may be told: it is malformed, comes from a page of another origin, or names another server.
+        // What every request may be told: it is malformed, comes from a page of another origin, or names another
+        // server.
         var refusals: [HTTPStatus] = [.badRequest, .forbidden, .misdirectedRequest]
         if route.need != .nothing { refusals.append(.unauthorized) }
         if route.takesBody { refusals += [.contentTooLarge, .unsupportedMediaType] }
@@ -386,7 +388,8 @@ private struct IndentedJSON {
         return text
     }
 
-    /// Writes a value on one line, with blanks as people set them; false, and not all of it, if the line has no room for it.
+    /// Writes a value on one line, with blanks as people set them; false, and not all of it, if the line has no room
+    /// for it.
     private static func write(_ value: JSONValue, on line: inout String, columnsMax: Int) -> Bool {
         switch value {
         case .object(let members):

@@ -1,7 +1,8 @@
 internal import BrokerModel
 internal import JSON
 
-/// All schemas of the API's description, by their names: what answers have comes from the resources, what bodies and lists have stands here.
+/// All schemas of the API's description, by their names: what answers have comes from the resources, what bodies and
+/// lists have stands here.
 enum SchemaCatalogue {
     typealias Entry = (name: String, schema: Schema)
 

@@ -313,8 +313,8 @@ struct Field<Row>: Sendable {
     }
 }
 
-/// A kind of object of the API, with its members in their order: what an answer has, what `fields=` and `sort=` know, what openapi.json says, what
-/// Prometheus is told and what `martlet ctl` shows come from here.
+/// A kind of object of the API, with its members in their order: what an answer has, what `fields=` and `sort=` know,
+/// what openapi.json says, what Prometheus is told and what `martlet ctl` shows come from here.
 struct Resource<Row>: Sendable {
     /// In the API's description; nil for one that is described where it stands.
     let name: String?

@@ -1,9 +1,11 @@
 internal import Cryptography
 
-/// Where lists go on whose next page begins behind a name that is too long for a request's first line: clients and levels of topics may have
-/// names of 64 KiB. What goes out in its place is a hash, and what that stands for is remembered.
+/// Where lists go on whose next page begins behind a name that is too long for a request's first line: clients and
+/// levels of topics may have names of 64 KiB. What goes out in its place is a hash, and what that stands for is
+/// remembered.
 ///
-/// Invariant: at most `Limits.longCursorsMax`; the one that was asked for longest ago goes for the next one. Its list has to be begun anew.
+/// Invariant: at most `Limits.longCursorsMax`; the one that was asked for longest ago goes for the next one. Its list
+/// has to be begun anew.
 struct LongCursors {
     private var cursors: [(short: String, whole: String)] = []
 

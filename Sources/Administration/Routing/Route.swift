@@ -790,7 +790,8 @@ extension Route {
         ]
 }
 
-/// Whom a request is for, by its path: the one place that tells. What administration serves of it the table of routes says.
+/// Whom a request is for, by its path: the one place that tells. What administration serves of it the table of routes
+/// says.
 public enum RequestDestination: Sendable, Equatable {
     /// The routes of mosquitto's `http_api`.
     public enum MosquittoRoute: String, Sendable, CaseIterable {
@@ -841,8 +842,8 @@ struct RouteParameter: Sendable {
     let name: String
     let kind: Kind
     var isRequired = false
-    /// For the API's description: what it is, what holds without it, a schema that says more than its kind, and whether it says something
-    /// without a value.
+    /// For the API's description: what it is, what holds without it, a schema that says more than its kind, and whether
+    /// it says something without a value.
     private(set) var help: String?
     private(set) var standard: JSONValue?
     private(set) var schema: Schema?

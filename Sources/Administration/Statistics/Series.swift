@@ -121,7 +121,8 @@ struct Sample {
         return Self.quantile(share, counts)
     }
 
-    /// By straight lines between the bounds, as Prometheus' histogram_quantile has it; what is beyond the last one counts as that.
+    /// By straight lines between the bounds, as Prometheus' histogram_quantile has it; what is beyond the last one
+    /// counts as that.
     static func quantile(_ share: Double, _ counts: [UInt64]) -> Double? {
         let total = counts.reduce(0, +)
         guard total > 0 else { return nil }
@@ -141,7 +142,8 @@ struct Sample {
     }
 }
 
-/// All series over 15 minutes by the second and over 24 hours by the minute, in memory that is given once: less than 0.4 MB.
+/// All series over 15 minutes by the second and over 24 hours by the minute, in memory that is given once: less than
+/// 0.4 MB.
 struct History {
     private var seconds = SampleRing(capacity: Limits.historySeconds, step: 1)
     private var minutes = SampleRing(capacity: Limits.historyMinutes, step: 60)

@@ -5,7 +5,8 @@ internal import JSON
 /// The record of a client, an address or a topic, from its beginning until its time is over, somebody ends it, or its
 /// file is full.
 ///
-/// Its place in the table is its number at the shards: it is given away when all of them have said that they record no more.
+/// Its place in the table is its number at the shards: it is given away when all of them have said that they record no
+/// more.
 final class Trace {
     enum State: String, CaseIterable {
         case running

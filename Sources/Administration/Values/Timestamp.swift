@@ -12,7 +12,8 @@ public enum Timestamp {
             + "\(digits(seconds % 60, 2)).\(digits(fraction, 3))Z"
     }
 
-    /// Milliseconds since 1970; nil for what is no time of RFC 3339, or before 1970. A leap second counts as the one before it.
+    /// Milliseconds since 1970; nil for what is no time of RFC 3339, or before 1970. A leap second counts as the one
+    /// before it.
     public static func milliseconds(_ text: String) -> UInt64? {
         let bytes = Array(text.utf8)
         guard bytes.count >= 20, bytes[4] == 0x2D, bytes[7] == 0x2D, bytes[10] | 0x20 == 0x74,

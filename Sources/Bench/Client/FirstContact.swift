@@ -4,16 +4,20 @@ internal import MQTTCodec
 internal import Platform
 internal import Transports
 
-/// The connection before all others: whether the broker can be reached, at which of its host's addresses, and what it calls itself.
+/// The connection before all others: whether the broker can be reached, at which of its host's addresses, and what it
+/// calls itself.
 ///
-/// It is made and ended before anything is measured, so it may block, and take a moment to wait for an answer that not every broker gives.
+/// It is made and ended before anything is measured, so it may block, and take a moment to wait for an answer that not
+/// every broker gives.
 struct FirstContact {
     /// What reaches the broker.
     let address: SocketAddress
-    /// What the broker publishes at `$SYS/broker/version`, as mosquitto began it; nil if it says nothing there, or lets nobody read it.
+    /// What the broker publishes at `$SYS/broker/version`, as mosquitto began it; nil if it says nothing there, or lets
+    /// nobody read it.
     let version: String?
 
-    /// Connects to the addresses in turn. Throws what is wrong with the last, and what can be done, if none can be reached.
+    /// Connects to the addresses in turn. Throws what is wrong with the last, and what can be done, if none can be
+    /// reached.
     init(_ options: BenchOptions, _ maker: ChannelMaker) throws(BenchError) {
         var refusal: SystemError?
         for address in maker.addresses {

@@ -1,14 +1,15 @@
 import Bytes
 import MQTTCodec
 
-/// One client of a load: the cheapest that keeps to the protocol. It counts what arrives and acknowledges it, and keeps nothing.
+/// One client of a load: the cheapest that keeps to the protocol. It counts what arrives and acknowledges it, and keeps
+/// nothing.
 ///
 /// ```
 ///   idle ──begin──► connecting ──CONNACK──► subscribing ──SUBACK──► ready
 ///                        └──── without a filter ─────────────────────▲        any ──► failed
 /// ```
-/// Nothing is allocated for a message, neither on the way out nor in: 84 bytes in take about 5 ns. Belongs to the thread of its
-/// tally. The shell reads behind `carriedBytes`, calls `received`, and sends what `gatherOutput` shows.
+/// Nothing is allocated for a message, neither on the way out nor in: 84 bytes in take about 5 ns. Belongs to the
+/// thread of its tally. The shell reads behind `carriedBytes`, calls `received`, and sends what `gatherOutput` shows.
 final class LoadConnection {
     enum Phase {
         /// `begin` is to come.
@@ -271,7 +272,8 @@ extension LoadConnection {
         if position < bytes.count, phase != .failed { carried.append(contentsOf: bytes[position...]) }
     }
 
-    /// Reads stamp and identifier of a PUBLISH of which at least the part before the payload is there; acknowledges it when it is whole.
+    /// Reads stamp and identifier of a PUBLISH of which at least the part before the payload is there; acknowledges it
+    /// when it is whole.
     ///
     /// Returns the stamp, 0 without one; nil when the packet is not whole or not right.
     @inline(__always)
@@ -397,7 +399,8 @@ private struct StampRun {
 
 /// Whoever wants to know how long messages took.
 protocol DeliveryObserver: AnyObject {
-    /// So many messages in a row arrived that were stamped at this time. Once for a run of equal stamps, not for each message.
+    /// So many messages in a row arrived that were stamped at this time. Once for a run of equal stamps, not for each
+    /// message.
     func delivered(_ count: Int, stampedAt nanoseconds: UInt64)
 }
 
@@ -436,7 +439,8 @@ extension LoadFailure: CustomStringConvertible {
 
 /// Follows the numbers of each publisher's messages on one connection, and so tells what was lost and what came twice.
 ///
-/// A publisher's messages on one topic arrive in order on one connection [MQTT-4.6.0-6 v5], so the number expected next is enough.
+/// A publisher's messages on one topic arrive in order on one connection [MQTT-4.6.0-6 v5], so the number expected next
+/// is enough.
 struct SequenceCheck: ~Copyable {
     private var expected: UnsafeMutablePointer<UInt32>?
     private let count: Int

@@ -6,8 +6,8 @@ import Bytes
 ///   own   ┌ head ┐┌ head ┐┌ rest ┐         runs: (own bytes, then payload), in order
 ///   sent  head payload head payload rest
 /// ```
-/// Invariant: `start <= end <= capacity`; the own bytes of all runs and `loose` add up to `end - start`. Whoever lends payload keeps
-/// it where it is until it is consumed.
+/// Invariant: `start <= end <= capacity`; the own bytes of all runs and `loose` add up to `end - start`. Whoever lends
+/// payload keeps it where it is until it is consumed.
 struct LoadOutput: ~Copyable {
     private struct Run {
         var ownCount: Int

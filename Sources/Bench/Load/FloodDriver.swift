@@ -5,8 +5,8 @@ import Transports
 
 /// Clients that publish at QoS 0 as fast as their sockets take it, each to one subscriber.
 ///
-/// Nothing of theirs is timed, and losses are theirs to bear. Their thread gives way to others: whom they delay is to be the broker's
-/// doing, and not that of a load generator which shares its cores.
+/// Nothing of theirs is timed, and losses are theirs to bear. Their thread gives way to others: whom they delay is to
+/// be the broker's doing, and not that of a load generator which shares its cores.
 final class FloodDriver: LoadDriver {
     private let control: LoadControl
     private let templates: [PublishTemplate]
@@ -215,7 +215,8 @@ struct ClientSpecification: Sendable {
     }
 }
 
-/// Ties a connection of the load to its transport and its registration on the loop. Belongs to one worker, which owns it.
+/// Ties a connection of the load to its transport and its registration on the loop. Belongs to one worker, which owns
+/// it.
 final class LoadClient: EventHandler {
     let connection: LoadConnection
     private let channel: any ByteChannel
@@ -265,7 +266,8 @@ final class LoadClient: EventHandler {
             let slices = UnsafeBufferPointer(start: worker.slices.baseAddress, count: count)
             switch channel.write(slices) {
             case .wrote(let written): connection.consumeOutput(written)
-            // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again.
+            // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and
+            // again.
             case .wouldBlock: return setInterest(filtered?.awaitsPeer == true ? .readable : [.readable, .writable], worker)
             case .failed(let error):
                 breakage = error

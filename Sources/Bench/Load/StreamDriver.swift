@@ -150,15 +150,16 @@ extension StreamDriver {
             timer = try? PacingTimer()
             try? timer?.register(on: worker.events)
         }
-        // A message that is late already waits for a window, and an acknowledgement begins the turn; look again soon in any case.
+        // A message that is late already waits for a window, and an acknowledgement begins the turn; look again soon in
+        // any case.
         timer?.set(at: max(due, now + 50_000))
     }
 }
 
 /// When messages of a fixed rate are due: message k at `start + k / rate`, whatever became of the ones before.
 ///
-/// A message that is late for want of a window or of time keeps the stamp of when it was due, so that what a stalled broker delays is
-/// measured in full (no coordinated omission).
+/// A message that is late for want of a window or of time keeps the stamp of when it was due, so that what a stalled
+/// broker delays is measured in full (no coordinated omission).
 struct OpenLoop {
     private let start: UInt64
     private let nanosecondsPerMessage: Double
@@ -191,7 +192,8 @@ struct Publisher {
         }
     }
 
-    /// Whether it may put a message out now: its connection is open, its window too, and what it put out before has mostly left.
+    /// Whether it may put a message out now: its connection is open, its window too, and what it put out before has
+    /// mostly left.
     var mayPublish: Bool {
         let connection = client.connection
         return connection.outputByteCount <= Self.waitingBytesMax && connection.mayPublish(templates[next].qos)

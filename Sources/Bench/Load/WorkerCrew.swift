@@ -76,8 +76,8 @@ final class WorkerCrew {
         threads = []
     }
 
-    /// The latencies that all workers have recorded since they were taken last. A worker that is busy for too long is not waited for: what
-    /// it has comes the next time.
+    /// The latencies that all workers have recorded since they were taken last. A worker that is busy for too long is
+    /// not waited for: what it has comes the next time.
     func takeLatencies() -> LatencyHistogram {
         for worker in workers {
             worker.exchange.ask()
@@ -182,7 +182,8 @@ final class Worker: LoopTurn, @unchecked Sendable {
 
 /// What a worker's connections are to do: the scenario's part of a worker. Called on the worker's thread.
 protocol LoadDriver: AnyObject {
-    /// Handlers have run: opens connections, publishes. Returns when the next turn must begin at the latest, in milliseconds.
+    /// Handlers have run: opens connections, publishes. Returns when the next turn must begin at the latest, in
+    /// milliseconds.
     func turnEnded(_ worker: Worker, now: UInt64) -> UInt64?
 
     /// The client has read; perhaps a message has come, perhaps it is ready now.

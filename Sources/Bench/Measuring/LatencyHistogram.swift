@@ -1,7 +1,7 @@
 /// How often what took how long, from nanoseconds to a minute, to three digits.
 ///
-/// Counts stand by value up to 2048 units of 64 ns, and by steps of a 1024th to a 2048th of the value beyond. So a value
-/// that is told lies at most 0.1 % above what was recorded, or 64 ns; the least and the greatest are exact.
+/// Counts stand by value up to 2048 units of 64 ns, and by steps of a 1024th to a 2048th of the value beyond. So a
+/// value that is told lies at most 0.1 % above what was recorded, or 64 ns; the least and the greatest are exact.
 struct LatencyHistogram: Sendable, Equatable {
     private var counts = [UInt64](repeating: 0, count: Self.countOfValues)
     private(set) var totalCount: UInt64 = 0

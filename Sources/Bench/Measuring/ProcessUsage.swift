@@ -134,12 +134,13 @@ enum WallTime {
     }
 }
 
-/// Brings the latencies that a worker has recorded to the coordinator while both go on: once an interval, and not once a message.
+/// Brings the latencies that a worker has recorded to the coordinator while both go on: once an interval, and not once
+/// a message.
 ///
 ///     coordinator: ask ─► (worker's turn ends: handOver) ─► take
 ///
-/// The worker exchanges its histogram for an empty one, which costs it a lock and two words; adding up and clearing is the coordinator's.
-/// Nothing is lost if the coordinator does not wait: what it does not take stays for the next time.
+/// The worker exchanges its histogram for an empty one, which costs it a lock and two words; adding up and clearing is
+/// the coordinator's. Nothing is lost if the coordinator does not wait: what it does not take stays for the next time.
 final class LatencyExchange: Sendable {
     private let isAsked = Atomic<Bool>(false)
     /// Empty, or what the worker has handed over.
@@ -178,7 +179,8 @@ final class LatencyExchange: Sendable {
 
 /// Records how long messages took, in nanoseconds. Belongs to one thread until that has ended.
 ///
-/// What is read with one call arrived with it, so the clock is read once for each read. The messages of one burst are recorded together.
+/// What is read with one call arrived with it, so the clock is read once for each read. The messages of one burst are
+/// recorded together.
 final class LatencyRecorder: DeliveryObserver {
     /// When the bytes that are being looked at were read.
     var now: UInt64 = 0
@@ -205,8 +207,8 @@ final class LatencyRecorder: DeliveryObserver {
 
 /// A timer for sends that are microseconds apart, where the loop's own deadlines are a millisecond coarse.
 ///
-/// A timerfd on the loop: it is exact to the kernel's high resolution timers, and the thread sleeps until then. Level-triggered: it
-/// stays readable until it is set again, which is done in each turn, so nobody reads it.
+/// A timerfd on the loop: it is exact to the kernel's high resolution timers, and the thread sleeps until then.
+/// Level-triggered: it stays readable until it is set again, which is done in each turn, so nobody reads it.
 final class PacingTimer: EventHandler {
     private let descriptor: FileDescriptor
     private var registration: Registration?
@@ -243,8 +245,8 @@ enum ThreadPriority {
         setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
     }
 
-    /// Runs `body` ahead of every thread of ordinary priority, and with it the threads that it starts, if the system grants it (root has
-    /// the right) and they leave a core to others. `body` is told.
+    /// Runs `body` ahead of every thread of ordinary priority, and with it the threads that it starts, if the system
+    /// grants it (root has the right) and they leave a core to others. `body` is told.
     static func first<Answer, Failure>(
         threads: Int, _ body: (_ isGranted: Bool) throws(Failure) -> Answer
     ) throws(Failure) -> Answer {

@@ -37,8 +37,8 @@ struct ChartScale: Equatable {
         return scale
     }
 
-    /// From a round number below `bottom` to one above `top`; both are above 0. Marks are powers of ten, and 2 and 5 times those where the
-    /// axis is short.
+    /// From a round number below `bottom` to one above `top`; both are above 0. Marks are powers of ten, and 2 and 5
+    /// times those where the axis is short.
     static func logarithmic(bottom: Double, top: Double, label: (Double) -> String) -> ChartScale {
         let marks = (-3...15).flatMap { power in [1.0, 2, 5].map { $0 * pow(10, Double(power)) } }
         let low = marks.last { $0 <= bottom } ?? bottom

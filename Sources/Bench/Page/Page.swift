@@ -1,6 +1,7 @@
 internal import MQTTCodec
 
-/// A report as one page of HTML: charts, figures, and all that they were made of. No script, and nothing that is fetched.
+/// A report as one page of HTML: charts, figures, and all that they were made of. No script, and nothing that is
+/// fetched.
 struct Page {
     private let report: BenchReport
 

@@ -3,8 +3,8 @@ internal import Platform
 
 /// The file that a report is written to: as a whole or not at all.
 ///
-/// Whether it can be written is found out when this is made, before anything is measured. Until `write` nothing of it is to be seen: a run
-/// that is broken off leaves the file as it was.
+/// Whether it can be written is found out when this is made, before anything is measured. Until `write` nothing of it
+/// is to be seen: a run that is broken off leaves the file as it was.
 public struct ReportFile: Sendable {
     private let path: String
     /// Where the file lies that is written: behind a symbolic link, what it points to.

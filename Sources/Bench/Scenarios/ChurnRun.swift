@@ -58,7 +58,8 @@ struct ChurnRun {
     }
 }
 
-/// Keeps so many places busy: in each a client connects, subscribes, publishes to itself, receives it and says goodbye; the next follows.
+/// Keeps so many places busy: in each a client connects, subscribes, publishes to itself, receives it and says goodbye;
+/// the next follows.
 ///
 /// The broker closes a connection after DISCONNECT [MQTT-3.14.4-3 v5]; a place is free when it has.
 final class ChurnDriver: LoadDriver {

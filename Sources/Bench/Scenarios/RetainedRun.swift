@@ -34,7 +34,8 @@ struct RetainedRun {
         return result
     }
 
-    /// Publishes a retained message to every topic; one without payload takes the topic's message back. Returns the seconds it took.
+    /// Publishes a retained message to every topic; one without payload takes the topic's message back. Returns the
+    /// seconds it took.
     private func publish(size: Int) throws(BenchError) -> Double {
         let filler = PayloadFiller(count: size)
         let crew = try WorkerCrew(count: 1) { _, control in
@@ -78,7 +79,8 @@ struct RetainedRun {
     }
 }
 
-/// One subscriber that takes retained messages; tells as its rounds how many nanoseconds it took from the connection's beginning.
+/// One subscriber that takes retained messages; tells as its rounds how many nanoseconds it took from the connection's
+/// beginning.
 final class DrainDriver: LoadDriver {
     private let control: LoadControl
     private let count: UInt64

@@ -9,7 +9,8 @@ struct StreamRun {
 
     func run() throws(BenchError) -> BenchResult { try measure().result }
 
-    /// Connects, lets messages flow, measures, and waits for what is on its way. No session is left afterwards, or the result says so.
+    /// Connects, lets messages flow, measures, and waits for what is on its way. No session is left afterwards, or the
+    /// result says so.
     func measure() throws(BenchError) -> StreamResult {
         let sessions = KeptSessions(workload: workload, maker: maker, monitor: monitor)
         var (result, left) = try sessions.around(stream)
@@ -164,10 +165,11 @@ struct ConnectionRun {
     private static let settleMilliseconds = 500
 }
 
-/// Pairs at a fixed rate, first alone and then beside clients that flood the broker: what one client's flood costs the others.
+/// Pairs at a fixed rate, first alone and then beside clients that flood the broker: what one client's flood costs the
+/// others.
 ///
-/// The pairs' threads go first where that is granted, and the flood's last: on a machine where load and broker share the cores, a p99 would
-/// else tell how long the scheduler lets a thread wait that has just become ready.
+/// The pairs' threads go first where that is granted, and the flood's last: on a machine where load and broker share
+/// the cores, a p99 would else tell how long the scheduler lets a thread wait that has just become ready.
 struct FloodRun {
     let workload: Workload
     let maker: ChannelMaker

@@ -107,8 +107,8 @@ struct Workload: Sendable {
 
     /// CONNECT of a client whose identifier nobody else in this run has.
     ///
-    /// - Parameter keepsSession: whether its session outlives the connection. 3.1 and 3.1.1 can ask for that only together with what an
-    ///   earlier session of that name has left; 5.0 begins anew all the same.
+    /// - Parameter keepsSession: whether its session outlives the connection. 3.1 and 3.1.1 can ask for that only
+    ///   together with what an earlier session of that name has left; 5.0 begins anew all the same.
     func connect(_ role: Character, _ index: Int, keepsSession: Bool = false) -> ConnectPacket {
         var properties = Properties()
         if keepsSession, options.version == .v5 { properties.sessionExpiryInterval = Self.sessionExpirySeconds }
@@ -214,8 +214,8 @@ struct KeptSessions {
 
     /// Subscribes for those who are to be away, and lets them go. Throws when the broker does not let them in.
     ///
-    /// A run that was killed may have left sessions of the same names: in a container all have one process identifier. MQTT 5.0 begins
-    /// anew by itself; before that they have to be removed first.
+    /// A run that was killed may have left sessions of the same names: in a container all have one process identifier.
+    /// MQTT 5.0 begins anew by itself; before that they have to be removed first.
     private func prepare() throws(BenchError) {
         if workload.options.version != .v5 { try visit(all.map(\.remover)) }
         try visit(away)

@@ -1,10 +1,11 @@
 internal import Glibc
 internal import Platform
 
-/// Shows on standard error how a run goes: on a terminal in place, once or more a second; elsewhere as lines, a minute's worth at most.
+/// Shows on standard error how a run goes: on a terminal in place, once or more a second; elsewhere as lines, a
+/// minute's worth at most.
 ///
-/// On a terminal the cursor stays behind the last line that is shown, and nothing of the terminal is changed: a run that is ended by a
-/// signal leaves its last figures, and the prompt below them.
+/// On a terminal the cursor stays behind the last line that is shown, and nothing of the terminal is changed: a run
+/// that is ended by a signal leaves its last figures, and the prompt below them.
 final class LiveView {
     enum Form: Equatable {
         case silent

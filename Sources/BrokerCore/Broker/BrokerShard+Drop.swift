@@ -1,8 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// What does not get where it was going: counted for the broker, for the client that it concerns, for its topic's beginning and for the
-/// client's listener, remembered for a while, and told.
+/// What does not get where it was going: counted for the broker, for the client that it concerns, for its topic's
+/// beginning and for the client's listener, remembered for a while, and told.
 extension BrokerShard {
     // Apart: the loops in which messages are dropped do something else as a rule.
     @inline(never)

@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// Telling clients in words why something was refused, where they want to hear it [MQTT-3.1.2-29 v5] and take a packet of that size.
+/// Telling clients in words why something was refused, where they want to hear it [MQTT-3.1.2-29 v5] and take a packet
+/// of that size.
 extension BrokerShard {
     /// Answers a message that is not taken.
     ///
@@ -17,8 +18,8 @@ extension BrokerShard {
         packet.properties.reasonString = text
         // A refused message's identifier is free at once. [MQTT-4.3.3-9 v5]
         if view.qos == .exactlyOnce { sendReleased(view.packetIdentifier, of: session) }
-        // What is refused waits for no disk, so that a full one can be told; but acknowledgements keep the order of their messages.
-        // [MQTT-4.6.0-2 v5]
+        // What is refused waits for no disk, so that a full one can be told; but acknowledgements keep the order of
+        // their messages. [MQTT-4.6.0-2 v5]
         if view.qos == .atLeastOnce, connection.heldCount == 0 { return send(refusal: packet, to: connection) }
         promise(.refusal(packet), to: connection)
     }

@@ -5,8 +5,8 @@ import MQTTCodec
 extension BrokerShard {
     /// Ends a session: its subscriptions, its messages and its place among share groups. [MQTT-4.1.0-2 v5]
     ///
-    /// Its subscriptions match nothing any more when this returns, and its Client Identifier is free. Those that are too many for a turn are
-    /// taken out of the tree in the next ones: `BrokerShard+EndedSessions`.
+    /// Its subscriptions match nothing any more when this returns, and its Client Identifier is free. Those that are
+    /// too many for a turn are taken out of the tree in the next ones: `BrokerShard+EndedSessions`.
     ///
     /// - Parameters:
     ///   - session: the session.
@@ -71,14 +71,16 @@ extension BrokerShard {
         }
     }
 
-    /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a store may hold any.
+    /// What stands in the way of a will when it is due: the rules may have changed since its CONNECT was taken, and a
+    /// store may hold any.
     private func dueWillObjection(_ session: Session, _ topic: UnsafeRawBufferPointer) -> DropReason? {
         guard Self.isOpenToClients(topic), topic.first != UInt8(ascii: "$") || !isOfOwnBridge(topic), mayPublishWill(session, topic)
         else { return .notAuthorised }
         return isTooDeep(topic) || isTooLong(topic) ? .refused : nil
     }
 
-    /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first; not before all of it is here.
+    /// Arms the timer of a session whose client is away, for its will or its end, whichever comes first; not before all
+    /// of it is here.
     func armTimer(of session: Session) {
         wheel.disarm(session.timer)
         session.timer = TimerWheel.none

@@ -104,7 +104,8 @@ extension BrokerShard {
         }
     }
 
-    /// Keeps an answer until all that are told of interests have heard of those before it: the other shards, and the cluster.
+    /// Keeps an answer until all that are told of interests have heard of those before it: the other shards, and the
+    /// cluster.
     func hold(_ answer: HeldAnswer, _ connection: ConnectionID) {
         let token = shardMessages.hold(answer, connection, forCluster: cluster != nil)
         if cluster != nil { effects.append(.cluster(.fence(token: token))) }

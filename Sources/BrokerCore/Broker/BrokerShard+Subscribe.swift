@@ -183,7 +183,8 @@ extension BrokerShard {
         return record != SubscriptionRecord.none
     }
 
-    /// Retained messages go out at subscription, never for shared ones. [MQTT-3.3.1-9 v5] [MQTT-3.3.1-10 v5] [MQTT-3.3.1-11 v5]
+    /// Retained messages go out at subscription, never for shared ones. [MQTT-3.3.1-9 v5] [MQTT-3.3.1-10 v5]
+    /// [MQTT-3.3.1-11 v5]
     private func wantsRetained(_ subscription: Subscription, isNew: Bool) -> Bool {
         guard subscription.filter.shareName == nil, settings.retainAvailable else { return false }
         switch subscription.options.retainHandling {

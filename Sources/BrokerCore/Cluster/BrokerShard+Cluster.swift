@@ -26,10 +26,12 @@ extension BrokerShard {
     ///
     /// - Parameters:
     ///   - logPartitions: how many the cluster's log has; 0 if nothing is logged, as without a store.
-    ///   - claimsSessions: whether sessions are the cluster's, so that a client gets its own on any node. Only with a log.
+    ///   - claimsSessions: whether sessions are the cluster's, so that a client gets its own on any node. Only with a
+    ///     log.
     ///   - node: the number by which the others know this one: the upper half is its store's, the lower one its
     ///     incarnation's. Only with a log.
-    ///   - startMilliseconds: how long clients that come wait until the cluster is reached for the first time, instead of being refused.
+    ///   - startMilliseconds: how long clients that come wait until the cluster is reached for the first time, instead
+    ///     of being refused.
     public func joinCluster(
         logPartitions: Int = 0, claimsSessions: Bool = false, node: UInt64 = 0, startMilliseconds: UInt64 = 0
     ) {
@@ -78,8 +80,8 @@ extension BrokerShard {
         beginCluster(start)
     }
 
-    /// Routes a message of another node to this node's subscribers, on all its shards. For one shard of the node, always the same, so that
-    /// the messages of a publisher keep their order.
+    /// Routes a message of another node to this node's subscribers, on all its shards. For one shard of the node,
+    /// always the same, so that the messages of a publisher keep their order.
     ///
     /// - Returns: false if it is no message: a topic or properties that no client could have sent.
     public func received(_ message: ClusterMessage) -> Bool {
@@ -123,7 +125,8 @@ extension BrokerShard {
         count == 1 ? 0 : Int(TopicHash(seed: clusterSeed).hash(topic) >> 33) % count
     }
 
-    /// Nobody gains by names that collide: what has one partition is slower, and No Local hides one's own messages from oneself.
+    /// Nobody gains by names that collide: what has one partition is slower, and No Local hides one's own messages from
+    /// oneself.
     private static let clusterSeed: UInt64 = 0x6d61_7274_6c65_7421
 
     /// Says the same on all nodes.
@@ -162,7 +165,8 @@ extension BrokerShard {
 
     private static let nodeRoots = ["$SYS", "$CONTROL"].map { Array($0.utf8) }
 
-    /// Whether the end of the turn brings something for the other nodes. What it says of share groups was chosen by what the shard knew then.
+    /// Whether the end of the turn brings something for the other nodes. What it says of share groups was chosen by
+    /// what the shard knew then.
     public var hasClusterMessages: Bool { !effects.isEmpty || cluster.map { !$0.batch.isEmpty } ?? false }
 
     func sendToCluster(_ filter: [UInt8], isWanted: Bool) {

@@ -136,7 +136,8 @@ extension BrokerShard {
         for part in port.unclaimed.takeOld(now: now) { drop(.refused, DroppedMessage(part.message)) }
         for hash in port.unclaimed.groups {
             guard let group = groups.find(clusterHash: hash), let first = port.unclaimed.first(of: hash) else { continue }
-            // Nodes that wait for members that are gone count as members for each other: what they have given each other too often waits for another one.
+            // Nodes that wait for members that are gone count as members for each other: what they have given each
+            // other too often waits for another one.
             let hasNews = port.unclaimed.hasNews(of: hash)
             let goesOn = hasNews || first.hops < Limits.clusterHopsMax
             guard groups[group]?.choose(for: first.message.topic, isHere: !goesOn, isThere: true) != nil else { continue }

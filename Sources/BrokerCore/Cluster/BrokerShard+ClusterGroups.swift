@@ -1,8 +1,8 @@
 public import BrokerModel
 import MQTTCodec
 
-/// Shared subscriptions of a cluster: each shard of each node knows how many members the groups have on other nodes, and the publisher's shard
-/// chooses among all.
+/// Shared subscriptions of a cluster: each shard of each node knows how many members the groups have on other nodes,
+/// and the publisher's shard chooses among all.
 ///
 ///     publisher's shard: choose ──► a member of this node
 ///                            └────► another node: GroupDispatch goes with the message ──► that node chooses among its own members
@@ -140,8 +140,8 @@ extension BrokerShard {
         }
     }
 
-    /// Gives a message to another node for a group's members there, and to nobody else. What was passed on too often ends here: nodes could give
-    /// it to each other for ever.
+    /// Gives a message to another node for a group's members there, and to nobody else. What was passed on too often
+    /// ends here: nodes could give it to each other for ever.
     func passOn(_ publication: inout Publication, to member: GroupMember) {
         if publication.qos > .atMostOnce, goesByLog(to: member) {
             guard publication.hops < Limits.clusterHopsMax else { return drop(.refused, DroppedMessage(publication)) }
@@ -218,7 +218,8 @@ public struct DispatchedGroups: Sendable {
     public init(names: [(shareName: [UInt8], filter: [UInt8])], hops: UInt8) { (self.names, self.hops) = (names, hops) }
 }
 
-/// Messages that are left to members by way of the log, and are not in it yet, in the order of the serials of their batches.
+/// Messages that are left to members by way of the log, and are not in it yet, in the order of the serials of their
+/// batches.
 struct RelogQueue {
     struct Entry {
         var serial: UInt64 = 0

@@ -1,8 +1,8 @@
 public import BrokerModel
 import MQTTCodec
 
-/// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions that last get them out of
-/// it and in no other way.
+/// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions
+/// that last get them out of it and in no other way.
 ///
 ///     client ── PUBLISH ──► routeByPath(.passing) ──► sessions that end with their connection
 ///                              └── ToCluster.messages ──► the log ──► logged ──► PUBACK, PUBREC
@@ -16,7 +16,8 @@ extension BrokerShard {
     /// The receiver of shard messages that the log is.
     var logReceiver: Int { durability?.logReceiver ?? shardCount }
 
-    /// How far the shard's sessions have been given what stands in the log, by partition; nil where nobody has read yet.
+    /// How far the shard's sessions have been given what stands in the log, by partition; nil where nobody has read
+    /// yet.
     public var logPositions: [LogPositions.Place?] { clusterLog?.places.places ?? [] }
 
     /// Whether the shard may be given more of the log: what it has had is not far from the disk.
@@ -25,7 +26,8 @@ extension BrokerShard {
         return journal.health == .good && journal.pendingBytes < Limits.logPendingBytesMax
     }
 
-    /// Whether it may be given more of what is read once more: what it has put into the log because of that is mostly there.
+    /// Whether it may be given more of what is read once more: what it has put into the log because of that is mostly
+    /// there.
     public var takesReplays: Bool { takesLog && clusterLog.map { $0.relogged.byteCount < Limits.reloggedBytesMax } ?? true }
 
     // MARK: Publishing
@@ -75,8 +77,8 @@ extension BrokerShard {
         keepReceipt(first.packetIdentifier, of: session, digest: first.digest, at: first.place)
     }
 
-    /// Some message of the batches that were not logged yet, up to this serial, is not in the log, or nobody knows: those who wait for that
-    /// are closed without an acknowledgement, and may send it again.
+    /// Some message of the batches that were not logged yet, up to this serial, is not in the log, or nobody knows:
+    /// those who wait for that are closed without an acknowledgement, and may send it again.
     ///
     /// - Parameters:
     ///   - serial: of the last of these batches.
@@ -142,7 +144,8 @@ extension BrokerShard {
         recordLogBegins(partition, after: place)
     }
 
-    /// A partition ends at this record, before some that was read: the servers have lost those, and will give their numbers to others.
+    /// A partition ends at this record, before some that was read: the servers have lost those, and will give their
+    /// numbers to others.
     func logIsCut(_ partition: Int, at last: UInt64) {
         guard let log = clusterLog, log.places.places.indices.contains(partition) else { return }
         log.places.cut(partition, at: last)
@@ -174,7 +177,8 @@ extension BrokerShard {
             publication = again
         }
         publication.path = .lasting
-        // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own node.
+        // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own
+        // node.
         publication.mustArrive = isOwn
         publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
         if (message.dispatch?.hops ?? 0) == 0 { routeByPath(&publication, .shard, at: (partition, sequence)) }

@@ -6,8 +6,9 @@ import MQTTCodec
 ///     PUBLISH ──► keep ──► ToCluster.retained ──► the stream ──► settleRetained ──► settle    on every node
 ///                   └────► ToCluster.messages ──► the other nodes' subscribers ──► keep       what they hear of before that
 ///
-/// A change counts on its own node at once, and on the others when they hear of it, as a live message does: so whoever subscribes gets a
-/// message live or as the retained one, on any node. `UnsettledChanges` says what becomes of it when it comes out of the stream.
+/// A change counts on its own node at once, and on the others when they hear of it, as a live message does: so whoever
+/// subscribes gets a message live or as the retained one, on any node. `UnsettledChanges` says what becomes of it when
+/// it comes out of the stream.
 extension BrokerShard {
     // MARK: Changes
 
@@ -70,8 +71,8 @@ extension BrokerShard {
 
     // MARK: The stream
 
-    /// Takes the retained message of a topic as the stream has it; without a payload there is none. For one shard of the node, always the
-    /// same, in the stream's order.
+    /// Takes the retained message of a topic as the stream has it; without a payload there is none. For one shard of
+    /// the node, always the same, in the stream's order.
     ///
     /// - Returns: false if it is none: a topic, properties or an origin that no client could have.
     public func settleRetained(_ message: ClusterMessage) -> Bool {
@@ -146,14 +147,15 @@ extension BrokerShard {
 
     // These go to other shards as shard messages, behind what was settled before.
 
-    /// All of the stream is about to be read: what it does not have by `sweepRetained` is not the cluster's. Tells all shards.
+    /// All of the stream is about to be read: what it does not have by `sweepRetained` is not the cluster's. Tells all
+    /// shards.
     public func beginReadingRetained() {
         readRetained()
         sendToOthers(.retainedReading)
     }
 
-    /// All of the stream was read: a shard removes what it does not have, or tells it for the cluster; some nodes of the tree, and its
-    /// `ToCluster.swept` says where to go on.
+    /// All of the stream was read: a shard removes what it does not have, or tells it for the cluster; some nodes of
+    /// the tree, and its `ToCluster.swept` says where to go on.
     ///
     /// - Parameters:
     ///   - shard: which.
@@ -168,7 +170,8 @@ extension BrokerShard {
         }
     }
 
-    /// Every node routes to what was wanted before a fence of this token of a shard, and this node has what is retained.
+    /// Every node routes to what was wanted before a fence of this token of a shard, and this node has what is
+    /// retained.
     public func passedFence(_ token: UInt64, of shard: Int) {
         if shard == index { barrierPassed(token) } else { send(.barrierPassed(token: token), shard) }
     }
@@ -202,8 +205,8 @@ extension BrokerShard {
         effects.append(.cluster(.swept(batch, next: isAtEnd ? nil : place, round: round)))
     }
 
-    /// Takes what was passed over for changes that do not come out of the stream. If other nodes have told of some that do not for long,
-    /// `ToCluster.staleChanges` says so.
+    /// Takes what was passed over for changes that do not come out of the stream. If other nodes have told of some that
+    /// do not for long, `ToCluster.staleChanges` says so.
     func lookForStaleChanges() {
         guard let port = cluster else { return }
         for message in port.unsettled.takeOverdue(now: now) {
@@ -242,6 +245,7 @@ extension BrokerShard {
 }
 
 extension Limits {
-    /// Bytes of retained messages that a turn tells the cluster when a broker joins it with its own; the others wait for the next.
+    /// Bytes of retained messages that a turn tells the cluster when a broker joins it with its own; the others wait
+    /// for the next.
     static let sweptBytesPerTurn = 1 << 20
 }

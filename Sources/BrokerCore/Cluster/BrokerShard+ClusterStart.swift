@@ -1,8 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// Clients that come to a node that has just started and has not found its cluster yet: they wait for it a moment, instead of being refused by a
-/// port that is open.
+/// Clients that come to a node that has just started and has not found its cluster yet: they wait for it a moment,
+/// instead of being refused by a port that is open.
 ///
 ///     CONNECT ─► awaitsCluster ─► clusterIsAway(false) ─► ClusterArrivals ─► the login, and so on
 ///                      └── too long: timedOut ────────► Server unavailable
@@ -109,6 +109,7 @@ extension ClusterArrivals: TurnFeature {
 }
 
 extension Limits {
-    /// Clients that waited until their node had found the cluster, and go on in a turn; the others wait for the next. Each is some 15 µs.
+    /// Clients that waited until their node had found the cluster, and go on in a turn; the others wait for the next.
+    /// Each is some 15 µs.
     static let newcomersPerTurn = 128
 }

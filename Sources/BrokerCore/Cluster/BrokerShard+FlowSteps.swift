@@ -1,8 +1,9 @@
 public import BrokerModel
 import MQTTCodec
 
-/// What has become of packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and learned by the one that takes
-/// it up from the log when that node is lost; what clients have sent, also by the same one when it was killed.
+/// What has become of packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and
+/// learned by the one that takes it up from the log when that node is lost; what clients have sent, also by the same
+/// one when it was killed.
 ///
 ///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
 ///     PUBREL ──► recordReleased ─┴─► ToCluster.messages ─► the log ─► received
@@ -24,7 +25,8 @@ extension BrokerShard {
         return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
     }
 
-    /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here: the log may know it.
+    /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here:
+    /// the log may know it.
     func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard let port = cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
         let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
@@ -84,8 +86,8 @@ extension BrokerShard {
         return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
     }
 
-    /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before. `session` is its Client
-    /// Identifier.
+    /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
+    /// `session` is its Client Identifier.
     public func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
         guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn), log.places.isNew(sequence, in: partition) else {
             return
@@ -121,8 +123,8 @@ extension BrokerShard {
         learn(step, replay.session, log)
     }
 
-    /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all shards. So whose a message is can be told
-    /// by the numbers of steps alone; see `DispatchHolders`.
+    /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all
+    /// shards. So whose a message is can be told by the numbers of steps alone; see `DispatchHolders`.
     func recordStep(_ number: UInt64, _ log: ShardLog) {
         guard number > max(log.lastStep, ShardLog.step(wallClock(now))) else { return }
         log.recordStep(number)
@@ -194,8 +196,8 @@ extension BrokerShard {
         if moves.awaitingLog.removeValue(forKey: name) != nil { claimFailed(Array(name.bytes), explanation) }
     }
 
-    /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one that is another's: one that was
-    /// here before the broker's start, or was restored from the log.
+    /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one
+    /// that is another's: one that was here before the broker's start, or was restored from the log.
     func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
         if moves.doubts[session.key] != nil { return true }
         if moves.marks[session.key] != nil {
@@ -216,7 +218,8 @@ extension BrokerShard {
         awaitLog(port)
     }
 
-    /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark behind it is read.
+    /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark
+    /// behind it is read.
     func markDoubts(_ moves: SessionMoves) {
         let due = moves.doubts.filter { $0.value.markedAt == 0 || now >= $0.value.markedAt + Limits.doubtMarkMilliseconds }
         for (key, doubt) in due.sorted(by: { $0.key < $1.key }) {

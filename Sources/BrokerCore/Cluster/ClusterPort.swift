@@ -21,7 +21,8 @@ final class ClusterPort {
     var dispatchedFor: Set<UInt64> = []
     /// The nodes among them of which not all is known to be dispatched, and by partition up to where each was done.
     var inherited: [UInt64: [UInt64]] = [:]
-    /// By node that is gone: what the log says to be some session's, or to be passed on, though the node had not said that it is done.
+    /// By node that is gone: what the log says to be some session's, or to be passed on, though the node had not said
+    /// that it is done.
     var learned: [UInt64: Set<MessageName>] = [:]
     /// Nodes that are gone and have had members of share groups, and since when, in milliseconds.
     var goneSince: [UInt64: UInt64] = [:]
@@ -37,7 +38,8 @@ final class ClusterPort {
     var isRetainedFull = false
     /// Bytes of a retained message that the cluster takes, with its origin.
     var retainedBytesMax = Int.max
-    /// While all of the stream is read: by node of the tree, whether the stream, or somebody since, has set what is there.
+    /// While all of the stream is read: by node of the tree, whether the stream, or somebody since, has set what is
+    /// there.
     private var marks: [Bool]?
     /// The sources of retained messages, by their rows: all messages of one login share one.
     private var sources: [[UInt8]: RetainedSource] = [:]
@@ -61,8 +63,8 @@ final class ClusterPort {
         Self.append(publication, as: isLogged ? .passing : .publish, change, to: batch)
     }
 
-    /// What of a message of the log the bus carries, to other nodes' sessions that end with their connection and to share groups: a batch of its
-    /// own, that is not logged again.
+    /// What of a message of the log the bus carries, to other nodes' sessions that end with their connection and to
+    /// share groups: a batch of its own, that is not logged again.
     func carried(_ publication: borrowing Publication) -> ShardMessageBatch {
         let batch = ShardMessageBatch()
         if let dispatch = publication.dispatch { batch.append(.dispatch(dispatch)) }
@@ -153,14 +155,15 @@ final class ClusterPort {
     }
 }
 
-/// The changes of retained messages that this node has made, or heard of from the node that made them, and that have not come out of the
-/// cluster's stream yet. Decides what becomes of what does: so that, whatever comes in which order, all nodes end with what the stream has
-/// last.
+/// The changes of retained messages that this node has made, or heard of from the node that made them, and that have
+/// not come out of the cluster's stream yet. Decides what becomes of what does: so that, whatever comes in which order,
+/// all nodes end with what the stream has last.
 ///
-/// A change counts at once where it is made and where it is heard of, for whoever subscribes next. What comes out of the stream before it is
-/// most likely older, and passed over for a while. When it comes out itself, its value is there already. It need not come out: the stream
-/// keeps one change of a topic, and its node skips those that a newer one has overtaken. So what was passed over last is kept, and taken
-/// when the wait is over; and what comes then is taken at once. Should the change come out later all the same, it is taken like any other.
+/// A change counts at once where it is made and where it is heard of, for whoever subscribes next. What comes out of
+/// the stream before it is most likely older, and passed over for a while. When it comes out itself, its value is there
+/// already. It need not come out: the stream keeps one change of a topic, and its node skips those that a newer one has
+/// overtaken. So what was passed over last is kept, and taken when the wait is over; and what comes then is taken at
+/// once. Should the change come out later all the same, it is taken like any other.
 ///
 ///     newest[topic]: the change that was made or heard of last, until something newer comes out of the stream
 struct UnsettledChanges<Value> {
@@ -192,7 +195,8 @@ struct UnsettledChanges<Value> {
 
     init() {}
 
-    /// Whether a change may still count before it comes out of the stream: one that is heard of late may be there already.
+    /// Whether a change may still count before it comes out of the stream: one that is heard of late may be there
+    /// already.
     func isNews(_ change: RetainedChange) -> Bool { change.node == 0 || change.number > settledNumbers[Origin(change)] ?? 0 }
 
     /// A change is made, or heard of, and counts from now on.
@@ -291,20 +295,22 @@ extension ClusterPort: TurnFeature {
 }
 
 extension Limits {
-    /// Logins whose retained messages other nodes have; all are forgotten for the next, and made again when they are needed.
-    /// Bytes: `clusterSourceBytesMax`.
+    /// Logins whose retained messages other nodes have; all are forgotten for the next, and made again when they are
+    /// needed. Bytes: `clusterSourceBytesMax`.
     static let clusterSourcesMax = 10_000
 
     /// Bytes of their names: all are forgotten for the next.
     static let clusterSourceBytesMax = 4 << 20
 
-    /// Shards of other nodes of whose changes the highest number is known; all are forgotten for the next. Bytes: 24 each.
+    /// Shards of other nodes of whose changes the highest number is known; all are forgotten for the next. Bytes: 24
+    /// each.
     static let clusterOriginsMax = 10_000
 
-    /// How long what comes out of the stream is passed over for a change that was made or heard of and has not come, in milliseconds.
+    /// How long what comes out of the stream is passed over for a change that was made or heard of and has not come, in
+    /// milliseconds.
     static let clusterChangeMilliseconds: UInt64 = 2_000
 
-    /// How long a change that another node has told of may stay out of the stream, in milliseconds, until all of that is read again: the
-    /// node has died before the change was stored.
+    /// How long a change that another node has told of may stay out of the stream, in milliseconds, until all of that
+    /// is read again: the node has died before the change was stored.
     static let clusterChangeMillisecondsMax: UInt64 = 30_000
 }

@@ -195,7 +195,8 @@ struct DispatchHolders {
 ///
 /// Steps come in any order; of all that are known the answers follow.
 struct SentFlows {
-    /// A message that was sent and is not acknowledged, as far as anybody knows: it is sent again with its packet identifier.
+    /// A message that was sent and is not acknowledged, as far as anybody knows: it is sent again with its packet
+    /// identifier.
     struct Unfinished: Equatable {
         let name: MessageName
         let packetIdentifier: UInt16
@@ -206,7 +207,8 @@ struct SentFlows {
     private(set) var known: Set<MessageName> = []
     /// In the order in which they were sent.
     private(set) var unfinished: [Unfinished] = []
-    /// Packet identifiers that the client may hold of messages that it has, or that nobody can send again: they are to be released.
+    /// Packet identifiers that the client may hold of messages that it has, or that nobody can send again: they are to
+    /// be released.
     private(set) var released: [UInt16] = []
     /// What share groups have dispatched to it, and nobody has sent it with QoS 2, by the message as it was published.
     private(set) var dispatched: [MessageName: [MessageName]] = [:]
@@ -253,7 +255,8 @@ struct SentFlows {
     /// Forgets what was dispatched and is not in the log any more.
     mutating func forgetDispatched() { dispatched = [:] }
 
-    /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet identifier is all that is left.
+    /// A message is not in the log any more, or stands before what is read of it, so that it was done: its packet
+    /// identifier is all that is left.
     mutating func forget(_ flow: Unfinished) {
         unfinished.removeAll { $0 == flow }
         released.append(flow.packetIdentifier)

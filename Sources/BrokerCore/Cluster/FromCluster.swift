@@ -16,7 +16,8 @@ public enum FromCluster: Sendable {
 
     /// All messages of the batches up to this serial are in the log.
     case logged(through: UInt64)
-    /// Some of those are not, or nobody knows: whether it is known, and whether it will be different when there is room.
+    /// Some of those are not, or nobody knows: whether it is known, and whether it will be different when there is
+    /// room.
     case logFailed(through: UInt64, isRefused: Bool, isForRoom: Bool = false)
     /// Whether so much waits for the log, which is away, that no more is taken.
     case logIsFull(Bool)

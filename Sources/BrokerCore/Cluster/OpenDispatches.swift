@@ -58,7 +58,8 @@ final class OpenDispatches {
             advance()
         }
 
-        /// Goes on to what is open, and forgets what is done when that is more than half: one message may be open for days.
+        /// Goes on to what is open, and forgets what is done when that is more than half: one message may be open for
+        /// days.
         mutating func advance() {
             while head < open.count, open[head].count == 0 {
                 head += 1
@@ -193,7 +194,8 @@ final class DispatchToken {
 /// Until then the message counts as dispatched and not done with: of a node that is lost before, another one dispatches
 /// it again.
 extension BrokerShard {
-    /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log is to know whose it is.
+    /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log
+    /// is to know whose it is.
     func recordDispatched(_ name: MessageName, _ mark: DispatchToken?, to session: Session) {
         // Also of a session that nobody has claimed since the node was started.
         guard name.isDispatched, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0
@@ -228,7 +230,8 @@ extension BrokerShard {
         for (name, mark) in session.queue.takeMarks() { recordDispatched(name, mark, to: session) }
     }
 
-    /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so. [MQTT-4.8.2-4 v5]
+    /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so.
+    /// [MQTT-4.8.2-4 v5]
     func keepUntilLogged(_ entry: QueueEntry, _ session: Session, _ serial: UInt64) {
         guard let log = clusterLog, let mark = entry.takeMark() else { return }
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: entry.name, mark: mark))

@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// What a shard has to do with a cluster's log: how far it has read, and what waits for being logged.
 final class ShardLog {
-    /// A QoS 2 message of a client that lasts: it counts as received when it is logged. Until then its publisher has no PUBREC, and after a
-    /// crash sends it again.
+    /// A QoS 2 message of a client that lasts: it counts as received when it is logged. Until then its publisher has no
+    /// PUBREC, and after a crash sends it again.
     struct Unlogged {
         let serial: UInt64
         let session: (index: UInt32, generation: UInt32)
@@ -40,7 +40,8 @@ final class ShardLog {
     /// The partitions that have not been read as far as they went when this node found them, if it has sessions of an
     /// earlier incarnation.
     var unread: Set<Int> = []
-    /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet identifier, by the session's key.
+    /// While some are, and for sessions that lack some of the log: the newest step that is known of each packet
+    /// identifier, by the session's key.
     var newestSteps: [UInt64: [UInt16: FlowStep.Place]] = [:]
     /// Packet identifiers that clients have ended the flows of since the last step of their session, by its key.
     private var finished: [UInt64: [UInt16]] = [:]

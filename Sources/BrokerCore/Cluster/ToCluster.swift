@@ -3,21 +3,23 @@ public import MQTTCodec
 
 /// What a shard has to tell the cluster, in order.
 public enum ToCluster: Sendable {
-    /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without `$share/NAME/`; each share group
-    /// membership counts for itself.
+    /// The shard's sessions want the messages of a filter from now on, or no more. As it is matched, without
+    /// `$share/NAME/`; each share group membership counts for itself.
     case interest(filter: [UInt8], isWanted: Bool)
-    /// The shard has so many members of a share group that may read something: connected ones, and others whose sessions last. The next fence is
-    /// for it if it is new that somebody subscribes.
+    /// The shard has so many members of a share group that may read something: connected ones, and others whose
+    /// sessions last. The next fence is for it if it is new that somebody subscribes.
     case group(shareName: [UInt8], filter: [UInt8], connected: Int, away: Int, isSubscribed: Bool)
     /// Say with `passedFence` when every node routes to what was wanted before, and dispatches to who has subscribed.
     case fence(token: UInt64)
-    /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then `BrokerShard.logged` or
-    /// `logFailed` has to follow, in the order of the batches. `ShardMessageBatch.forEachMessage` reads them.
+    /// Messages that clients of this node have published, for the other nodes, and some of them for the log: then
+    /// `BrokerShard.logged` or `logFailed` has to follow, in the order of the batches.
+    /// `ShardMessageBatch.forEachMessage` reads them.
     case messages(ShardMessageBatch)
-    /// Changes of retained messages that were made on this node, for the cluster's stream, in the order in which they were made of each
-    /// topic. `retainedIsSafe` is to be called with the serial when all are in it; 0 for no need.
+    /// Changes of retained messages that were made on this node, for the cluster's stream, in the order in which they
+    /// were made of each topic. `retainedIsSafe` is to be called with the serial when all are in it; 0 for no need.
     case retained(ShardMessageBatch, serial: UInt64)
-    /// What `sweepRetained` has come to: retained messages that the cluster may not have, and where it is to go on; nil behind the end.
+    /// What `sweepRetained` has come to: retained messages that the cluster may not have, and where it is to go on; nil
+    /// behind the end.
     case swept(ShardMessageBatch, next: Int?, round: UInt64)
     /// Changes that other nodes have told of have not come out of the stream for long.
     case staleChanges
@@ -27,7 +29,8 @@ public enum ToCluster: Sendable {
     case leaving(identifier: [UInt8], SessionChunk)
     /// A piece of a session that arrives would survive a power cut here.
     case arrived(identifier: [UInt8], number: Int)
-    /// A piece was not what a node sends, or came out of turn: nothing of the session is here now, and whoever waits for it still does.
+    /// A piece was not what a node sends, or came out of turn: nothing of the session is here now, and whoever waits
+    /// for it still does.
     case illegible(identifier: [UInt8])
     /// A session lacks some of the log, and its client waits: `replayNeeded` says which, `replayed` ends it.
     case lacksLog(identifier: [UInt8])
@@ -39,13 +42,15 @@ public enum ToCluster: Sendable {
     case saves(SavedSession)
     /// The will of a session's connection is due. It goes into the log, once, whoever else finds it there to be done.
     case will(identifier: [UInt8], SavedWill)
-    /// The will that `saves` has given by this name is not to be published any more: its client has said DISCONNECT, or is back in time.
+    /// The will that `saves` has given by this name is not to be published any more: its client has said DISCONNECT, or
+    /// is back in time.
     case willEnds(identifier: [UInt8], SavedWill.Name)
     /// The answer to `sessionAssumed`: whether the session is here, and which will it has, so that this shard sees to
     /// it.
     case assumed(identifier: [UInt8], isHere: Bool, will: SavedWill.Name?)
-    /// Something of a session is due that this node had before it was started again, or before its lease ended: it may be another's since.
-    /// By which claim it had it, the epoch says. Of one whose client has stayed all the while, it asks as soon as there is a lease again.
+    /// Something of a session is due that this node had before it was started again, or before its lease ended: it may
+    /// be another's since. By which claim it had it, the epoch says. Of one whose client has stayed all the while, it
+    /// asks as soon as there is a lease again.
     case wakes(identifier: [UInt8], epoch: UInt64, isConnected: Bool)
 
     /// The messages that it brings.
@@ -102,8 +107,8 @@ public struct ClusterMessage {
     public var dispatch: GroupDispatch?
     /// On its way in: for which share groups it is dispatched here; nil for all that match.
     public var dispatched: DispatchedGroups?
-    /// On its way in, where its node did not know of the members of share groups: that node, and this one. Then the first other one by number
-    /// that has members of a group dispatches it.
+    /// On its way in, where its node did not know of the members of share groups: that node, and this one. Then the
+    /// first other one by number that has members of a group dispatches it.
     public var undispatched: (by: UInt64, here: UInt64)?
 
     public init(

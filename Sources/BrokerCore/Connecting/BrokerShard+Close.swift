@@ -6,9 +6,9 @@ import MQTTCodec
 ///     a client that is in: dismiss, handleDisconnect, closed ─► leave ─► detach ─┐
 ///     one that is not:     refuseConnect, refuse ────────────────────────────────┴─► close ─► end
 ///
-/// `detach` decides what becomes of the session and its will. `close` reads nothing more, and has the connection end when
-/// its output is drained, at the latest when the linger time is up: so what a client is told goes out. `end` has the
-/// transport closed and frees the memory. A transport that has ended is owed nothing, and ends at once.
+/// `detach` decides what becomes of the session and its will. `close` reads nothing more, and has the connection end
+/// when its output is drained, at the latest when the linger time is up: so what a client is told goes out. `end` has
+/// the transport closed and frees the memory. A transport that has ended is owed nothing, and ends at once.
 extension BrokerShard {
     /// What becomes of the will of a connection that ends.
     enum WillFate {

@@ -57,8 +57,8 @@ struct OpenUnsubscribe {
 
 /// The connections whose packets take more than one turn, and how much of the turn is left for such packets.
 ///
-/// What a filter costs is counted in steps: its levels, and its bytes. A turn has so many for the packets that come in it, and as many for those
-/// that earlier turns have left open, each of which gets some before the first gets more.
+/// What a filter costs is counted in steps: its levels, and its bytes. A turn has so many for the packets that come in
+/// it, and as many for those that earlier turns have left open, each of which gets some before the first gets more.
 ///
 /// Invariant: a connection with an open packet stands here, once. Owned by a shard, used on its thread only.
 struct OpenPackets {
@@ -123,9 +123,10 @@ struct OpenPackets {
 ///                     └─► open: what its client sends      │
 ///                         waits in `inbound` ─► endTurn ───┘ ─► `inbound`
 /// ```
-/// Each filter counts as if it had come alone, as the standard has it, so that what others publish meanwhile goes to the filters that are done.
-/// SUBACK leaves when all of them are. With a store their rows may stand in several batches: a crash between two leaves the first
-/// ones, which nobody was told of; SUBACK waits for the last. If the connection ends before, the rest of its packet is dropped with it.
+/// Each filter counts as if it had come alone, as the standard has it, so that what others publish meanwhile goes to
+/// the filters that are done. SUBACK leaves when all of them are. With a store their rows may stand in several batches:
+/// a crash between two leaves the first ones, which nobody was told of; SUBACK waits for the last. If the connection
+/// ends before, the rest of its packet is dropped with it.
 extension BrokerShard {
     /// A packet has used up the turn's steps.
     ///
@@ -143,7 +144,8 @@ extension BrokerShard {
         connection.hasOpenPacket = false
     }
 
-    /// Goes on with the open packets, as far as a turn's steps go, and then with what their clients have sent behind them.
+    /// Goes on with the open packets, as far as a turn's steps go, and then with what their clients have sent behind
+    /// them.
     func stepOpenPackets() {
         var left = Limits.packetStepsPerTurn
         while left > 0, let id = connections.openPackets.takeFirst() {

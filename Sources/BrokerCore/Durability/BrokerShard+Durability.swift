@@ -1,8 +1,8 @@
 public import BrokerModel
 import MQTTCodec
 
-/// What waits for the store before it happens. [MQTT-4.3.2-4 v5] asks that PUBACK passes ownership on: it leaves when the broker
-/// can keep that word, whatever happens to the power.
+/// What waits for the store before it happens. [MQTT-4.3.2-4 v5] asks that PUBACK passes ownership on: it leaves when
+/// the broker can keep that word, whatever happens to the power.
 extension BrokerShard {
     /// The store has something to tell.
     public func received(_ report: StoreReport) {
@@ -52,7 +52,8 @@ extension BrokerShard {
         connection.heldCount &+= 1
     }
 
-    /// Does what an answer says, when what came before it is durable, and the cluster has stored what there is to be stored of it.
+    /// Does what an answer says, when what came before it is durable, and the cluster has stored what there is to be
+    /// stored of it.
     func promise(_ answer: HeldAnswer, to connection: Connection) {
         if cluster?.moves != nil, holdsUntilSaved(answer, connection) { return }
         acknowledgeFromDisk(answer, to: connection)
@@ -78,8 +79,8 @@ extension BrokerShard {
         connection.heldCount &+= 1
     }
 
-    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be sent twice; and what comes
-    /// behind it, so that the queue keeps its order. False if the message need not wait.
+    /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be
+    /// sent twice; and what comes behind it, so that the queue keeps its order. False if the message need not wait.
     func holdsPublish(
         _ entry: QueueEntry, _ packetIdentifier: UInt16, to connection: Connection, dependingOn dependency: DurabilityDependency
     ) -> Bool {
@@ -91,8 +92,8 @@ extension BrokerShard {
         return true
     }
 
-    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its PUBREC to
-    /// its sender.
+    /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its
+    /// PUBREC to its sender.
     func promise(_ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
         guard connection.holdsAcknowledgements else {
             durability?.hold(dispatch, packetIdentifier, reason, to: Self.nobody)
@@ -124,8 +125,8 @@ extension BrokerShard {
 
     /// Whether what is sent to a connection now would promise more than is durable, or overtake what is held for it.
     ///
-    /// What its session is and has lives in this shard's journal. What other shards have made of its messages is named in
-    /// `dependency`: their stores are nothing to anybody else.
+    /// What its session is and has lives in this shard's journal. What other shards have made of its messages is named
+    /// in `dependency`: their stores are nothing to anybody else.
     @inline(__always)
     private func mustHold(_ connection: Connection, _ dependency: DurabilityDependency = .nothing) -> Bool {
         guard journal != nil, connection.holdsAcknowledgements else { return false }
@@ -165,8 +166,8 @@ extension BrokerShard {
         pageOutQueues()
     }
 
-    /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile. Then PUBREC is
-    /// due.
+    /// Share groups' choices for a QoS 2 message are durable: it goes to their members, whoever has gone meanwhile.
+    /// Then PUBREC is due.
     private func releaseDispatch(_ item: HeldPacket, _ dispatch: HeldDispatch) {
         beginPacket()
         dispatchHeld(dispatch)

@@ -3,15 +3,16 @@ import MQTTCodec
 
 /// QoS 2 messages whose receivers live on several shards: taken once by each, whatever crashes in between.
 extension BrokerShard {
-    /// Names a QoS 2 message of a client whose session lasts, for the other shards that take it; 0 if they need not remember it.
+    /// Names a QoS 2 message of a client whose session lasts, for the other shards that take it; 0 if they need not
+    /// remember it.
     @inline(__always)
     func receipt(of view: PublishView, _ session: Session) -> UInt64 {
         guard shardCount > 1, journal != nil, view.qos == .exactlyOnce, session.keepsMessages else { return 0 }
         return StoredReceipt(session: session.key, packetIdentifier: view.packetIdentifier).key
     }
 
-    /// Does a shard's part of another shard's message, unless it was done before. Another message than the one that was, which its sender has
-    /// given the same packet identifier without releasing the first, takes its place.
+    /// Does a shard's part of another shard's message, unless it was done before. Another message than the one that
+    /// was, which its sender has given the same packet identifier without releasing the first, takes its place.
     func take(
         _ receipt: UInt64, _ part: RelayedReceipt.Part, group: UInt64 = 0, of publication: inout Publication,
         _ body: (inout Publication) -> Void
@@ -42,14 +43,15 @@ extension BrokerShard {
         receipts.take(name, row: number, digest: digest)
     }
 
-    /// A client has sent a QoS 2 message again that was received before a crash, in which other shards may have lost their part of it. What
-    /// is not the same message, whatever its packet identifier says, goes nowhere.
+    /// A client has sent a QoS 2 message again that was received before a crash, in which other shards may have lost
+    /// their part of it. What is not the same message, whatever its packet identifier says, goes nowhere.
     func forwardAgain(_ publication: inout Publication, _ packetIdentifier: UInt16, of session: Session) {
         // A single shard gives its messages none.
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
         guard receipts.takesAgain(receipt, digest: digest(of: publication)) else { return }
         if receipts.hasMoved {
-            // Its receivers are on other shards than they were, and so is what these have noted: twice is better than never.
+            // Its receivers are on other shards than they were, and so is what these have noted: twice is better than
+            // never.
             publication.receipt = 0
             publish(&publication)
             return
@@ -64,8 +66,9 @@ extension BrokerShard {
         finish(&publication)
     }
 
-    /// Tells messages apart that come with the same packet identifier: 64 bits of a hash of topic, RETAIN and payload, of a long payload its
-    /// length and both ends. Its seed is the store's, so that it says the same after a crash; where sessions move, the cluster's. Never 0.
+    /// Tells messages apart that come with the same packet identifier: 64 bits of a hash of topic, RETAIN and payload,
+    /// of a long payload its length and both ends. Its seed is the store's, so that it says the same after a crash;
+    /// where sessions move, the cluster's. Never 0.
     func digest(of publication: borrowing Publication) -> UInt64 {
         digest(publication.topic, retain: publication.retain, publication.payload)
     }
@@ -125,6 +128,7 @@ extension BrokerShard {
 }
 
 extension Limits {
-    /// Bytes of a QoS 2 message's payload that are looked at to tell it from another one; of a longer payload the first half and the last.
+    /// Bytes of a QoS 2 message's payload that are looked at to tell it from another one; of a longer payload the first
+    /// half and the last.
     static let digestedBytesMax = 1024
 }

@@ -78,8 +78,10 @@ extension BrokerShard {
     /// Puts an entry at the end of its session's queue.
     ///
     /// - Parameters:
-    ///   - payload: the number of the row that holds the message, with a reference to it, or 0 if the entry's own row does.
-    ///   - message: what stands in the row behind the header, which is read again when its turn comes, but for messages of share groups.
+    ///   - payload: the number of the row that holds the message, with a reference to it, or 0 if the entry's own row
+    ///     does.
+    ///   - message: what stands in the row behind the header, which is read again when its turn comes, but for messages
+    ///     of share groups.
     ///   - isInFront: whether it is to stand in the part of the queue that memory knows, sent or not.
     func restore(
         _ header: EntryHeader, _ identifiers: [UInt8], of session: Session, number: UInt64, payload: UInt64,

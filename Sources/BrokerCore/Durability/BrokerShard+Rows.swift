@@ -3,7 +3,8 @@ import MQTTCodec
 
 /// What the shard writes down for the store.
 extension BrokerShard {
-    /// Messages up to this size stand in the row of each entry; larger ones that have several receivers in a row of their own.
+    /// Messages up to this size stand in the row of each entry; larger ones that have several receivers in a row of
+    /// their own.
     static let inlineBytesMax = 128
 
     /// Keeps a session that outlives its connection as it is now, and of another one its will.
@@ -19,8 +20,9 @@ extension BrokerShard {
         }
     }
 
-    /// Keeps the will of a session that ends with its connection, so that it is published after a crash: a row of the session, without anything that
-    /// belongs to it. Nobody waits for that, and a store in trouble is not asked. What a cluster has it publishes itself.
+    /// Keeps the will of a session that ends with its connection, so that it is published after a crash: a row of the
+    /// session, without anything that belongs to it. Nobody waits for that, and a store in trouble is not asked. What a
+    /// cluster has it publishes itself.
     private func keepWill(of session: Session, _ journal: Journal) {
         let isNeeded = session.will != nil && session.connection != nil && (session.willName == nil || cluster?.moves == nil)
         guard isNeeded != session.isWillStored else { return }
@@ -63,7 +65,8 @@ extension BrokerShard {
         return row
     }
 
-    /// A session ends: its row and its receipts go; its subscriptions and entries are given up one by one by whoever ends it.
+    /// A session ends: its row and its receipts go; its subscriptions and entries are given up one by one by whoever
+    /// ends it.
     func forget(_ session: Session) {
         guard let journal else { return }
         guard session.isStored else { return forgetStoredWill(of: session, journal) }
@@ -100,7 +103,8 @@ extension BrokerShard {
         journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
     }
 
-    /// Keeps a subscription; `number` is that of its row, 0 if it has none yet. Returns the row's number, 0 if it is not kept.
+    /// Keeps a subscription; `number` is that of its row, 0 if it has none yet. Returns the row's number, 0 if it is
+    /// not kept.
     func keepSubscription(_ filter: TopicFilter, _ terms: SubscriptionTerms, of session: Session, number: UInt64) -> UInt64 {
         guard let journal, session.keepsMessages else { return number }
         var row = StoredSubscription(session: session.key, filter: filter, terms: terms)
@@ -133,8 +137,8 @@ extension BrokerShard {
             ? nil : EntryDetail(identifiers: identifiers, group: group, mark: mark, name: name)
         let message = publication.makeMessage(ledger)
         var entry = QueueEntry(message: message, detail: detail, qos: qos, retain: retain)
-        // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble: nobody is refused for
-        // QoS 0, and a batch that is not taken would grow with every message.
+        // Of QoS 0 only for room: behind a queue's bound, and not beyond the broker's end. Not in a store in trouble:
+        // nobody is refused for QoS 0, and a batch that is not taken would grow with every message.
         if let journal, qos > .atMostOnce || (session.queue.paged != nil && !isStoreInTrouble(journal)),
             session.keepsMessages || group != 0 && isKept(forGroup: group, qos, publication.mark)
         {
@@ -189,7 +193,8 @@ extension BrokerShard {
         }
     }
 
-    /// An entry has got a packet identifier: written into its row while that is still in memory, else, for QoS 2, told apart.
+    /// An entry has got a packet identifier: written into its row while that is still in memory, else, for QoS 2, told
+    /// apart.
     func keepSent(_ position: Int, of session: Session) {
         let entry = session.queue[position]
         guard let journal, entry.storeNumber != 0, !entry.hasFlow else { return }
@@ -242,7 +247,8 @@ extension BrokerShard {
         session.queue.removeAll(nil)
     }
 
-    /// Keeps or removes the row of a topic's retained message. What the broker says of itself is said anew after a start.
+    /// Keeps or removes the row of a topic's retained message. What the broker says of itself is said anew after a
+    /// start.
     func keepRetained(_ publication: borrowing Publication, number: UInt64) -> UInt64 {
         guard let journal, publication.topic.first != UInt8(ascii: "$") || !publication.topic.starts(with: "$SYS/".utf8) else {
             return 0

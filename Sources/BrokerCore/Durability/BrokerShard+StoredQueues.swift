@@ -200,7 +200,8 @@ extension BrokerShard {
 }
 
 extension StoreRequest {
-    /// Messages of a queue that only the store has: each one's row, and behind it that of the message if several share it.
+    /// Messages of a queue that only the store has: each one's row, and behind it that of the message if several share
+    /// it.
     init(of session: Session, paged places: [PagedEntry]) {
         var rows: [Row] = []
         for place in places {

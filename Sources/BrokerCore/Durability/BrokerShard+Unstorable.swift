@@ -1,8 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// What the broker cannot keep, because its disk is full or has failed, it does not take. QoS 0 messages and sessions that end with
-/// their connection go on as ever.
+/// What the broker cannot keep, because its disk is full or has failed, it does not take. QoS 0 messages and sessions
+/// that end with their connection go on as ever.
 extension BrokerShard {
     func isStoreInTrouble(_ journal: Journal) -> Bool {
         journal.health != .good || journal.pendingBytes > settings.unstoredBytesMax / shardCount
@@ -21,8 +21,9 @@ extension BrokerShard {
         }
     }
 
-    /// Tells a 5.0 client that its message was not taken. An earlier one cannot be told: the message stays without an answer, and
-    /// the client sends it again when it comes back. It is made to when there is room again, for it may wait for ever.
+    /// Tells a 5.0 client that its message was not taken. An earlier one cannot be told: the message stays without an
+    /// answer, and the client sends it again when it comes back. It is made to when there is room again, for it may
+    /// wait for ever.
     func refuseUnstorable(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) {

@@ -17,8 +17,9 @@ struct Durability {
     private var held: HeldQueue
     /// Rows of messages that share groups have moved to other shards: they go when those have them.
     private var moved: [(number: UInt64, hasFlow: Bool, group: UInt64, dependency: DurabilityDependency)] = []
-    /// Messages of QoS 2 that go to other shards as soon as their rows here are durable. Before that a crash could leave them there under the names of
-    /// rows that never were, and they would come once more from who was not told that the broker has them.
+    /// Messages of QoS 2 that go to other shards as soon as their rows here are durable. Before that a crash could
+    /// leave them there under the names of rows that never were, and they would come once more from who was not told
+    /// that the broker has them.
     private var leaving: [SharedEntry] = []
     /// What was durable when they were looked through last.
     private var leavingThrough: UInt64 = 0
@@ -63,8 +64,8 @@ struct Durability {
         sentTo = 0
     }
 
-    /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused none need not
-    /// wait.
+    /// Whether anything came of the packet that has to become durable, here or on another shard: whoever has caused
+    /// none need not wait.
     @inline(__always)
     var hasChanged: Bool { journal.sequence != sequenceBefore || sentTo != 0 }
 
@@ -77,7 +78,8 @@ struct Durability {
     /// How many things are held.
     var heldCount: Int { held.count }
 
-    /// Whether what says that everything up to now is durable, here and as far as it relies on other shards, has to be held.
+    /// Whether what says that everything up to now is durable, here and as far as it relies on other shards, has to be
+    /// held.
     @inline(__always)
     func mustHold(dependingOn dependency: DurabilityDependency) -> Bool {
         if !journal.isPersisted { return true }
@@ -158,7 +160,8 @@ struct Durability {
         return shardMessages.serial
     }
 
-    /// The same for something that has nothing to do with the packet being worked off. Returns what waits for it relies on.
+    /// The same for something that has nothing to do with the packet being worked off. Returns what waits for it relies
+    /// on.
     mutating func requireConfirmation(besidesPacketOf receiver: Int) -> DurabilityDependency {
         shardMessages.require(of: receiver)
         return DurabilityDependency(shards: 1 << UInt64(receiver), serial: shardMessages.serial)
@@ -437,7 +440,8 @@ struct HeldQueue {
         }
         while head < waiting.count, waiting[head].sequence <= persisted {
             let entry = takeHead(shardMessages)
-            // A choice of share groups goes its way as soon as it is durable; its PUBREC takes its place among those that wait.
+            // A choice of share groups goes its way as soon as it is durable; its PUBREC takes its place among those
+            // that wait.
             if entry.item.kind != .dispatch, keepsWaiting(entry, shardMessages, persisted) { continue }
             return Released(item: entry.item, answer: takeAnswer(entry))
         }

@@ -184,7 +184,8 @@ struct HeldLines {
     }
 }
 
-/// Something that must not happen before the store has what it stands for: most often an acknowledgement to be sent. 24 bytes.
+/// Something that must not happen before the store has what it stands for: most often an acknowledgement to be sent. 24
+/// bytes.
 struct HeldPacket {
     enum Kind: UInt8 {
         case puback
@@ -195,8 +196,8 @@ struct HeldPacket {
         case publish
         /// CONNACK and all behind it stand in the connection's output already, which is not flushed.
         case connack
-        /// What share groups have chosen for a QoS 2 message of the client is durable: the members' shards may have it, and then, when it is
-        /// durable there, the client its PUBREC.
+        /// What share groups have chosen for a QoS 2 message of the client is durable: the members' shards may have it,
+        /// and then, when it is durable there, the client its PUBREC.
         case dispatch
         /// The rest is a `HeldAnswer`.
         case answer

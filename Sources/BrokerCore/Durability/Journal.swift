@@ -5,8 +5,8 @@ import BrokerModel
 ///     persisted ≤ given ≤ sequence
 ///     [ on the disk | given to the store | the batch being filled ]
 ///
-/// Each change has the next sequence number, also one that only takes an earlier one back: a change of the batch being filled is
-/// undone in place, so what is done with before it is given never reaches the disk. Belongs to a shard.
+/// Each change has the next sequence number, also one that only takes an earlier one back: a change of the batch being
+/// filled is undone in place, so what is done with before it is given never reaches the disk. Belongs to a shard.
 final class Journal {
     /// The shard's time, the lowest 32 bits, which what is held remembers.
     var clockMicroseconds: UInt32 = 0
@@ -19,7 +19,8 @@ final class Journal {
     /// Whether the store has a batch that it has not reported yet.
     private(set) var isStoreBusy = false
     var health = StoreHealth.good
-    /// How many entries of the batch were sent and may be acknowledged any moment, now and at the end of the turn before.
+    /// How many entries of the batch were sent and may be acknowledged any moment, now and at the end of the turn
+    /// before.
     private var awaited = 0
     private var awaitedBefore = 0
     /// When the batch began to wait for them; 0 for not yet.
@@ -27,7 +28,8 @@ final class Journal {
     /// Bytes of the batch that the store has.
     private var givenBytes = 0
     private var batch = JournalBatch()
-    /// Where the batch's changes of rows stand, of those that are likely to be undone: entries by number, the others by key.
+    /// Where the batch's changes of rows stand, of those that are likely to be undone: entries by number, the others by
+    /// key.
     private var places: [UInt64: Int] = [:]
     private(set) var entryPlaces: [Int] = []
     private var firstEntry: UInt64 = 0
@@ -156,10 +158,12 @@ final class Journal {
         return hasDistantEntries ? places[Self.place(.entry, number)].map { batch.body(at: $0) } : nil
     }
 
-    /// When a batch that its receivers are acknowledging is given to the store all the same, in milliseconds; nil for at once.
+    /// When a batch that its receivers are acknowledging is given to the store all the same, in milliseconds; nil for
+    /// at once.
     ///
-    /// What they acknowledge first never reaches the disk, so a batch that is mostly on its way to them waits a moment, and longer as long
-    /// as it shrinks. Without the wait ten times as much is written, and pairs with durable sessions are a third slower.
+    /// What they acknowledge first never reaches the disk, so a batch that is mostly on its way to them waits a moment,
+    /// and longer as long as it shrinks. Without the wait ten times as much is written, and pairs with durable sessions
+    /// are a third slower.
     func patience(now: UInt64) -> UInt64? {
         defer { awaitedBefore = awaited }
         guard awaited > 0, awaited * 2 >= batch.liveCount else { return nil }
@@ -268,7 +272,8 @@ final class Journal {
 
 /// How many references there are to rows of messages that several queues share: the row goes with the last of them.
 ///
-/// A reference is a `StoredPayload` in memory, or a message in a queue that only the store has. Most rows have one, which nobody writes down:
+/// A reference is a `StoredPayload` in memory, or a message in a queue that only the store has. Most rows have one,
+/// which nobody writes down:
 ///
 ///     references(number): 1 where `blocks` says nothing
 ///     a block: the rows of one shard whose serial numbers agree but for the lowest 16 bits, those bits rising
@@ -404,8 +409,8 @@ extension SharedRows.Block {
     }
 }
 
-/// A reference to a row of `StoreTable.message`: a message that several entries share. The row goes with the last reference; `SharedRows`
-/// counts them.
+/// A reference to a row of `StoreTable.message`: a message that several entries share. The row goes with the last
+/// reference; `SharedRows` counts them.
 ///
 /// Belongs to one shard.
 final class StoredPayload {
@@ -421,13 +426,14 @@ final class StoredPayload {
 }
 
 extension Limits {
-    /// How long changes wait for what their receivers acknowledge meanwhile, which then need not be stored, in milliseconds.
+    /// How long changes wait for what their receivers acknowledge meanwhile, which then need not be stored, in
+    /// milliseconds.
     static let storePatienceMilliseconds: UInt64 = 2
 
     /// How long changes wait for their receivers' acknowledgements while these keep coming.
     static let storePatienceWhileShrinkingMilliseconds: UInt64 = 20
 
-    /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one beyond it is found by a
-    /// look-up. Bytes: 16 each.
+    /// How far the number of an entry may be from that of the one before for both to stand in the batch's list; one
+    /// beyond it is found by a look-up. Bytes: 16 each.
     static let entryGapMax: UInt64 = 4096
 }

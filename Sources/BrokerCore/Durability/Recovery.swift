@@ -1,8 +1,8 @@
 public import BrokerModel
 import MQTTCodec
 
-/// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable.inOrderOfRecovery`, and gives each to the
-/// shard where it belongs now. On one thread, before any shard has its first turn.
+/// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable.inOrderOfRecovery`,
+/// and gives each to the shard where it belongs now. On one thread, before any shard has its first turn.
 ///
 ///     for row in store { recovery.take(row) }  ─►  finish()
 public struct Recovery: ~Copyable {
@@ -11,7 +11,8 @@ public struct Recovery: ~Copyable {
         let shard: BrokerShard
         let session: Session
         let isConnected: Bool
-        /// Whether it was to end with its connection: nothing is given to it any more, and share groups have what they had given it.
+        /// Whether it was to end with its connection: nothing is given to it any more, and share groups have what they
+        /// had given it.
         var ends: Bool { session.expiryIntervalSeconds == 0 }
     }
 
@@ -24,7 +25,8 @@ public struct Recovery: ~Copyable {
     private var flows: [UInt64: StoredFlow] = [:]
     /// Messages that share groups had given to members whose sessions have ended, or end with the broker.
     private var orphans: [Orphan] = []
-    /// The rows of entries whose messages another shard has: a share group has given them to a member there, and the rows here had not gone.
+    /// The rows of entries whose messages another shard has: a share group has given them to a member there, and the
+    /// rows here had not gone.
     private var moved: Set<UInt64> = []
     /// Copies of shared messages for shards that their rows do not belong to.
     private var copies: [Copy: UInt64] = [:]
@@ -252,8 +254,8 @@ public struct Recovery: ~Copyable {
             return true
         }
         summary.messages += 1
-        // What was in flight to a client that was connected stands in front as a whole: a QoS 1 message of it has no flow, and may not fall
-        // behind one of QoS 2 that has. How large the window was, nobody has written down.
+        // What was in flight to a client that was connected stands in front as a whole: a QoS 1 message of it has no
+        // flow, and may not fall behind one of QoS 2 that has. How large the window was, nobody has written down.
         let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? Int(UInt16.max) : 0)
         place.shard.restore(
             header, Array(identifiers), of: place.session, number: key, payload: payload, message: rest,
@@ -261,8 +263,8 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    /// The row of a shared message, as the shard of the entry's session knows it, with a reference to it; a copy of the row if it was another
-    /// shard's. Nil if there is no such row.
+    /// The row of a shared message, as the shard of the entry's session knows it, with a reference to it; a copy of the
+    /// row if it was another shard's. Nil if there is no such row.
     private mutating func payload(_ number: UInt64, of header: EntryHeader, _ key: UInt64, _ body: UnsafeRawBufferPointer)
         -> UInt64?
     {
@@ -299,7 +301,8 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    /// After an orderly end every shard has had its part of a QoS 2 message. On other shards than before all of them are told so.
+    /// After an orderly end every shard has had its part of a QoS 2 message. On other shards than before all of them
+    /// are told so.
     private func restoreTaken(_ receipt: UInt64, _ digest: UInt64?, _ choices: [GroupChoice]) {
         for shard in shards {
             restore(RelayedReceipt(receipt, .routed), digest, shard)
@@ -318,7 +321,8 @@ public struct Recovery: ~Copyable {
         return logPositions[placement.shard(of: clientIdentifier)]?.places
     }
 
-    /// On other shards than before, all read from the earliest place on, and each session is given what is behind its own.
+    /// On other shards than before, all read from the earliest place on, and each session is given what is behind its
+    /// own.
     private func restoreLogPositions() {
         guard !logPositions.isEmpty else { return }
         let earliest = logPositions.values.map(\.places).reduce(nil as LogPositions?) { $0?.earlier($1) ?? $1 }
@@ -353,8 +357,8 @@ public struct Recovery: ~Copyable {
         }
     }
 
-    /// On other shards than before, every one of them takes it for its own. After a crash none does: the part of a shard that is no more could
-    /// be lost, and must not pass for done.
+    /// On other shards than before, every one of them takes it for its own. After a crash none does: the part of a
+    /// shard that is no more could be lost, and must not pass for done.
     private mutating func takeRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let (receipt, digest) = RelayedReceipt.decode(body) else { return false }
         if let number = receipt.entry { moved.insert(number) }
@@ -367,8 +371,8 @@ public struct Recovery: ~Copyable {
             own.receipts.take(receipt, row: key, digest: digest)
             let hasEnded = run?.hasEnded ?? true
             for shard in shards where shard === own || receipt.group != 0 && !hasEnded {
-                // A share group takes its part once, and the member that took it may have gone with the crash: sent again, the message is
-                // another member's.
+                // A share group takes its part once, and the member that took it may have gone with the crash: sent
+                // again, the message is another member's.
                 if shard !== own { shard.receipts.take(receipt, digest: digest) }
                 // One of the shard's own clients is known already, with its digest.
                 guard shard === own || sessions[receipt.session]?.shard !== shard else { continue }

@@ -1,10 +1,10 @@
 import BrokerModel
 
-/// What a shard remembers of QoS 2 messages whose receivers live on several shards, so that each shard takes its part once, whatever crashes
-/// in between. [MQTT-4.3.3-10 v5]
+/// What a shard remembers of QoS 2 messages whose receivers live on several shards, so that each shard takes its part
+/// once, whatever crashes in between. [MQTT-4.3.3-10 v5]
 ///
-/// A message is named by its receipt: the session that sent it and its packet identifier. It is remembered until its sender has released it,
-/// or that session has ended.
+/// A message is named by its receipt: the session that sent it and its packet identifier. It is remembered until its
+/// sender has released it, or that session has ended.
 ///
 ///     taken: parts of messages that were done here, each with its row, if it has one
 ///     choices: what share groups have chosen for messages of this shard's own clients
@@ -22,7 +22,8 @@ struct RelayedReceipts {
     private var choices: [UInt64: [GroupChoice]] = [:]
     private var uncertain: [UInt64: UInt64?] = [:]
     private var restored: Set<UInt64> = []
-    /// Whether the number of shards has changed with the crash, so that nobody can tell which of them has lost its part.
+    /// Whether the number of shards has changed with the crash, so that nobody can tell which of them has lost its
+    /// part.
     private(set) var hasMoved = false
 
     /// Whether no part and no choice is remembered.
@@ -87,7 +88,8 @@ struct RelayedReceipts {
 
     func isUncertain(_ receipt: UInt64) -> Bool { uncertain[receipt] != nil }
 
-    /// A message was received before a crash; `digest` tells it from others with its packet identifier, nil if that is not known.
+    /// A message was received before a crash; `digest` tells it from others with its packet identifier, nil if that is
+    /// not known.
     mutating func markUncertain(_ receipt: UInt64, digest: UInt64?, hasMoved: Bool = false) {
         uncertain[receipt] = .some(digest)
         if hasMoved { self.hasMoved = true }
@@ -105,7 +107,8 @@ struct RelayedReceipts {
         if !uncertain.isEmpty { uncertain[receipt] = nil }
     }
 
-    /// Whether a message that comes again is to be sent to the other shards again: it is uncertain, and the same. It is certain from now on.
+    /// Whether a message that comes again is to be sent to the other shards again: it is uncertain, and the same. It is
+    /// certain from now on.
     mutating func takesAgain(_ receipt: UInt64, digest: @autoclosure () -> UInt64) -> Bool {
         guard receipt != 0, let first = uncertain[receipt], first == nil || first == digest() else { return false }
         uncertain[receipt] = nil

@@ -78,7 +78,8 @@ struct ControlRequests {
     mutating func answered(_ byteCount: Int) { unansweredBytes = max(0, unansweredBytes - byteCount) }
 }
 
-/// What a client has published below `$CONTROL/`: a request to the broker itself, which nobody else gets. It may publish there.
+/// What a client has published below `$CONTROL/`: a request to the broker itself, which nobody else gets. It may
+/// publish there.
 public struct ControlMessage: Sendable {
     /// Where it was published; the answer goes to this topic with `/response` behind it.
     public let topic: TopicName
@@ -92,7 +93,7 @@ public struct ControlMessage: Sendable {
 }
 
 extension Limits {
-    /// Bytes of requests below `$CONTROL/` that a shard's clients have made and nobody has answered; beyond them a request is refused with
-    /// Quota exceeded (0x97), and logged.
+    /// Bytes of requests below `$CONTROL/` that a shard's clients have made and nobody has answered; beyond them a
+    /// request is refused with Quota exceeded (0x97), and logged.
     static let unansweredBytesMax = 16 << 20
 }

@@ -151,7 +151,8 @@ extension BrokerShard {
 ///             │▼ the store has to do something first
 ///            waiting ─► done
 ///
-/// Those in `open` want a turn; those that wait want to be looked at in each turn that there is, and others go on meanwhile.
+/// Those in `open` want a turn; those that wait want to be looked at in each turn that there is, and others go on
+/// meanwhile.
 ///
 /// Invariant: of administrators' orders, at most `Limits.ordersMax` wait. Owned by a shard, used on its thread only.
 struct OrderScheduler {
@@ -193,7 +194,8 @@ struct OrderScheduler {
         return true
     }
 
-    /// Takes one of the loop's own: there are a few for each bridge, and none may be lost. Nobody waits for its outcome, so it has no token.
+    /// Takes one of the loop's own: there are a few for each bridge, and none may be lost. Nobody waits for its
+    /// outcome, so it has no token.
     mutating func addOwn(_ action: ShardOrder.Action, after lastNumber: UInt64) {
         open.append(OpenOrder(ShardOrder(action), after: lastNumber))
     }

@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// Telling who comes and goes: as effects, to who watches; as messages below `$SYS/brokers/`; and to who asks later why a client has gone.
+/// Telling who comes and goes: as effects, to who watches; as messages below `$SYS/brokers/`; and to who asks later why
+/// a client has gone.
 ///
 /// ```
 ///     something happens ─► tell ─► Effect.presence             if anybody watches
@@ -14,8 +15,8 @@ extension BrokerShard {
     /// Whether anybody wants to hear of events.
     var isPresenceTold: Bool { settings.tellsPresence || inspection.presence.isWatched || isPresenceRead }
 
-    /// Whether events are published and somebody subscribes to topics of such: on whichever shard, whose interest stands in the tree. What a
-    /// node of a cluster says of its clients goes to no other.
+    /// Whether events are published and somebody subscribes to topics of such: on whichever shard, whose interest
+    /// stands in the tree. What a node of a cluster says of its clients goes to no other.
     private var isPresenceRead: Bool {
         settings.presenceTopics != .none && PresenceMessage.root(settings).withUnsafeBytes { tree.hasFilters(below: $0) }
     }
@@ -46,7 +47,8 @@ extension BrokerShard {
 
     /// A client's connection is about to be parted from its session.
     ///
-    /// - Parameter isOwnReturn: whether its own client has come back on another connection, rather than somebody else with its name.
+    /// - Parameter isOwnReturn: whether its own client has come back on another connection, rather than somebody else
+    ///   with its name.
     func reportDeparture(
         of connection: Connection, _ reason: ReasonCode?, _ words: String, will fate: WillFate, isByClient: Bool = false,
         isOwnReturn: Bool = false
@@ -189,8 +191,9 @@ extension PresenceEvent {
 
 /// The events of a shard that are still to be told.
 ///
-/// Invariant: at most the shard's parts of `Limits.presenceEventsPerSecondMax` and of `Limits.presenceBytesPerSecondMax` are taken in a
-/// second, and at most `Limits.droppingClientsMax` clients that lose messages. Belongs to a shard.
+/// Invariant: at most the shard's parts of `Limits.presenceEventsPerSecondMax` and of
+/// `Limits.presenceBytesPerSecondMax` are taken in a second, and at most `Limits.droppingClientsMax` clients that lose
+/// messages. Belongs to a shard.
 struct PresenceEvents {
     /// Whether somebody wants to hear of events as effects.
     var isWatched = false
@@ -264,10 +267,11 @@ extension PresenceEvents: TurnFeature {
 }
 
 extension Limits {
-    /// Bytes of events, as they are counted for a second, that are published in a turn; the others are in the next ones, in order. Of short names
-    /// some 200 events, a millisecond beside the work of their receivers.
+    /// Bytes of events, as they are counted for a second, that are published in a turn; the others are in the next
+    /// ones, in order. Of short names some 200 events, a millisecond beside the work of their receivers.
     static let presenceBytesPerTurn = 64 << 10
 
-    /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one. Bytes: 12 each.
+    /// Clients of a shard that lose messages of which a second is told; others are told of when they lose another one.
+    /// Bytes: 12 each.
     static let droppingClientsMax = 1000
 }

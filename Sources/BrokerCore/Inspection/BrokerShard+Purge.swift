@@ -46,7 +46,8 @@ extension BrokerShard {
         return awaitStore(sequence, result)
     }
 
-    /// Whether what was given up would come back after a crash; not for a store that is given what there is when its interval is over.
+    /// Whether what was given up would come back after a crash; not for a store that is given what there is when its
+    /// interval is over.
     private func awaitStore(_ sequence: UInt64, _ result: ShardOrderOutcome.Result) -> OrderProgress {
         guard let journal, settings.storesAtOnce, journal.persisted < sequence else { return .ended(result) }
         if journal.health == .good { return .waiting }
@@ -278,8 +279,9 @@ struct FoundRows {
 ///
 ///     memory ─► store ─► moved ─► storing
 ///
-/// What memory has is looked at first, and goes at once. What only the store has is read then, a part at a time; meanwhile the queue is
-/// worked off as ever, so that some of it may move up unseen: that is looked at last. Belongs to an order.
+/// What memory has is looked at first, and goes at once. What only the store has is read then, a part at a time;
+/// meanwhile the queue is worked off as ever, so that some of it may move up unseen: that is looked at last. Belongs to
+/// an order.
 struct QueuePurge {
     enum Stage {
         /// Looking at what memory has.
@@ -329,8 +331,8 @@ extension TopicFilter {
 }
 
 extension Limits {
-    /// Messages of a queue that an order reads from the store at once to see their topics, however many memory may hold of a queue: some
-    /// 0.3 ms of a turn. Of their bytes, `readBytesMax`.
+    /// Messages of a queue that an order reads from the store at once to see their topics, however many memory may hold
+    /// of a queue: some 0.3 ms of a turn. Of their bytes, `readBytesMax`.
     static let purgedRowsReadMax = 1024
 
     /// Messages that an order cannot read; beyond them it looks at no more of the queue: each one is a line in the log.

@@ -8,15 +8,16 @@ extension BrokerShard {
     /// - Returns: false if too many questions wait already.
     public func ask(_ query: ShardQuery) -> Bool { inspection.queries.add(query, for: .shell) }
 
-    /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn, and at the end the clients that
-    /// have lost messages.
+    /// Logs every subscription of this shard's sessions and share groups, a part of them in each turn, and at the end
+    /// the clients that have lost messages.
     public func listSubscriptions() { askForLog(.subscriptions(of: nil, matching: nil)) }
 
     private func askForLog(_ subject: ShardQuery.Subject, from cursor: ShardCursor? = nil) {
         _ = inspection.queries.add(ShardQuery(subject, cursor: cursor, rowsMax: Limits.rowsLoggedPerTurn), for: .log)
     }
 
-    /// Goes on with the questions, each in its turn: at most one page each, and a bounded number of steps for all of them together.
+    /// Goes on with the questions, each in its turn: at most one page each, and a bounded number of steps for all of
+    /// them together.
     func stepQueries() {
         var steps = Limits.queryStepsPerTurn
         for _ in 0..<inspection.queries.open.count where steps > 0 {
@@ -111,7 +112,8 @@ extension BrokerShard {
         }
     }
 
-    /// - Parameter body: looks at a place; false if it has to be looked at again, because the page is full before all of it is told.
+    /// - Parameter body: looks at a place; false if it has to be looked at again, because the page is full before all
+    ///   of it is told.
     func visit(
         _ end: UInt32, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int,
         _ body: (UInt32, inout QueryScheduler.OpenQuery, inout Int) -> Bool
@@ -123,8 +125,8 @@ extension BrokerShard {
         return query.cursor.place >= end
     }
 
-    /// Adds the subscription at a place of the tree, of one session or all; of a share group's the members that live here, in the order of
-    /// their sessions. All members of a group are steps of one turn.
+    /// Adds the subscription at a place of the tree, of one session or all; of a share group's the members that live
+    /// here, in the order of their sessions. All members of a group are steps of one turn.
     private func addSubscriptions(
         at place: UInt32, _ subscriber: Subscriber, _ terms: SubscriptionTerms, of owner: Session?,
         to query: inout QueryScheduler.OpenQuery, _ steps: inout Int
@@ -166,7 +168,8 @@ extension BrokerShard {
 
     // MARK: The log
 
-    /// Writes a page to the log and asks for the next one: behind the subscriptions come the clients that have lost messages.
+    /// Writes a page to the log and asks for the next one: behind the subscriptions come the clients that have lost
+    /// messages.
     private func log(_ reply: ShardReply) {
         switch reply.rows {
         case .subscriptions(let rows):
@@ -193,8 +196,8 @@ extension BrokerShard {
 
 /// Single records, looked at one after the other.
 extension SubscriptionTree {
-    /// The numbers of a topic's levels, `LevelTable.none` for those that no filter has; and whether it begins with `$`, so that no wildcard in
-    /// front matches it.
+    /// The numbers of a topic's levels, `LevelTable.none` for those that no filter has; and whether it begins with `$`,
+    /// so that no wildcard in front matches it.
     struct LevelNumbers {
         fileprivate let levels: [UInt32]
         fileprivate let isHidden: Bool

@@ -36,7 +36,8 @@ extension BrokerShard {
 
     func beginSystemTopics() {
         inspection.systemReport.begin(now: now)
-        // The first values come at once: who subscribes right after the start finds them. The shell tells of heap and store soon after.
+        // The first values come at once: who subscribes right after the start finds them. The shell tells of heap and
+        // store soon after.
         systemTimerFired(dueWithin: 1000)
     }
 

@@ -8,7 +8,8 @@ import MQTTCodec
 ///   order ─► Tracer ◄─ connections that are marked, and topics of `ObservedTopics`
 ///              └──► records, bounded ─► Effect.traced, one batch at a time ─► tracesTaken()
 /// ```
-/// A connection that is not traced costs one look at a mark that lies beside what is looked at anyway, for each packet and each write.
+/// A connection that is not traced costs one look at a mark that lies beside what is looked at anyway, for each packet
+/// and each write.
 extension BrokerShard {
     /// The last batch of `Effect.traced` has been written down: another one may follow.
     public func tracesTaken() { inspection.tracer?.batchTaken() }
@@ -202,9 +203,10 @@ extension BrokerShard {
 
 /// The traces of a shard, and what they have recorded and nobody has taken yet.
 ///
-/// Recording is an append to a list with bounds; whoever writes it down takes it by batches, one after the other, and what comes while there is
-/// no room is counted. Invariants: `records.count <= Limits.traceRecordsMax` and `byteCount <= Limits.traceBytesMax`; `frames` has a
-/// row for a traced connection only. Belongs to a shard, and is there only while there is a trace.
+/// Recording is an append to a list with bounds; whoever writes it down takes it by batches, one after the other, and
+/// what comes while there is no room is counted. Invariants: `records.count <= Limits.traceRecordsMax` and
+/// `byteCount <= Limits.traceBytesMax`; `frames` has a row for a traced connection only. Belongs to a shard, and is
+/// there only while there is a trace.
 final class Tracer {
     private(set) var traces: [TraceWish] = []
     /// The packets on their way out, by connection.
@@ -295,7 +297,8 @@ final class Tracer {
 
 /// Finds the packets in what is written to a connection, however it is cut.
 ///
-/// `head` holds the first bytes of the packet that is being written: its fixed header and as much of its body as is wanted.
+/// `head` holds the first bytes of the packet that is being written: its fixed header and as much of its body as is
+/// wanted.
 struct OutgoingFrames {
     /// Bytes that are written before the first packet begins that is looked at.
     private var skipped: Int

@@ -8,8 +8,8 @@ struct ListedClient {
     let key: UInt64
 }
 
-/// The best sessions of a selection when all were looked at, kept for the pages that come next: a page far down a long list need not look
-/// at all of them again.
+/// The best sessions of a selection when all were looked at, kept for the pages that come next: a page far down a long
+/// list need not look at all of them again.
 struct ClientList {
     /// Its `after` is where the list begins.
     let selection: ClientSelection
@@ -95,7 +95,8 @@ struct ClientLists {
 
 /// The first sessions in an order behind some position, of those that were looked at so far.
 ///
-/// A heap whose top is the worst of them: a session that is no better costs one comparison, and none is copied before the end.
+/// A heap whose top is the worst of them: a session that is no better costs one comparison, and none is copied before
+/// the end.
 struct BestClients {
     let selection: ClientSelection
     private let max: Int

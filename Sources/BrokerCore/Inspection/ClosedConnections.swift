@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// The last connections of a shard that have ended.
 ///
-/// Strangers choose the names in it: long ones are cut. Invariant: at most its part of `Limits.closedConnectionsMax`, and of
-/// `Limits.closedConnectionsBytesMax`; the oldest go for the next one.
+/// Strangers choose the names in it: long ones are cut. Invariant: at most its part of `Limits.closedConnectionsMax`,
+/// and of `Limits.closedConnectionsBytesMax`; the oldest go for the next one.
 struct ClosedConnections {
     private var rows: RecentEntries<ClosedConnectionRow>
     private var number: UInt64 = 0
@@ -60,14 +60,16 @@ extension ClosedConnectionRow {
     /// The bytes of memory that it takes beside its own place.
     fileprivate var textBytes: Int {
         [clientIdentifier?.bytes.count, userName?.bytes.count, address.utf8.count, words.utf8.count].reduce(0) { sum, count in
-            // Of no bytes, and of a few bytes in a string, nothing is allocated; else what an allocation and its head take.
+            // Of no bytes, and of a few bytes in a string, nothing is allocated; else what an allocation and its head
+            // take.
             sum + (count.map { $0 > 0 ? $0 + 48 : 0 } ?? 0)
         }
     }
 }
 
 extension Limits {
-    /// Closed connections, of all shards together; the oldest goes for the next one. Bytes: `closedConnectionsBytesMax`.
+    /// Closed connections, of all shards together; the oldest goes for the next one. Bytes:
+    /// `closedConnectionsBytesMax`.
     static let closedConnectionsMax = 10_000
 
     /// Bytes of memory that they take, of all shards together; the oldest go for the next one.

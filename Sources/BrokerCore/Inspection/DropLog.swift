@@ -24,8 +24,9 @@ extension DroppedMessage {
 
 /// Remembers what was dropped: the last messages, and counts by the beginning of their topics and by listener.
 ///
-/// Whoever does not read loses thousands of messages a second, and to note one must cost less than to send it: no memory is allocated for it
-/// but for the first ones. Invariants: at most `Limits.dropsRememberedMax` rows and `Limits.dropPrefixesMax` prefixes. Belongs to a shard.
+/// Whoever does not read loses thousands of messages a second, and to note one must cost less than to send it: no
+/// memory is allocated for it but for the first ones. Invariants: at most `Limits.dropsRememberedMax` rows and
+/// `Limits.dropPrefixesMax` prefixes. Belongs to a shard.
 struct DropLog {
     private struct Prefix {
         let hash: UInt64
@@ -34,7 +35,8 @@ struct DropLog {
 
     private var rows: [DropRow] = []
     private var next = 0
-    /// Where the last row stands, and the place of its prefix: one message is dropped for many receivers, one after the other.
+    /// Where the last row stands, and the place of its prefix: one message is dropped for many receivers, one after the
+    /// other.
     private var last = 0
     private var lastPlace: Int?
     /// When the last drop came, and how many did at that time.
@@ -73,7 +75,8 @@ struct DropLog {
         listenerCounts[count] &+= 1
     }
 
-    /// Of one millisecond as many drops are remembered as there are rows: in a storm nobody could tell its first hundred from its last.
+    /// Of one millisecond as many drops are remembered as there are rows: in a storm nobody could tell its first
+    /// hundred from its last.
     @inline(__always)
     private mutating func isWorthARow(_ now: UInt64) -> Bool {
         if now != rowsAt { (rowsAt, rowsOfNow) = (now, 0) }
@@ -162,13 +165,15 @@ extension DropRow {
 }
 
 extension Limits {
-    /// Dropped messages of a shard; the oldest goes for the next one. Bytes: 1,000 each, with `dropTopicBytesMax` and `keptTextBytesMax`.
+    /// Dropped messages of a shard; the oldest goes for the next one. Bytes: 1,000 each, with `dropTopicBytesMax` and
+    /// `keptTextBytesMax`.
     static let dropsRememberedMax = 100
 
     /// Bytes of their topics; the rest is cut.
     static let dropTopicBytesMax = 256
 
-    /// Beginnings of topics of which drops are counted; those of others are counted together. Bytes: `dropPrefixBytesMax` each.
+    /// Beginnings of topics of which drops are counted; those of others are counted together. Bytes:
+    /// `dropPrefixBytesMax` each.
     static let dropPrefixesMax = 256
 
     /// Bytes of such a beginning; a longer one is cut.

@@ -1,6 +1,7 @@
 package import MQTTCodec
 
-/// What administrators see of a shard and have it do: each part is a value that one feature owns, in a file of its own here.
+/// What administrators see of a shard and have it do: each part is a value that one feature owns, in a file of its own
+/// here.
 ///
 /// None of it is on the way of a message, but for a look at whether there is a trace, and the counts of latencies.
 struct Inspection {
@@ -26,7 +27,8 @@ struct Inspection {
     var watcher: ((PublishPacket) -> Void)?
 
     /// - Parameters:
-    ///   - keptBytesMax: bytes that the broker may hold for clients, which bounds what is remembered of closed connections; 0 for any.
+    ///   - keptBytesMax: bytes that the broker may hold for clients, which bounds what is remembered of closed
+    ///     connections; 0 for any.
     ///   - now: milliseconds on the shard's clock.
     init(of placement: ShardPlacement, shard: Int, keptBytesMax: Int, now: UInt64) {
         presence = PresenceEvents(shardCount: placement.shardCount, now: now)
@@ -36,7 +38,8 @@ struct Inspection {
 }
 
 extension BrokerShard {
-    /// Sees every message that a client, a will or the broker itself publishes on this shard, when it is taken. In tests.
+    /// Sees every message that a client, a will or the broker itself publishes on this shard, when it is taken. In
+    /// tests.
     package var watcher: ((PublishPacket) -> Void)? {
         get { inspection.watcher }
         set { inspection.watcher = newValue }

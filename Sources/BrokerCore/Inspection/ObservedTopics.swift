@@ -113,8 +113,8 @@ final class ObservedTopics {
 
 /// Counting and tracing the messages of chosen topics.
 ///
-/// What is sent at once, by the short ways and the long one, is what the shard's own count of sent messages grows by meanwhile; what leaves a
-/// queue later, or goes another way, is counted as it is sent.
+/// What is sent at once, by the short ways and the long one, is what the shard's own count of sent messages grows by
+/// meanwhile; what leaves a queue later, or goes another way, is counted as it is sent.
 extension BrokerShard {
     /// The topics that somebody wants to know of; nil for none.
     var observed: ObservedTopics? { matchCache.observed }

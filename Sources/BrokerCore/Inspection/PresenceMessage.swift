@@ -2,8 +2,8 @@ import BrokerModel
 import JSON
 import MQTTCodec
 
-/// An event as a message below `$SYS/brokers/`, by EMQX's names: `$SYS/brokers/<node>/clients/<client>/connected` and so on, with a JSON
-/// object. Long names are cut.
+/// An event as a message below `$SYS/brokers/`, by EMQX's names: `$SYS/brokers/<node>/clients/<client>/connected` and
+/// so on, with a JSON object. Long names are cut.
 enum PresenceMessage {
     /// What the topics of all events begin with, without the slash behind it.
     static func root(_ settings: BrokerSettings) -> [UInt8] { Array("$SYS/brokers/\(settings.nodeName)/clients".utf8) }

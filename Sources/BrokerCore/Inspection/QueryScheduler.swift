@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// The questions that a shard has been asked and has not answered, oldest first.
 ///
-/// Invariant: at most `Limits.queriesMax` wait besides the shard's own; each has fewer rows than it asks for. Owned by a shard, used on its
-/// thread only.
+/// Invariant: at most `Limits.queriesMax` wait besides the shard's own; each has fewer rows than it asks for. Owned by
+/// a shard, used on its thread only.
 struct QueryScheduler {
     /// The party that gets an answer.
     enum Asker {
@@ -92,8 +92,8 @@ struct QueryScheduler {
 
 /// The levels below some others that were found so far, while the trees of topics are looked through.
 ///
-/// Invariant: at most `Limits.topicLevelsMax` levels, of `Limits.topicLevelBytesMax` bytes or one; those that are remembered stand before all others
-/// by name, so that a page of them is right, and the next one begins behind it.
+/// Invariant: at most `Limits.topicLevelsMax` levels, of `Limits.topicLevelBytesMax` bytes or one; those that are
+/// remembered stand before all others by name, so that a page of them is right, and the next one begins behind it.
 struct TopicLevels {
     /// The levels above.
     let prefix: [[UInt8]]
@@ -152,8 +152,8 @@ extension TopicLevelRow {
 }
 
 extension SubscriptionTree {
-    /// Calls `body` with the text of the level of a record's filter that stands right below `prefix`, and whether the filter goes on below
-    /// it; not if the filter has no such level. O(levels).
+    /// Calls `body` with the text of the level of a record's filter that stands right below `prefix`, and whether the
+    /// filter goes on below it; not if the filter has no such level. O(levels).
     func withLevel(below prefix: [[UInt8]], of record: UInt32, _ body: (UnsafeRawBufferPointer, Bool) -> Void) {
         var path: [UInt32] = []
         var node = records[record].node
@@ -325,8 +325,8 @@ extension Session {
 }
 
 extension Limits {
-    /// Levels of topics below one that are remembered while they are looked for: beyond it the later half by name is forgotten, and left to the
-    /// pages that follow; nothing is counted then. Bytes: `topicLevelBytesMax`.
+    /// Levels of topics below one that are remembered while they are looked for: beyond it the later half by name is
+    /// forgotten, and left to the pages that follow; nothing is counted then. Bytes: `topicLevelBytesMax`.
     static let topicLevelsMax = 10_000
 
     /// Bytes of their names; the same beyond it.

@@ -7,8 +7,8 @@ import MQTTCodec
 ///     turn begins ─── read, route, deliver ─── written ─► turnEnded
 ///       clock              counted, sampled                recorded
 /// ```
-/// What comes and goes within one turn took as long as the turn. What is held for the store or waits in a queue carries the time of its
-/// turn. Belongs to the shard.
+/// What comes and goes within one turn took as long as the turn. What is held for the store or waits in a queue carries
+/// the time of its turn. Belongs to the shard.
 struct ShardLatencies {
     /// One message in so many is followed to its receivers.
     static let deliverySampleShare: UInt32 = 64

@@ -5,8 +5,8 @@ import MQTTCodec
 ///
 ///     off ── begin ──► waiting for the interval ── beginRound ──► waiting for the other shards' counts ──► changes, waiting again
 ///
-/// Invariant: while `missing` is not 0, so many shards have been asked for their counts and have not answered. A round that is under way
-/// when the report is switched off ends without a word. Owned by a shard, used on its thread only.
+/// Invariant: while `missing` is not 0, so many shards have been asked for their counts and have not answered. A round
+/// that is under way when the report is switched off ends without a word. Owned by a shard, used on its thread only.
 struct SystemReport {
     /// The values that were told last; nil while nothing is told.
     private var topics: SystemTopics?
@@ -39,7 +39,8 @@ struct SystemReport {
     /// Begins to add up all shards' counts, with this shard's own.
     ///
     /// - Parameter others: how many other shards are asked.
-    /// - Returns: false if shards that were asked before have not answered yet. Asked again, the others would answer for them.
+    /// - Returns: false if shards that were asked before have not answered yet. Asked again, the others would answer
+    ///   for them.
     mutating func beginRound(_ own: ShardStatistics, others: Int) -> Bool {
         guard missing == 0 else { return false }
         (sum, missing) = (own, others)
@@ -68,8 +69,8 @@ struct SystemReport {
     /// The store is in another state than before: the topic that says so.
     mutating func changes(_ health: StoreHealth) -> [(topic: String, value: String)] { topics?.update(health) ?? [] }
 
-    /// When the report is due next on the shard's clock, in milliseconds: at the next multiple of the interval on the wall clock, as
-    /// mosquitto has it.
+    /// When the report is due next on the shard's clock, in milliseconds: at the next multiple of the interval on the
+    /// wall clock, as mosquitto has it.
     ///
     /// - Parameter wallClockOffset: what the shard's clock lacks of the milliseconds since 1970.
     static func nextTime(after now: UInt64, intervalSeconds: UInt32, wallClockOffset: UInt64) -> UInt64 {
@@ -196,7 +197,8 @@ struct SystemTopics {
     }
 }
 
-/// A rate per minute, averaged over the last 1, 5 and 15 minutes with weights that fall off exponentially, as mosquitto reckons it.
+/// A rate per minute, averaged over the last 1, 5 and 15 minutes with weights that fall off exponentially, as mosquitto
+/// reckons it.
 struct LoadAverage {
     static let minutes = [1, 5, 15]
 
@@ -214,7 +216,8 @@ struct LoadAverage {
         }
     }
 
-    /// e to the power of `exponent`, for exponents of 0 and below: the series, after halving the exponent until it is small.
+    /// e to the power of `exponent`, for exponents of 0 and below: the series, after halving the exponent until it is
+    /// small.
     static func exponential(_ exponent: Double) -> Double {
         guard exponent > -700 else { return 0 }
         var reduced = exponent

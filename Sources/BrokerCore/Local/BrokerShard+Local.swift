@@ -4,10 +4,12 @@ public import MQTTCodec
 
 /// Clients inside the process: bridges, administration, tests.
 ///
-/// Such a client is a connection like any other, whose far end is a `LocalClient` instead of a transport. All calls come from the
-/// thread of the shard's loop, between `advance` and `endTurn`; what comes of them is told by `Effect.local`.
+/// Such a client is a connection like any other, whose far end is a `LocalClient` instead of a transport. All calls
+/// come from the thread of the shard's loop, between `advance` and `endTurn`; what comes of them is told by
+/// `Effect.local`.
 extension BrokerShard {
-    /// Lets a local client in, in place of any other with its Client Identifier. `LocalEvent.connected` or `closed` follows.
+    /// Lets a local client in, in place of any other with its Client Identifier. `LocalEvent.connected` or `closed`
+    /// follows.
     ///
     /// - Precondition: the client lives on this shard.
     public func attach(_ login: LocalLogin) -> ConnectionID {
@@ -37,8 +39,8 @@ extension BrokerShard {
             userName: userName)
     }
 
-    /// What protects the broker from clients over the network does not bind one inside: it sends no PINGREQ, and has windows of its
-    /// own.
+    /// What protects the broker from clients over the network does not bind one inside: it sends no PINGREQ, and has
+    /// windows of its own.
     private func loosenLimits(of connection: Connection, _ session: Session, _ login: LocalLogin) {
         armKeepAlive(connection, seconds: 0)
         connection.extras?.messageRate = nil
@@ -51,10 +53,12 @@ extension BrokerShard {
         session.receivedIdentifiers.forEach { connection.extras?.local?.unreleased.insert($0) }
     }
 
-    /// Ends the session of a local client, without its will, before this returns: whoever attaches next begins a new one.
+    /// Ends the session of a local client, without its will, before this returns: whoever attaches next begins a new
+    /// one.
     public func endLocalSession(of clientIdentifier: EncodedString) { _ = endSession(clientIdentifier, publishesWill: false) }
 
-    /// Ends a local client: its will is discarded, and its session goes on as long as it was to. `LocalEvent.closed` follows.
+    /// Ends a local client: its will is discarded, and its session goes on as long as it was to. `LocalEvent.closed`
+    /// follows.
     ///
     /// - Parameters:
     ///   - id: what `attach` gave; nothing happens if it is no more.
@@ -68,8 +72,8 @@ extension BrokerShard {
 
     /// Publishes messages of a local client, in order, as one row.
     ///
-    /// - Returns: how many were taken. The others found no room: the client is not connected yet, or `LocalLogin.publicationsMax` of its
-    ///   messages have no outcome. They may be tried again after the next outcome.
+    /// - Returns: how many were taken. The others found no room: the client is not connected yet, or
+    ///   `LocalLogin.publicationsMax` of its messages have no outcome. They may be tried again after the next outcome.
     @discardableResult
     public func publish(_ publications: [LocalPublication], from id: ConnectionID) -> Int {
         guard let (connection, client) = findLocal(id), connection.state == .connected else { return 0 }
@@ -219,7 +223,8 @@ public struct LocalLogin: Sendable {
     public enum Identity: Hashable, Sendable {
         /// The broker's own: it may read and write everything that clients may.
         case broker
-        /// A user's: the rules of the first listener that has any. Nothing else of a listener holds, neither its mount point nor its limits.
+        /// A user's: the rules of the first listener that has any. Nothing else of a listener holds, neither its mount
+        /// point nor its limits.
         case user(EncodedString)
     }
 
@@ -232,14 +237,15 @@ public struct LocalLogin: Sendable {
     public var will: Will?
     /// How many messages may be handed to the party before it acknowledges the first of them, 1 to 65,535.
     public var messagesMax: UInt16 = 256
-    /// The bytes of those; one larger message is handed out alone. What does not fit waits as for any client that does not read.
+    /// The bytes of those; one larger message is handed out alone. What does not fit waits as for any client that does
+    /// not read.
     public var bytesMax = 1 << 20
     /// How many of the party's own messages of QoS 1 and 2 may be without an outcome, 1 to 65,535.
     public var publicationsMax: UInt16 = 256
 
-    /// Whether the party speaks MQTT 5.0 with the broker itself, CONNECT excepted: it is told `LocalEvent.bytes`, as many as it has opened
-    /// room for, and answers by `BrokerShard.relay`. Nothing else of `LocalEvent` but `closed` comes then. `messagesMax` is the Receive
-    /// Maximum; `bytesMax` is the room at the beginning.
+    /// Whether the party speaks MQTT 5.0 with the broker itself, CONNECT excepted: it is told `LocalEvent.bytes`, as
+    /// many as it has opened room for, and answers by `BrokerShard.relay`. Nothing else of `LocalEvent` but `closed`
+    /// comes then. `messagesMax` is the Receive Maximum; `bytesMax` is the room at the beginning.
     public var relays = false
 
     public init(_ clientIdentifier: EncodedString, identity: Identity = .broker) {
@@ -248,7 +254,8 @@ public struct LocalLogin: Sendable {
     }
 }
 
-/// What the shard knows of a local client that speaks MQTT itself: how many bytes its party takes. Owned by its connection.
+/// What the shard knows of a local client that speaks MQTT itself: how many bytes its party takes. Owned by its
+/// connection.
 final class LocalRelay {
     /// How many bytes of the connection's output the party takes before it opens more room.
     var room: Int
@@ -258,8 +265,8 @@ final class LocalRelay {
 
 /// Local clients that relay packets between the shard and another broker.
 ///
-/// The party sees the packets of an MQTT 5.0 session, and answers each by itself: so what is acknowledged here is what was acknowledged
-/// there, and the session's state, which is durable, is all the state there is.
+/// The party sees the packets of an MQTT 5.0 session, and answers each by itself: so what is acknowledged here is what
+/// was acknowledged there, and the session's state, which is durable, is all the state there is.
 extension BrokerShard {
     /// Packets of a local client that relays, whole or cut anywhere; nothing happens if it is no more.
     public func relay(_ bytes: [UInt8], from id: ConnectionID) {
@@ -277,7 +284,8 @@ extension BrokerShard {
         markDirty(connection)
     }
 
-    /// What a client's session has still to deliver, whether the client is connected or not; nothing if it has none here.
+    /// What a client's session has still to deliver, whether the client is connected or not; nothing if it has none
+    /// here.
     public func backlog(of clientIdentifier: EncodedString) -> SessionBacklog {
         guard let session = sessions.find(clientIdentifier) else { return SessionBacklog() }
         return SessionBacklog(session, now: now)
@@ -288,7 +296,8 @@ extension BrokerShard {
         sessions.find(clientIdentifier)?.listener.map { settings.policy(of: $0).isOwn } ?? false
     }
 
-    /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in order.
+    /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in
+    /// order.
     public func unreleasedIdentifiers(of clientIdentifier: EncodedString) -> [UInt16] {
         var identifiers: [UInt16] = []
         sessions.find(clientIdentifier)?.receivedIdentifiers.forEach { identifiers.append($0) }

@@ -1,17 +1,19 @@
 public import MQTTCodec
 
-/// The client's end of a connection that stays inside the process: speaks MQTT 5.0 with the shard, and values with its party.
+/// The client's end of a connection that stays inside the process: speaks MQTT 5.0 with the shard, and values with its
+/// party.
 ///
 ///     party ── LocalPublication … ──► LocalClient ── packets ──► BrokerShard.received
 ///     party ◄── LocalEvent ────────── LocalClient ◄── packets ── the connection's output
 ///
-/// So sessions, quotas, access, durability and queues are those of any client: there is one implementation of them. Towards the party it
-/// keeps a window of messages handed out and not acknowledged. While that is closed it takes nothing from the connection's output, and what
-/// comes waits there and in the session's queue within the limits of every client: also outcomes, so that a party must not wait for one
-/// before it acknowledges what it has.
+/// So sessions, quotas, access, durability and queues are those of any client: there is one implementation of them.
+/// Towards the party it keeps a window of messages handed out and not acknowledged. While that is closed it takes
+/// nothing from the connection's output, and what comes waits there and in the session's queue within the limits of
+/// every client: also outcomes, so that a party must not wait for one before it acknowledges what it has.
 ///
-/// Invariant: `handed` holds what was handed out and not acknowledged, oldest first, at most `messagesMax` messages; `handedBytes` is the sum
-/// of their sizes; while none is, at most one incomplete packet waits. Owned by its connection, used on its shard's thread only.
+/// Invariant: `handed` holds what was handed out and not acknowledged, oldest first, at most `messagesMax` messages;
+/// `handedBytes` is the sum of their sizes; while none is, at most one incomplete packet waits. Owned by its
+/// connection, used on its shard's thread only.
 final class LocalClient {
     /// What a packet identifier of the party's side is in use for.
     private enum Purpose {
@@ -62,7 +64,8 @@ final class LocalClient {
     private var handedCount: Int { handed.count - handedHead }
     private var inboundCount: Int { inbound.count - head }
 
-    /// How many bytes it takes just now: what is left of the window; at least what completes a packet if nothing else is there to be done.
+    /// How many bytes it takes just now: what is left of the window; at least what completes a packet if nothing else
+    /// is there to be done.
     var room: Int {
         guard handedCount < messagesMax else { return 0 }
         let left = bytesMax - handedBytes - inboundCount
@@ -146,7 +149,8 @@ final class LocalClient {
         case .disconnect(let disconnect):
             closeReason = disconnect.reasonCode
             return nil
-        // Those that only a client sends, that answer what this one never sends, and messages, which were told apart before.
+        // Those that only a client sends, that answer what this one never sends, and messages, which were told apart
+        // before.
         case .connect, .publish, .subscribe, .unsubscribe, .pingreq, .pingresp, .auth: return nil
         }
     }
@@ -256,7 +260,8 @@ final class LocalClient {
         return nil
     }
 
-    /// Writes PUBREL for a QoS 2 message of an earlier client that is not to be published again; false if there is no such one.
+    /// Writes PUBREL for a QoS 2 message of an earlier client that is not to be published again; false if there is no
+    /// such one.
     func release(_ packetIdentifier: UInt16, token: UInt64?, into bytes: inout [UInt8]) -> Bool {
         guard unreleased.remove(packetIdentifier) != nil else { return false }
         purposes[packetIdentifier] = .publication(token: token, .exactlyOnce, outcome: .success)
@@ -307,27 +312,31 @@ final class LocalClient {
 
 /// What a local client's party is told, in order.
 public enum LocalEvent: Sendable {
-    /// The session is there; with a store, it is durable if it is to outlive the client. Until then nothing may be published.
+    /// The session is there; with a store, it is durable if it is to outlive the client. Until then nothing may be
+    /// published.
     case connected(LocalConnection)
     /// Messages of its subscriptions, oldest first, to be acknowledged in this order.
     case messages([LocalMessage])
-    /// What became of a message of the party's own: at QoS 1 and 2 what PUBACK or PUBREC would say, when they would say it; at QoS 0
-    /// success as soon as the broker has it.
+    /// What became of a message of the party's own: at QoS 1 and 2 what PUBACK or PUBREC would say, when they would say
+    /// it; at QoS 0 success as soon as the broker has it.
     case published(token: UInt64, ReasonCode)
-    /// One code for each subscription, granted or refused, in the order in which they were asked for. Retained messages come behind it.
+    /// One code for each subscription, granted or refused, in the order in which they were asked for. Retained messages
+    /// come behind it.
     case subscribed(token: UInt64, [ReasonCode])
     case unsubscribed(token: UInt64, [ReasonCode])
     /// Bytes that the broker sends to a client that relays: MQTT 5.0 packets one after the other, cut anywhere.
     case bytes([UInt8])
-    /// The client is no more; the last of its events. What was not told an outcome has none: a message may have been taken or not.
+    /// The client is no more; the last of its events. What was not told an outcome has none: a message may have been
+    /// taken or not.
     case closed(ReasonCode)
 }
 
 /// The session that a local client has found or made.
 public struct LocalConnection: Hashable, Sendable {
     public var sessionPresent: Bool
-    /// The packet identifiers of QoS 2 messages that the session has taken and that were not released when the client ended, in order:
-    /// published again under the same identifier they are taken no second time. No other message gets one of these.
+    /// The packet identifiers of QoS 2 messages that the session has taken and that were not released when the client
+    /// ended, in order: published again under the same identifier they are taken no second time. No other message gets
+    /// one of these.
     public var unreleased: [UInt16]
 }
 
@@ -335,15 +344,16 @@ public struct LocalConnection: Hashable, Sendable {
 public struct LocalMessage: Hashable, Sendable {
     /// Counts the messages handed to this client from 1 on: what it is acknowledged by.
     public let sequence: UInt64
-    /// As the broker would send it. A QoS 1 message with `duplicate` set may have been handed to an earlier client of the session; a QoS 2
-    /// message was if it has the packet identifier of one that the party had not acknowledged then.
+    /// As the broker would send it. A QoS 1 message with `duplicate` set may have been handed to an earlier client of
+    /// the session; a QoS 2 message was if it has the packet identifier of one that the party had not acknowledged
+    /// then.
     public let packet: PublishPacket
 }
 
 /// A message that a local client publishes.
 public struct LocalPublication: Sendable {
-    /// The packet identifier may be nil at any QoS: then one is chosen. Who must be able to publish a QoS 2 message again after a crash, and
-    /// have it taken once, chooses it.
+    /// The packet identifier may be nil at any QoS: then one is chosen. Who must be able to publish a QoS 2 message
+    /// again after a crash, and have it taken once, chooses it.
     public var packet: PublishPacket
     /// Names it in the event that tells its outcome; nil if none is wanted.
     public var token: UInt64?

@@ -1,7 +1,8 @@
 /// Where a shard encodes the frames that it shares among connections.
 ///
-/// A frame is written once; each receiver's output then points at it. Consecutive frames lie side by side, so a receiver of all of
-/// them sends one run of bytes. When nobody points into the current chunk any more it is rewound, and stays in the cache.
+/// A frame is written once; each receiver's output then points at it. Consecutive frames lie side by side, so a
+/// receiver of all of them sends one run of bytes. When nobody points into the current chunk any more it is rewound,
+/// and stays in the cache.
 ///
 ///     chunk  [ frame 1 | frame 2 | frame 3 |            free              ]
 ///              ▲─────── one segment of a fast receiver ───▲ used
@@ -42,7 +43,8 @@ struct Arena: ~Copyable {
     /// Any chunk, for a frame that is not made yet.
     var placeholder: ArenaChunk { current }
 
-    /// A chunk of `capacity` bytes for copies that one connection keeps, without a pin: the first segment that points into it must pin it.
+    /// A chunk of `capacity` bytes for copies that one connection keeps, without a pin: the first segment that points
+    /// into it must pin it.
     mutating func makePrivate(_ capacity: Int) -> Reference<ArenaChunk> {
         byteCount &+= capacity
         return Reference(retaining: ArenaChunk(capacity: capacity, isPrivate: true))
@@ -95,8 +97,9 @@ struct Arena: ~Copyable {
 
 /// A block of memory that holds encoded frames which many connections send.
 ///
-/// Invariant: `pins` is the number of output segments that point into the chunk, plus one while the arena appends to it; the memory
-/// is given back when it falls to zero. The count is not atomic: a chunk belongs to one shard and never leaves its thread.
+/// Invariant: `pins` is the number of output segments that point into the chunk, plus one while the arena appends to
+/// it; the memory is given back when it falls to zero. The count is not atomic: a chunk belongs to one shard and never
+/// leaves its thread.
 final class ArenaChunk {
     let base: UnsafeMutableRawPointer
     let capacity: Int

@@ -1,6 +1,7 @@
 /// Memory blocks in sizes of 1 KiB, 2 KiB, 4 KiB … that connections borrow while they have something to send.
 ///
-/// Last in, first out: the block given back last is the one still in the cache. Larger blocks than `pooledSizeMax` are not kept.
+/// Last in, first out: the block given back last is the one still in the cache. Larger blocks than `pooledSizeMax` are
+/// not kept.
 struct BufferPool: ~Copyable {
     static let pooledSizeMax = Limits.bufferBytesMin << (Limits.bufferSizes - 1)
 
@@ -128,8 +129,8 @@ struct Pool<Element: BitwiseCopyable>: ~Copyable {
 
 /// The front part of a packet whose rest has not arrived.
 ///
-/// Grows with the bytes that arrive, never with the length that a packet promises: 4 GiB announced cost nothing. Holds no memory
-/// while no packet is cut.
+/// Grows with the bytes that arrive, never with the length that a packet promises: 4 GiB announced cost nothing. Holds
+/// no memory while no packet is cut.
 struct InboundBuffer {
     private var used: UInt32 = 0
     private var room: UInt32 = 0
@@ -174,7 +175,8 @@ struct InboundBuffer {
     }
 }
 
-/// A block that grows to the largest size asked for and is used again and again. What it holds is valid until the next use.
+/// A block that grows to the largest size asked for and is used again and again. What it holds is valid until the next
+/// use.
 struct ScratchMemory: ~Copyable {
     private var block: UnsafeMutableRawPointer?
     private var capacity = 0
@@ -205,6 +207,7 @@ extension Limits {
     /// How many sizes there are; a larger block is not kept.
     static let bufferSizes = 8
 
-    /// Bytes of blocks of one size that wait for their next use: each of a thousand receivers needs one in a turn, and gives it back.
+    /// Bytes of blocks of one size that wait for their next use: each of a thousand receivers needs one in a turn, and
+    /// gives it back.
     static let idleBufferBytesMax = 2 << 20
 }

@@ -1,13 +1,14 @@
 internal import Bytes
 
-/// What one connection has still to send: a sequence of segments, each a run of bytes in an arena chunk or in the buffer's own block.
+/// What one connection has still to send: a sequence of segments, each a run of bytes in an arena chunk or in the
+/// buffer's own block.
 ///
 ///     earlier: [ chunk A 0..<840 ][ own 0..<12 ]   tail: [ chunk A 1008..<4032 ]
 ///
 /// While the transport takes nothing, `settle` copies the segments that pin more memory than they are.
 ///
-/// Invariant: `pendingBytes` is the sum of all segments' lengths; each segment in a chunk holds one pin of it; with nothing pending
-/// the buffer holds no memory. Owned by a connection, used on its shard's thread only.
+/// Invariant: `pendingBytes` is the sum of all segments' lengths; each segment in a chunk holds one pin of it; with
+/// nothing pending the buffer holds no memory. Owned by a connection, used on its shard's thread only.
 struct OutputBuffer {
     struct Segment {
         /// The chunk that holds the bytes, or nil for the buffer's own block.
@@ -36,7 +37,8 @@ struct OutputBuffer {
         set { ownUnits = UInt32(newValue / Limits.bufferBytesMin) }
     }
 
-    /// Adds `length` bytes that lie in `chunk` at `offset`: extends the last segment if they follow on it, else pins the chunk.
+    /// Adds `length` bytes that lie in `chunk` at `offset`: extends the last segment if they follow on it, else pins
+    /// the chunk.
     @inline(__always)
     mutating func appendShared(_ chunk: Reference<ArenaChunk>, offset: Int, length: Int, pool: inout BufferPool) {
         pendingBytes &+= length
@@ -49,7 +51,8 @@ struct OutputBuffer {
         }
     }
 
-    /// Makes room for `count` bytes of the buffer's own at the end and counts them as pending; the caller fills them in at once.
+    /// Makes room for `count` bytes of the buffer's own at the end and counts them as pending; the caller fills them in
+    /// at once.
     @inline(__always)
     mutating func appendOwn(_ count: Int, pool: inout BufferPool) -> UnsafeMutableRawPointer {
         if ownCapacity &- ownUsed < count { growOwn(count, &pool) }
@@ -144,7 +147,8 @@ struct OutputBuffer {
         if let earlier, earlierHead > earlierCapacity / 2 {
             earlier.update(from: earlier + Int(earlierHead), count: live)
         } else {
-            // A power of two of the segment's 24 bytes would waste a third of a block; capacity is what fits the block given.
+            // A power of two of the segment's 24 bytes would waste a third of a block; capacity is what fits the block
+            // given.
             let (block, size) = pool.take(atLeast: max(Limits.bufferBytesMin, Int(earlierCapacity) * stride * 2))
             let grown = block.bindMemory(to: Segment.self, capacity: size / stride)
             if let earlier {
@@ -200,14 +204,17 @@ struct OutputBuffer {
     }
 }
 
-/// What a connection keeps while its transport takes nothing: one that does not read must not hold much more memory than what waits for it.
+/// What a connection keeps while its transport takes nothing: one that does not read must not hold much more memory
+/// than what waits for it.
 ///
 ///     [ chunk A 9..<49 ][ own 0..<12 ][ chunk B 0..<90_000 ][ own 12..<24 ][ chunk C 7..<9 ]        C: frames are still appended to it
 ///     [ private 0..<52 ][ chunk B 0..<90_000 ][ private 52..<64 ]           [ chunk C 7..<9 ]        once settled
 ///
-/// Of a chunk that many stalled connections wait for they all keep the one copy, as long as each waits for a good part of it.
+/// Of a chunk that many stalled connections wait for they all keep the one copy, as long as each waits for a good part
+/// of it.
 extension OutputBuffer {
-    /// The bytes of memory that stand behind what is pending. A chunk that others wait for as well counts in full; O(segments).
+    /// The bytes of memory that stand behind what is pending. A chunk that others wait for as well counts in full;
+    /// O(segments).
     var heldBytes: Int {
         var sum = ownCapacity + Int(earlierCapacity) * MemoryLayout<Segment>.stride
         var last: Reference<ArenaChunk>?
@@ -223,11 +230,11 @@ extension OutputBuffer {
         return sum
     }
 
-    /// Copies what would pin much more memory than it is. Call when the transport has taken less than it was offered, and again at the end of
-    /// each turn that has added to what it does not take.
+    /// Copies what would pin much more memory than it is. Call when the transport has taken less than it was offered,
+    /// and again at the end of each turn that has added to what it does not take.
     ///
-    /// Afterwards `heldBytes` is at most sixteen times `pendingBytes`, and 4 KiB. Looks at each segment once, and copies each byte a
-    /// bounded number of times, however often it is called.
+    /// Afterwards `heldBytes` is at most sixteen times `pendingBytes`, and 4 KiB. Looks at each segment once, and
+    /// copies each byte a bounded number of times, however often it is called.
     @inline(never)
     mutating func settle(arena: inout Arena, pool: inout BufferPool) {
         let isSmall = pendingBytes < Limits.copiedOutputBytesMax
@@ -340,7 +347,8 @@ extension OutputBuffer {
         put(Segment(chunk: chunk, offset: offset, length: segment.length), at: &end, &arena)
     }
 
-    /// The chunk of the segment before `end`, if it is this connection's and has room, or another one. They grow with what is pending.
+    /// The chunk of the segment before `end`, if it is this connection's and has room, or another one. They grow with
+    /// what is pending.
     private func privateChunk(before end: Int32, room count: Int, _ arena: inout Arena) -> Reference<ArenaChunk> {
         if end > earlierHead, let last = earlier.unsafelyUnwrapped[Int(end &- 1)].chunk {
             let fits = last.with { $0.isPrivate && $0.capacity &- $0.used >= count }
@@ -390,6 +398,7 @@ extension Limits {
     /// A connection that takes no more copies its part of a shared block if that is smaller than one in this many.
     static let keptChunkShare = 4
 
-    /// Bytes of each piece of such a part, on average, below which it is copied too: a piece takes 24 bytes to be listed.
+    /// Bytes of each piece of such a part, on average, below which it is copied too: a piece takes 24 bytes to be
+    /// listed.
     static let keptSessionChunkBytesMin = 64
 }

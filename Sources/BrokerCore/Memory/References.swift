@@ -1,8 +1,9 @@
 /// A reference that is not counted: following it costs nothing, and whoever stores it knows that the object lives.
 ///
-/// Counting is what a message for many receivers would pay most for. An object that is reached by such references is kept by one owner: a table
-/// keeps sessions and connections, a pin keeps a chunk of memory, a hold keeps a message. Where the owner is itself such a reference,
-/// it is made with ``init(retaining:)`` and given up with ``release()``, once each.
+/// Counting is what a message for many receivers would pay most for. An object that is reached by such references is
+/// kept by one owner: a table keeps sessions and connections, a pin keeps a chunk of memory, a hold keeps a message.
+/// Where the owner is itself such a reference, it is made with ``init(retaining:)`` and given up with ``release()``,
+/// once each.
 struct Reference<Object: AnyObject>: Equatable, BitwiseCopyable {
     private let unmanaged: Unmanaged<Object>
 

@@ -53,7 +53,8 @@ extension BrokerShard {
             .allSatisfy { $0.mayPublish(topic: topic) }
     }
 
-    /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if that one is no more.
+    /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if
+    /// that one is no more.
     func policies(
         ofListener listener: Int?, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> [AccessPolicy] {
@@ -69,7 +70,8 @@ extension BrokerShard {
 }
 
 extension Session {
-    /// Whether messages of a topic may reach its client, and are its own among those that divide topics. Those that tell of clients reach, without any rules, only the client itself.
+    /// Whether messages of a topic may reach its client, and are its own among those that divide topics. Those that
+    /// tell of clients reach, without any rules, only the client itself.
     @inline(__always)
     func mayReceive(_ topic: UnsafeRawBufferPointer) -> Bool {
         if let topicPart, !topicPart.holds(topic) { return false }

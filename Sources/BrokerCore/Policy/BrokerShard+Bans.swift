@@ -15,8 +15,9 @@ struct Banning {
     var hasWork: Bool { sweepSlot != nil }
 }
 
-/// Keeping out who is banned. What the broker bans by itself is whoever has done what it is for, so that nobody gets somebody else banned: a
-/// client name together with the user and the address that it came with, or an address for those who come anew.
+/// Keeping out who is banned. What the broker bans by itself is whoever has done what it is for, so that nobody gets
+/// somebody else banned: a client name together with the user and the address that it came with, or an address for
+/// those who come anew.
 ///
 /// ```
 ///     apply(list) ─► the rows of the store (shard 0) ─► sweep: ends the connections of banned clients, some in each turn
@@ -66,7 +67,8 @@ extension BrokerShard {
 
     /// A client's connection has ended. Being sent away is nothing that it has done.
     ///
-    /// It counts for the client as its user came with it from this address: who comes with somebody else's Client Identifier is counted apart.
+    /// It counts for the client as its user came with it from this address: who comes with somebody else's Client
+    /// Identifier is counted apart.
     func countFlapping(of connection: Connection, _ client: EncodedString, _ reason: ReasonCode?) {
         guard let rule = settings.flapping, reason != .administrativeAction, reason != .serverShuttingDown,
             reason != .useAnotherServer

@@ -1,12 +1,12 @@
 import BrokerModel
 import MQTTCodec
 
-/// Topics that begin with $, which are the broker's own; of those, bridges of other brokers tell below `$SYS/broker/connection/` whether they
-/// are there.
+/// Topics that begin with $, which are the broker's own; of those, bridges of other brokers tell below
+/// `$SYS/broker/connection/` whether they are there.
 ///
-/// A bridge says with a bit of its protocol level that it is one, which is all that there is to know it by before MQTT 5.0; one of 5.0 has no
-/// such bit, and may tell of itself, by its Client Identifier. Everybody else needs a rule that says so. What this broker tells of its own
-/// bridges nobody else tells.
+/// A bridge says with a bit of its protocol level that it is one, which is all that there is to know it by before MQTT
+/// 5.0; one of 5.0 has no such bit, and may tell of itself, by its Client Identifier. Everybody else needs a rule that
+/// says so. What this broker tells of its own bridges nobody else tells.
 extension BrokerShard {
     /// Why nobody, or not this client, may publish to a topic that begins with $, in words; nil if the rules decide.
     @inline(never)
@@ -27,7 +27,8 @@ extension BrokerShard {
         return isBridge ?? false ? nil : "only a bridge tells of itself there"
     }
 
-    /// Why a will of the client may not be published, in words, as far as that is known when it comes in; nil if it may.
+    /// Why a will of the client may not be published, in words, as far as that is known when it comes in; nil if it
+    /// may.
     func willObjection(_ will: Will, of session: Session) -> String? {
         guard will.topic.bytes.first == UInt8(ascii: "$") else { return nil }
         return will.topic.bytes.withUnsafeBytes { topic in
@@ -52,7 +53,8 @@ extension BrokerShard {
     ///
     /// - Parameters:
     ///   - topic: whose message it is.
-    ///   - byteCount: of the topic, the properties and the payload. A will that comes out of a store has met no other bound.
+    ///   - byteCount: of the topic, the properties and the payload. A will that comes out of a store has met no other
+    ///     bound.
     func hasPlace(forBridgeState topic: UnsafeRawBufferPointer, byteCount: Int) -> Bool {
         guard Self.isBridgeState(topic), !isOfOwnBridge(topic) else { return true }
         if byteCount > Limits.bridgeStateBytesMax { return false }
@@ -63,8 +65,8 @@ extension BrokerShard {
         }
     }
 
-    /// Clients may not publish what the broker says of itself; bridges tell of theirs. Nobody could subscribe to a topic that looks like a
-    /// shared subscription.
+    /// Clients may not publish what the broker says of itself; bridges tell of theirs. Nobody could subscribe to a
+    /// topic that looks like a shared subscription.
     static func isOpenToClients(_ topic: UnsafeRawBufferPointer) -> Bool {
         if topic.starts(with: "$share/".utf8) { return false }
         return !isSystem(topic) || isBridgeState(topic)
@@ -91,7 +93,8 @@ extension BrokerShard {
     private static let bridgeEnd = Array("/state".utf8)
 }
 
-/// How many retained messages bridges of other brokers have on a shard: as many as there were at most since it was last counted.
+/// How many retained messages bridges of other brokers have on a shard: as many as there were at most since it was last
+/// counted.
 struct BridgeStates {
     /// Nil until it was counted: a store may have brought some.
     private var keptCount: Int?

@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// Telling the operator what a client may not do, and by which rule: the first question of everybody whose messages do not arrive.
+/// Telling the operator what a client may not do, and by which rule: the first question of everybody whose messages do
+/// not arrive.
 extension BrokerShard {
     /// A PUBLISH was denied.
     ///

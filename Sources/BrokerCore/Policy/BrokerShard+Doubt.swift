@@ -1,21 +1,22 @@
 import BrokerModel
 import MQTTCodec
 
-/// Messages that were queued before their client's rights changed: by a reload, by a login at another listener, or while the broker was
-/// away. Each is judged once more when its turn comes.
+/// Messages that were queued before their client's rights changed: by a reload, by a login at another listener, or
+/// while the broker was away. Each is judged once more when its turn comes.
 extension BrokerShard {
     /// Whether a message that waits may still reach the session's client.
     ///
-    /// What was sent once keeps its right: it went to the session's owner, to nobody else, when the rules let it. Its receiver may hold its
-    /// packet identifier, and waits for it to be sent again. [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
+    /// What was sent once keeps its right: it went to the session's owner, to nobody else, when the rules let it. Its
+    /// receiver may hold its packet identifier, and waits for it to be sent again. [MQTT-4.4.0-1 v5]
+    /// [MQTT-4.4.0-1 v3.1.1]
     @inline(never)
     func mayStillReceive(_ session: Session, _ message: Message, _ entry: QueueEntry) -> Bool {
         entry.wasSent || mayReceive(session, message.topic)
     }
 
-    /// Gives the first waiting message, which a share group had given to a session, to another member, if it is too large for the client:
-    /// that was away when it was queued, or takes less than before. False if nobody else takes it, or might have it twice.
-    /// [MQTT-4.8.2-5 v5]
+    /// Gives the first waiting message, which a share group had given to a session, to another member, if it is too
+    /// large for the client: that was away when it was queued, or takes less than before. False if nobody else takes
+    /// it, or might have it twice. [MQTT-4.8.2-5 v5]
     @inline(never)
     func passesOn(
         tooLarge message: Message, _ entry: QueueEntry, _ frame: PublishFrame, _ session: Session, _ connection: Connection
@@ -34,8 +35,8 @@ extension BrokerShard {
         return true
     }
 
-    /// Gives up the first waiting message, which may not reach its client any more: one that a share group had given it goes to another
-    /// member.
+    /// Gives up the first waiting message, which may not reach its client any more: one that a share group had given it
+    /// goes to another member.
     @inline(never)
     func giveUpForbidden(_ message: Message, _ entry: QueueEntry, _ session: Session) {
         guard entry.group != 0 else {

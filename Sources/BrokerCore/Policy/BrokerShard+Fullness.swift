@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// The connections on which messages were left without an answer: nobody could tell their clients that there was no room.
+/// The connections on which messages were left without an answer: nobody could tell their clients that there was no
+/// room.
 struct AwaitedRoom {
     /// Whether publishers may be refused because of somebody's queue, on whichever shard that is.
     var mayRefusePublishers = false
@@ -14,13 +15,13 @@ struct AwaitedRoom {
     var awaitsMemory = false
 }
 
-/// `martlet_queue_drop refuse`, and the same of a bridge's own queue: publishers are refused while a session that would get their message has a
-/// full queue, on whichever shard.
+/// `martlet_queue_drop refuse`, and the same of a bridge's own queue: publishers are refused while a session that would
+/// get their message has a full queue, on whichever shard.
 ///
-/// The publisher's shard decides, before anybody gets the message, so that all get it or none; and what it has taken is queued by all, also
-/// by a queue that has become full meanwhile: what was answered with success is lost nowhere. For that each shard tells the others which
-/// sessions of its own have full queues, what they subscribe to and what they may read. What was on its way when they heard of it makes the
-/// queue longer than its limit.
+/// The publisher's shard decides, before anybody gets the message, so that all get it or none; and what it has taken is
+/// queued by all, also by a queue that has become full meanwhile: what was answered with success is lost nowhere. For
+/// that each shard tells the others which sessions of its own have full queues, what they subscribe to and what they
+/// may read. What was on its way when they heard of it makes the queue longer than its limit.
 ///
 ///     room ──(limit reached)──► full: its filters stand in the other shards' trees ──(half of it gone)──► room
 ///
@@ -39,8 +40,8 @@ extension BrokerShard {
         }
     }
 
-    /// Whether a message of this QoS would stand in the queue of a route's session, which may have asked for another QoS, or for nothing of
-    /// its own.
+    /// Whether a message of this QoS would stand in the queue of a route's session, which may have asked for another
+    /// QoS, or for nothing of its own.
     private func queues(_ qos: QoS, _ route: Route, from publisher: Session) -> Bool {
         if let detail = route.detail, route.session == Reference(publisher),
             detail.with({ $0.own == nil })
@@ -146,8 +147,9 @@ extension BrokerShard {
 
     // MARK: Clients before 5.0
 
-    /// A client before 5.0 cannot be told that its message was not taken. It stays without an answer, which makes a client with a bounded
-    /// window wait; when there is room the connection ends, and the client sends it again on the next one. [MQTT-4.4.0-1 v3.1.1]
+    /// A client before 5.0 cannot be told that its message was not taken. It stays without an answer, which makes a
+    /// client with a bounded window wait; when there is room the connection ends, and the client sends it again on the
+    /// next one. [MQTT-4.4.0-1 v3.1.1]
     func leaveUnanswered(_ connection: Connection) {
         if room.ofQueues.isEmpty { (room.hasNew, room.awaitsMemory) = (false, false) }
         if isMemoryFull { room.awaitsMemory = true }
@@ -156,8 +158,8 @@ extension BrokerShard {
         }
     }
 
-    /// Whether a message of the session's client was left without an answer, which it sends again: nothing may overtake it.
-    /// [MQTT-4.6.0-1 v3.1.1]
+    /// Whether a message of the session's client was left without an answer, which it sends again: nothing may overtake
+    /// it. [MQTT-4.6.0-1 v3.1.1]
     func isAwaitingRoom(_ session: Session) -> Bool {
         guard !room.ofQueues.isEmpty, let connection = session.connection else { return false }
         return room.ofQueues.contains(connection.with { $0.id })
@@ -185,6 +187,7 @@ extension AwaitedRoom: TurnFeature {
 }
 
 extension Limits {
-    /// Milliseconds after which a shard whose clients wait for memory looks again whether other shards have let go of some.
+    /// Milliseconds after which a shard whose clients wait for memory looks again whether other shards have let go of
+    /// some.
     static let memoryLookMilliseconds: UInt64 = 1000
 }

@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// What a shard holds for its clients and counts as it comes and goes, in bytes. What its structures know of themselves is not in it.
+/// What a shard holds for its clients and counts as it comes and goes, in bytes. What its structures know of themselves
+/// is not in it.
 struct MemoryTally {
     /// Packets that have come in part, CONNECT packets that are not answered, and the topics of clients' aliases.
     var inbound = 0
@@ -15,17 +16,20 @@ struct MemoryTally {
     var remembered = 0
 }
 
-/// What the shard holds in memory for its clients, and what it refuses when that is too much: whatever adds to it. What makes it less goes on:
-/// taking and acknowledging messages, unsubscribing, removing retained messages, coming back to a session, ending it.
+/// What the shard holds in memory for its clients, and what it refuses when that is too much: whatever adds to it. What
+/// makes it less goes on: taking and acknowledging messages, unsubscribing, removing retained messages, coming back to
+/// a session, ending it.
 extension BrokerShard {
-    /// The bytes of memory that the shard holds for its clients, within some tens of percent; none of them without clients. O(1).
+    /// The bytes of memory that the shard holds for its clients, within some tens of percent; none of them without
+    /// clients. O(1).
     public var heldBytes: Int {
         policy.memory.inbound + policy.memory.sessions + connections.count * Self.connectionBytes + ledger.heldBytes
             + tree.heldBytes
             + retained.heldBytes + arena.pinnedBytes + pool.takenBytes
     }
 
-    /// The bytes of memory that it holds of clients that are gone or kept out, and of what the shell remembers of them. O(1).
+    /// The bytes of memory that it holds of clients that are gone or kept out, and of what the shell remembers of them.
+    /// O(1).
     var rememberedBytes: Int {
         inspection.closedConnections.heldBytes + (index == 0 ? bans.heldBytes : 0) + policy.memory.remembered
     }
@@ -36,8 +40,8 @@ extension BrokerShard {
     /// What the shell remembers for administrators, in bytes: told to one shard.
     public func recordRemembered(_ bytes: Int) { policy.memory.remembered = bytes }
 
-    /// Tells what the other shards hold, before a turn: `memory_limit` is one bound for all. What they take in the same turn is known in the
-    /// next one.
+    /// Tells what the other shards hold, before a turn: `memory_limit` is one bound for all. What they take in the same
+    /// turn is known in the next one.
     public func recordHeld(elsewhere byteCount: Int) { policy.memory.elsewhere = byteCount }
 
     /// Whether `limitedBytes` is asked for after each turn, and `recordHeld` before it.
@@ -58,7 +62,8 @@ extension BrokerShard {
         isMemoryFull ? min(settings.outputBytesMax, Limits.outputBytesForQueueMax) : settings.outputBytesMax
     }
 
-    /// Counts anew what a connection holds of packets that are not complete or not answered, and sees to it that it is not too much.
+    /// Counts anew what a connection holds of packets that are not complete or not answered, and sees to it that it is
+    /// not too much.
     func recount(_ connection: Connection) {
         let held = connection.inbound.capacity + (connection.extras?.heldBytes ?? 0)
         let ofNewcomer = connection.isNewcomer ? held : 0
@@ -75,8 +80,8 @@ extension BrokerShard {
         }
     }
 
-    /// Ends the connections that hold the most and are not logged in, until half of what all may hold is left. A client that logs in holds
-    /// little: beside any number of others that hold more it gets in.
+    /// Ends the connections that hold the most and are not logged in, until half of what all may hold is left. A client
+    /// that logs in holds little: beside any number of others that hold more it gets in.
     private func endLargestNewcomers() {
         var newcomers = connections.all.filter { $0.newcomerBytes > 0 }
         newcomers.sort { ($0.newcomerBytes, $1.lastReceivedAt) > ($1.newcomerBytes, $0.lastReceivedAt) }

@@ -9,8 +9,8 @@ public struct RightsChange: Sendable {
     public var hasAnonymous: Bool
     /// Everybody, whatever else it says.
     public var hasEverybody: Bool
-    /// Whether their connections end: a 5.0 client is told Administrative action (0x98), no will is published, and a session that stays
-    /// loses the subscriptions that its client may not have any more.
+    /// Whether their connections end: a 5.0 client is told Administrative action (0x98), no will is published, and a
+    /// session that stays loses the subscriptions that its client may not have any more.
     public var kicks: Bool
 
     public init(users: Set<EncodedString> = [], hasAnonymous: Bool = false, hasEverybody: Bool = false, kicks: Bool) {
@@ -24,11 +24,13 @@ public struct RightsChange: Sendable {
     }
 }
 
-/// Changes of rights that a shard has still to bring to its sessions: two walks through all of them, each over as many turns as it takes.
+/// Changes of rights that a shard has still to bring to its sessions: two walks through all of them, each over as many
+/// turns as it takes.
 ///
 ///     told ─► the first walk gives those concerned their rights anew ─► the second ends their connections, which takes longer
 ///
-/// What is told meanwhile waits for the next walk, which is about all that was told until it begins. Owned by a shard, used on its thread only.
+/// What is told meanwhile waits for the next walk, which is about all that was told until it begins. Owned by a shard,
+/// used on its thread only.
 struct RightsUpdates {
     /// A walk: what it is about, and the index of the session that comes next.
     struct Walk {
@@ -79,8 +81,8 @@ struct RightsUpdates {
 }
 
 extension BrokerShard {
-    /// The rights of some clients have changed. They go by them after a bounded number of turns; those who are to go have gone after more.
-    /// From the thread of the shard's loop.
+    /// The rights of some clients have changed. They go by them after a bounded number of turns; those who are to go
+    /// have gone after more. From the thread of the shard's loop.
     public func change(_ rights: RightsChange) { policy.rights.add(rights) }
 
     /// Goes on with bringing changed rights to the sessions.
@@ -101,7 +103,8 @@ extension BrokerShard {
 
     /// Looks at the next sessions, each a step, until the turn's steps are made.
     ///
-    /// - Parameter body: gets how many steps are left, and says how many more a session has taken, and whether it is done with.
+    /// - Parameter body: gets how many steps are left, and says how many more a session has taken, and whether it is
+    ///   done with.
     /// - Returns: whether all sessions were looked at. One that is made meanwhile has its rights already.
     private func step(_ walk: inout RightsUpdates.Walk, _ body: (Session, Int) -> (steps: Int, isDone: Bool)) -> Bool {
         let end = sessions.indexEnd
@@ -183,8 +186,8 @@ extension RightsUpdates: TurnFeature {
 }
 
 extension Limits {
-    /// Steps in a turn of bringing changed rights to sessions, each session that is looked at being one; the next turn goes on. A
-    /// millisecond or two.
+    /// Steps in a turn of bringing changed rights to sessions, each session that is looked at being one; the next turn
+    /// goes on. A millisecond or two.
     static let rightsStepsPerTurn = 2500
 
     /// Such steps that it takes to give a session its rights anew.

@@ -2,8 +2,9 @@ public import MQTTCodec
 
 /// What clients are told while the broker sends them away.
 public struct DrainNotice: Hashable, Sendable {
-    /// Where they are to go instead, as 5.0's Server Reference: `broker-2.example:1883`, or several of them with blanks between. One client is
-    /// told the first of these, the next one the second and so on, so that not all go the same way; empty for nowhere in particular.
+    /// Where they are to go instead, as 5.0's Server Reference: `broker-2.example:1883`, or several of them with blanks
+    /// between. One client is told the first of these, the next one the second and so on, so that not all go the same
+    /// way; empty for nowhere in particular.
     public var serverReferences: [EncodedString]
     /// Whether those who come are answered, because they can be told where to go; else the door is shut.
     public var answersNewcomers: Bool
@@ -32,7 +33,8 @@ struct Draining {
     var toldCount = 0
 }
 
-/// Sending all clients away, some at a time, so that they do not all come to the next broker at once. Their sessions stay.
+/// Sending all clients away, some at a time, so that they do not all come to the next broker at once. Their sessions
+/// stay.
 extension BrokerShard {
     /// Lets nobody in any more; nil: everybody again.
     public func drain(_ notice: DrainNotice?) {
@@ -42,7 +44,8 @@ extension BrokerShard {
 
     /// Sends some clients away.
     ///
-    /// - Parameter countMax: how many at most; connections that are not logged in go with them, unless they are to be answered.
+    /// - Parameter countMax: how many at most; connections that are not logged in go with them, unless they are to be
+    ///   answered.
     public func sendAway(_ countMax: Int) {
         guard let drain = policy.draining.notice else { return }
         var (left, looks) = (countMax, min(connections.slotCount, Limits.drainConnectionsPerStep))

@@ -1,6 +1,7 @@
 import BrokerModel
 
-/// Who may be on a shard and how much each may have: each part is a value that one feature owns, in a file of its own here.
+/// Who may be on a shard and how much each may have: each part is a value that one feature owns, in a file of its own
+/// here.
 struct ShardPolicy {
     /// What new clients are told of the limits, by listener.
     var advertisedLimits: [AdvertisedLimits]

@@ -74,6 +74,7 @@ extension BrokerShard {
 }
 
 extension Limits {
-    /// Clients for which something waits that are looked at in one go, for whether they are slow; the others are a second later.
+    /// Clients for which something waits that are looked at in one go, for whether they are slow; the others are a
+    /// second later.
     static let suspectsPerSweep = 2000
 }

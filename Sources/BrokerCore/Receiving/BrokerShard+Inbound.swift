@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// From bytes to packets.
 extension BrokerShard {
-    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest. What comes on a connection
-    /// that is to be handed over goes with it.
+    /// Bytes have arrived on a connection: works off every packet that is complete and keeps the rest. What comes on a
+    /// connection that is to be handed over goes with it.
     public func received(_ bytes: UnsafeRawBufferPointer, from id: ConnectionID) {
         // The table or its graveyard keeps the connection until the turn ends.
         guard let connection = connections.find(id).map({ Reference($0) }) else { return }
@@ -31,7 +31,8 @@ extension BrokerShard {
     /// Works off the packets in `bytes`; keeps a cut one at the end.
     private func consume(_ bytes: UnsafeRawBufferPointer, _ connection: Connection) {
         var offset = 0
-        // What the client itself gets is flushed behind what others get of it: a publisher that hears first goes on before they do.
+        // What the client itself gets is flushed behind what others get of it: a publisher that hears first goes on
+        // before they do.
         let isClean = !connection.isDirty
         connection.isDirty = true
         defer {
@@ -124,8 +125,8 @@ extension BrokerShard {
         kept.reset()
     }
 
-    /// The lengths of header and packet at the front of `bytes`; nil if they are not known yet, or wrong, which ends the
-    /// connection.
+    /// The lengths of header and packet at the front of `bytes`; nil if they are not known yet, or wrong, which ends
+    /// the connection.
     @inline(__always)
     private func packetSize(at bytes: UnsafeRawBufferPointer, _ connection: Connection) -> (header: Int, total: Int)? {
         switch FrameScan.scan(bytes) {
@@ -146,8 +147,8 @@ extension BrokerShard {
         }
     }
 
-    /// 5.0 wants the remaining length in as few bytes as it needs; earlier versions do not say. Before CONNECT is read the version
-    /// is not known, so that the mistake is noted for then. [MQTT-1.5.5-1 v5]
+    /// 5.0 wants the remaining length in as few bytes as it needs; earlier versions do not say. Before CONNECT is read
+    /// the version is not known, so that the mistake is noted for then. [MQTT-1.5.5-1 v5]
     private func acceptsLength(_ headerLength: Int, _ bodyLength: Int, _ connection: Connection) -> Bool {
         if connection.state != .connected, !acceptsBeforeLogin(bodyLength, connection) { return false }
         guard VariableByteInteger.encodedSize(bodyLength) != headerLength - 1 else { return true }
@@ -292,6 +293,7 @@ extension BrokerShard {
 }
 
 extension Limits {
-    /// Bytes of a will's payload: it has a length of two bytes. So many may come on top of the bound for the rest of a CONNECT.
+    /// Bytes of a will's payload: it has a length of two bytes. So many may come on top of the bound for the rest of a
+    /// CONNECT.
     static let willPayloadBytesMax = 65_535
 }

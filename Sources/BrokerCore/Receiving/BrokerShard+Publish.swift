@@ -52,7 +52,8 @@ extension BrokerShard {
         }
         var publication = publication(view, topic, session)
         publication.isOfRow = isOfRow
-        // PUBREC goes before what the message causes, and says nothing of it, as with mosquitto; with a store it waits for that.
+        // PUBREC goes before what the message causes, and says nothing of it, as with mosquitto; with a store it waits
+        // for that.
         guard view.qos < .exactlyOnce || journal != nil else {
             answer(view, session, connection, .success, digest: digest)
             publish(&publication)
@@ -72,9 +73,9 @@ extension BrokerShard {
         }
     }
 
-    /// Whether a QoS 2 message with an identifier that is known here is another one than the first, so that it is no copy of it: its sender
-    /// has begun anew and forgotten what it had sent, as a device does whose power was cut. As with mosquitto, it is taken, and what was
-    /// known of the first is forgotten.
+    /// Whether a QoS 2 message with an identifier that is known here is another one than the first, so that it is no
+    /// copy of it: its sender has begun anew and forgotten what it had sent, as a device does whose power was cut. As
+    /// with mosquitto, it is taken, and what was known of the first is forgotten.
     @inline(never)
     private func isReused(_ view: PublishView, _ digest: UInt64, _ session: Session, _ connection: Connection) -> Bool {
         let known = session.receivedIdentifiers.digest(of: view.packetIdentifier)
@@ -89,7 +90,8 @@ extension BrokerShard {
         return true
     }
 
-    /// A message has come whose topic has too many levels: as with mosquitto, the connection ends. A part of the process is only told.
+    /// A message has come whose topic has too many levels: as with mosquitto, the connection ends. A part of the
+    /// process is only told.
     private func receivedTooDeep(_ view: PublishView, _ session: Session, _ connection: Connection) {
         guard !connection.isLocal else {
             return answerRefused(
@@ -98,9 +100,9 @@ extension BrokerShard {
         refuse(connection, .malformedPacket, because: "the topic has more than \(settings.topicLevelsMax) levels.")
     }
 
-    /// A client has sent a QoS 2 message again that is known here. It is taken no second time, and gets its PUBREC whatever would
-    /// be said to it today; other shards may have lost their part of it in a crash, and get it again only if it is the same, and
-    /// may still be published.
+    /// A client has sent a QoS 2 message again that is known here. It is taken no second time, and gets its PUBREC
+    /// whatever would be said to it today; other shards may have lost their part of it in a crash, and get it again
+    /// only if it is the same, and may still be published.
     @inline(never)
     private func receivedAgain(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
@@ -123,8 +125,8 @@ extension BrokerShard {
         promise(.pubrec, view.packetIdentifier, dependingOn: .everything, to: connection)
     }
 
-    /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in flight, and its
-    /// room.
+    /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in
+    /// flight, and its room.
     private func mayGoAgain(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session, _ connection: Connection
     ) -> Bool {
@@ -147,8 +149,8 @@ extension BrokerShard {
         return publication
     }
 
-    /// PUBREC for a QoS 2 message that a share group gives to another shard: first the choice has to be durable, for sent again the
-    /// message might be given to another member; then the message at that shard.
+    /// PUBREC for a QoS 2 message that a share group gives to another shard: first the choice has to be durable, for
+    /// sent again the message might be given to another member; then the message at that shard.
     private func answerLate(
         _ publication: inout Publication, _ choices: [GroupChoice], _ view: PublishView, _ session: Session,
         _ connection: Connection, _ reason: ReasonCode, _ digest: UInt64
@@ -195,7 +197,8 @@ extension BrokerShard {
     /// The acknowledgement that the QoS asks for. [MQTT-3.3.4-1 v5] [MQTT-3.3.4-1 v3.1.1]
     ///
     /// - Parameters:
-    ///   - isKept: whether the message is to outlive a crash somewhere, so that the acknowledgement has to wait for that.
+    ///   - isKept: whether the message is to outlive a crash somewhere, so that the acknowledgement has to wait for
+    ///     that.
     ///   - digest: of a QoS 2 message that is taken.
     func answer(
         _ view: PublishView, _ session: Session, _ connection: Connection, _ reason: ReasonCode, isKept: Bool = false,
@@ -229,8 +232,8 @@ extension BrokerShard {
         }
     }
 
-    /// The topic: as it stands in the packet, which may give it an alias, or as the alias says. Ends the connection on a wrong
-    /// alias.
+    /// The topic: as it stands in the packet, which may give it an alias, or as the alias says. Ends the connection on
+    /// a wrong alias.
     @inline(__always)
     private func resolveTopic(of view: PublishView, _ connection: Connection) -> UnsafeRawBufferPointer? {
         view.topicAlias == 0 ? view.topic : resolveAlias(of: view, connection)
@@ -290,8 +293,8 @@ extension BrokerShard {
         return nil
     }
 
-    /// What makes the message be refused, and what its client is told of it: nothing that it does not know, such as the lines of the access
-    /// rules. The connection goes on.
+    /// What makes the message be refused, and what its client is told of it: nothing that it does not know, such as the
+    /// lines of the access rules. The connection goes on.
     @inline(__always)
     private func publishObjection(
         _ view: PublishView, _ topic: UnsafeRawBufferPointer, _ session: Session

@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// Retained messages: keeping them, and handing them out. A topic's retained message lives on the shard that the topic hashes to.
+/// Retained messages: keeping them, and handing them out. A topic's retained message lives on the shard that the topic
+/// hashes to.
 extension BrokerShard {
     /// Keeps a message as the retained one of its topic, on the shard that the topic belongs to. [MQTT-3.3.1-5 v5]
     ///
@@ -22,8 +23,8 @@ extension BrokerShard {
         append(publication, as: .retain, detail, to: shard)
     }
 
-    /// Another shard's client published a retained message of a topic of this shard. Subscriptions that the publisher's shard had not
-    /// heard of yet get it from here: they have asked this shard for retained messages before it came.
+    /// Another shard's client published a retained message of a topic of this shard. Subscriptions that the publisher's
+    /// shard had not heard of yet get it from here: they have asked this shard for retained messages before it came.
     func receivedRetain(_ publication: inout Publication, deliveredTo shards: UInt64, _ change: RetainedChange) {
         keep(&publication, change)
         let missed = interest(in: publication.topic) & ~shards
@@ -32,8 +33,8 @@ extension BrokerShard {
         if others != 0 { forward(publication, to: others, as: .detoured) }
     }
 
-    /// A live message for subscriptions that its publisher's shard had not heard of. What that shard published after it had heard may
-    /// have come before; then this one is of yesterday.
+    /// A live message for subscriptions that its publisher's shard had not heard of. What that shard published after it
+    /// had heard may have come before; then this one is of yesterday.
     func receivedDetoured(_ publication: inout Publication) {
         if !scans.arrivals.isOutdated(topic: placement.hash(publication.topic), stamp: 0) { routeHere(&publication) }
     }
@@ -76,7 +77,8 @@ extension BrokerShard {
         finish(&publication)
     }
 
-    /// Whether a retained message is to be sent: its publisher may still write there, and it has not expired. One that has is removed.
+    /// Whether a retained message is to be sent: its publisher may still write there, and it has not expired. One that
+    /// has is removed.
     func checkRetained(_ message: Message) -> Bool {
         guard message.hasExpired(at: now) else { return mayBeHandedOut(message) }
         if journal != nil { forgetRetained(retained.storeNumber(message.topic)) }
@@ -143,7 +145,8 @@ struct RetainedSweep {
     var node: UInt32 = 0
 }
 
-/// `check_retain_source`: a retained message goes to a new subscriber only while its publisher may still write to its topic.
+/// `check_retain_source`: a retained message goes to a new subscriber only while its publisher may still write to its
+/// topic.
 ///
 /// The message itself knows its source. One that goes to another shard to be kept has its source sent ahead of it:
 ///
@@ -159,8 +162,8 @@ extension BrokerShard {
         return made
     }
 
-    /// Whether the rules that are in force now let the publisher of a retained message write to its topic. What the broker itself
-    /// has published is always allowed.
+    /// Whether the rules that are in force now let the publisher of a retained message write to its topic. What the
+    /// broker itself has published is always allowed.
     func mayBeHandedOut(_ message: Message) -> Bool {
         guard settings.checksRetainSource, let source = message.source else { return true }
         if let known = scans.knownPolicies(of: source) { return known.allSatisfy { $0.mayPublish(topic: message.topic) } }

@@ -3,8 +3,9 @@ import MQTTCodec
 
 /// Finding the retained messages for new subscriptions.
 ///
-/// A subscription to one topic asks the shard that keeps it, any other all shards; each walks its own messages a few steps a turn. A session
-/// asks for so much at a time; its other subscriptions wait their turn, and nobody else waits for them.
+/// A subscription to one topic asks the shard that keeps it, any other all shards; each walks its own messages a few
+/// steps a turn. A session asks for so much at a time; its other subscriptions wait their turn, and nobody else waits
+/// for them.
 extension BrokerShard {
     /// How many messages may wait for a session before its scan pauses; fewer where queues are short.
     func scanQueueMax(of session: Session) -> Int {
@@ -37,7 +38,8 @@ extension BrokerShard {
         return query.filter.withUnsafeBytes { placement.shard(of: $0) == index && retained.find($0) == nil }
     }
 
-    /// The queries of a session whose turn it is, as far as it has room for the answers, and the steps go, of which a filter takes its levels.
+    /// The queries of a session whose turn it is, as far as it has room for the answers, and the steps go, of which a
+    /// filter takes its levels.
     private func askWanted(_ place: Int, _ steps: inout Int) {
         guard let session = sessions.find(index: scans[place].sessionIndex, key: scans[place].sessionKey) else { return }
         while steps > 0, mayAsk(session, place), let query = scans[place].nextWanted() {
@@ -47,7 +49,8 @@ extension BrokerShard {
         }
     }
 
-    /// Whether a session may ask for more just now: it has room, and half of its queue is left for what other shards send ahead.
+    /// Whether a session may ask for more just now: it has room, and half of its queue is left for what other shards
+    /// send ahead.
     private func mayAsk(_ session: Session, _ place: Int) -> Bool {
         guard scans[place].askableCount > 0, hasRoom(session) else { return false }
         return scans[place].partCount == 0 || session.retainedAhead < creditSum(of: session, queues: true)
@@ -88,8 +91,8 @@ extension BrokerShard {
         }
     }
 
-    /// The credit of a query that shares what is left with as many others. All that a session has asked for fills half of its queue, if it may
-    /// have to wait there, save that each query gets one message from each shard.
+    /// The credit of a query that shares what is left with as many others. All that a session has asked for fills half
+    /// of its queue, if it may have to wait there, save that each query gets one message from each shard.
     private func reserveCredit(of session: Session, _ terms: SubscriptionTerms, shards: Int, sharedBy count: Int) -> Int {
         let mayQueue = terms.maximumQoS > .atMostOnce || settings.queuesQoS0
         let messages = min(Limits.scanCreditMax, (creditSum(of: session, queues: mayQueue) - session.retainedAhead) / count)
@@ -241,7 +244,8 @@ enum ReadyScans: TurnFeature {
 }
 
 extension Limits {
-    /// Messages that one scan of another shard may be ahead of the session that asked; beyond it, the scan waits until some were taken.
+    /// Messages that one scan of another shard may be ahead of the session that asked; beyond it, the scan waits until
+    /// some were taken.
     static let scanCreditMax = 2048
 
     /// Messages that all queries of a shard to others may bring ahead together; beyond it, each gets less.

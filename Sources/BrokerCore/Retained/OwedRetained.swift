@@ -1,13 +1,13 @@
 import BrokerModel
 
-/// The subscriptions of a session that lasts whose retained messages its client has not had, or not all of them: whoever goes on with the session after
-/// a crash asks for these again. [MQTT-3.3.1-9 v5]
+/// The subscriptions of a session that lasts whose retained messages its client has not had, or not all of them:
+/// whoever goes on with the session after a crash asks for these again. [MQTT-3.3.1-9 v5]
 ///
 ///     SUBSCRIBE ─► asked ─► under way, behind SUBACK ─► queued, when all that matches stands in its queue ─► nothing, when the client has
 ///                                                                                                           acknowledged that
 ///
-/// The queue is in the store, so a broker that is alone owes nothing of what is queued. A node's store may be lost, and then these messages are
-/// nowhere: they come out of no log.
+/// The queue is in the store, so a broker that is alone owes nothing of what is queued. A node's store may be lost, and
+/// then these messages are nowhere: they come out of no log.
 final class OwedRetained {
     typealias Stage = StoredSubscription.OwedStage
 

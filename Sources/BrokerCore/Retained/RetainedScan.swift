@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// A walk over the retained messages that match a filter, a few steps at a time.
 ///
-/// A hundred thousand of them delay nobody: the shard takes some steps each turn, as its receiver keeps up. What is retained after the
-/// scan began is passed over: the subscription is in force by then and has got it as a live message.
+/// A hundred thousand of them delay nobody: the shard takes some steps each turn, as its receiver keeps up. What is
+/// retained after the scan began is passed over: the subscription is in force by then and has got it as a live message.
 struct RetainedScan {
     enum Step {
         case message(Message)
@@ -130,8 +130,9 @@ struct RetainedScan {
 
 /// A scan of this shard's retained messages that is under way, for a session of this shard or of another one.
 ///
-/// One for another shard may be ahead of its session by as many messages as its query allows. Where half of these have been sent since it
-/// last asked for more, the message asks; once that has been taken, and the session has room, the same number is granted anew.
+/// One for another shard may be ahead of its session by as many messages as its query allows. Where half of these have
+/// been sent since it last asked for more, the message asks; once that has been taken, and the session has room, the
+/// same number is granted anew.
 struct OpenScan {
     /// Tells it from every other scan of the shard.
     let number: UInt64
@@ -153,7 +154,8 @@ struct OpenScan {
 
     /// A message of it goes to another shard. Returns how many more are to be granted once that has taken it; mostly 0.
     ///
-    /// Each KiB beyond the first counts as a message more: what waits for a receiver that does not read is bounded in bytes, too.
+    /// Each KiB beyond the first counts as a message more: what waits for a receiver that does not read is bounded in
+    /// bytes, too.
     mutating func send(byteCount: Int) -> UInt32 {
         let count = 1 + byteCount / 1024
         credit -= count
@@ -166,7 +168,8 @@ struct OpenScan {
     mutating func grant(_ count: Int) { credit += count }
 }
 
-/// A subscription's wish for the retained messages that match it, to be answered by the shards that hold them; or the mark behind such wishes.
+/// A subscription's wish for the retained messages that match it, to be answered by the shards that hold them; or the
+/// mark behind such wishes.
 struct RetainedQuery: Sendable {
     /// The filter, without a `$share` prefix.
     let filter: [UInt8]
@@ -197,10 +200,10 @@ extension RetainedQuery {
 
 /// A client's wish to be told when it has every retained message that a SUBSCRIBE asked for.
 ///
-/// Who names the filter `$SYS/broker/subscribed/NONCE` in a SUBSCRIBE, with a nonce of its own, gets a message on that topic, alone and once:
-/// QoS 0, without payload, behind all that was retained when the other filters of the packet came into force. Elsewhere it is an ordinary
-/// filter on which nothing comes. It is no subscription: no session keeps it, nobody else's messages match it, and rights do not bear on it,
-/// as it tells nothing but when the broker has done.
+/// Who names the filter `$SYS/broker/subscribed/NONCE` in a SUBSCRIBE, with a nonce of its own, gets a message on that
+/// topic, alone and once: QoS 0, without payload, behind all that was retained when the other filters of the packet
+/// came into force. Elsewhere it is an ordinary filter on which nothing comes. It is no subscription: no session keeps
+/// it, nobody else's messages match it, and rights do not bear on it, as it tells nothing but when the broker has done.
 ///
 ///     SUBSCRIBE ─► queries … mark ─► every scan before it has ended ─► other shards' messages are in ─► what waits before it is sent ─► PUBLISH
 struct EndOfRetained: Sendable {
@@ -215,8 +218,8 @@ struct EndOfRetained: Sendable {
 
     private static let prefix = Array("$SYS/broker/subscribed/".utf8)
 
-    /// The mark that a filter stands for; nil if it is an ordinary one: without a nonce, with one of several levels or wildcards, too long, or
-    /// shared.
+    /// The mark that a filter stands for; nil if it is an ordinary one: without a nonce, with one of several levels or
+    /// wildcards, too long, or shared.
     init?(_ filter: TopicFilter, connection: ConnectionID, identifier: UInt32) {
         guard filter.bytes.first == UInt8(ascii: "$"), filter.bytes.starts(with: Self.prefix),
             (1...Limits.endOfRetainedNonceBytesMax).contains(filter.bytes.count - Self.prefix.count)
@@ -246,8 +249,8 @@ extension BrokerShard {
         return true
     }
 
-    /// Every scan that a mark waited for has ended. A message that was retained meanwhile, and that the scans therefore passed over, may still
-    /// be on its way from its publisher's shard: the mark goes once these have answered.
+    /// Every scan that a mark waited for has ended. A message that was retained meanwhile, and that the scans therefore
+    /// passed over, may still be on its way from its publisher's shard: the mark goes once these have answered.
     func scansEnded(before mark: EndOfRetained) {
         guard let connection = waitingConnection(of: mark) else { return }
         if shardCount > 1 {
@@ -268,7 +271,8 @@ extension BrokerShard {
         connection.hasQueuedEndsOfRetained = true
     }
 
-    /// `count` messages of the queue have gone out, or have been given up; what has disappeared otherwise is no more than `left` says.
+    /// `count` messages of the queue have gone out, or have been given up; what has disappeared otherwise is no more
+    /// than `left` says.
     func queueMoved(by count: Int, left: Int, _ connection: Connection) {
         guard let extras = connection.extras else { return }
         for position in extras.endsOfRetained.behindQueue.indices {

@@ -3,18 +3,22 @@ import MQTTCodec
 
 /// The retained messages that are on their way to new subscriptions, as one shard sees them.
 ///
-/// - For each session that has asked, of this shard or of another one: what it waits for, and the scans of this shard's messages for it.
+/// - For each session that has asked, of this shard or of another one: what it waits for, and the scans of this shard's
+///   messages for it.
 /// - The topics that have changed live meanwhile, so that an older message that comes later is known for what it is.
 /// - Whose the retained message is that comes next among the shard messages.
-/// - What the publisher of the message that was handed out last may do: messages of one topic tree mostly come from one publisher.
+/// - What the publisher of the message that was handed out last may do: messages of one topic tree mostly come from one
+///   publisher.
 ///
-/// Finding, adding and removing a session's are O(1), whatever others have; a turn looks at each session once. The shard asks, delivers
-/// and tells the other shards; this type decides whose turn it is.
+/// Finding, adding and removing a session's are O(1), whatever others have; a turn looks at each session once. The
+/// shard asks, delivers and tells the other shards; this type decides whose turn it is.
 ///
-/// Invariant, between two turns: `places` has exactly the keys of `sessions`, each with its index there; a session without anything left
-/// to do is there only if the next turn comes at once; `next` is at most `sessions.count`. Owned by a shard, used on its thread only.
+/// Invariant, between two turns: `places` has exactly the keys of `sessions`, each with its index there; a session
+/// without anything left to do is there only if the next turn comes at once; `next` is at most `sessions.count`. Owned
+/// by a shard, used on its thread only.
 struct RetainedScans {
-    /// A shard's turn at the scans: which session is looked at, how many are left to be, and how many steps may still be taken.
+    /// A shard's turn at the scans: which session is looked at, how many are left to be, and how many steps may still
+    /// be taken.
     struct Turn {
         fileprivate(set) var place: Int
         fileprivate var left: Int
@@ -85,8 +89,8 @@ struct RetainedScans {
         hasReadyScan = true
     }
 
-    /// Another shard's scan wants to send more to a session here: it is granted once the session has room. A session that has ended
-    /// cancelled its scans.
+    /// Another shard's scan wants to send more to a session here: it is granted once the session has room. A session
+    /// that has ended cancelled its scans.
     mutating func receivedRequest(of sessionKey: UInt64, _ grant: ScanGrant) {
         if let place = place(of: sessionKey) { sessions[place].due.append(grant) }
     }
@@ -98,7 +102,8 @@ struct RetainedScans {
         return sessions[place].due
     }
 
-    /// Removes those scans of the session at `place` that have come to their end, all at once; returns them, oldest first.
+    /// Removes those scans of the session at `place` that have come to their end, all at once; returns them, oldest
+    /// first.
     mutating func takeFinished(at place: Int) -> [OpenScan] {
         guard sessions[place].scans.contains(where: \.isFinished) else { return [] }
         let finished = sessions[place].scans.filter(\.isFinished)
@@ -153,7 +158,8 @@ struct RetainedScans {
         return Turn(place: sessions.isEmpty ? 0 : next % sessions.count, left: sessions.count)
     }
 
-    /// The session that is looked at next, or nil when the turn is over. Those that were looked at in vain and have nothing left to do go.
+    /// The session that is looked at next, or nil when the turn is over. Those that were looked at in vain and have
+    /// nothing left to do go.
     mutating func nextPlace(in turn: inout Turn) -> Int? {
         if turn.hasBegun {
             // Where one is removed, the last takes its place.
@@ -204,7 +210,8 @@ struct RetainedScans {
     }
 }
 
-/// Rows of subscriptions that say yet that retained messages are owed for them, which were found or acknowledged: some are written in each turn.
+/// Rows of subscriptions that say yet that retained messages are owed for them, which were found or acknowledged: some
+/// are written in each turn.
 ///
 /// A crash before finds the older row, and what it says is owed is looked for once more.
 struct UnsettledRows {
@@ -241,11 +248,11 @@ struct UnsettledRows {
 
 /// The topics whose retained message has just changed, as this shard heard it live.
 ///
-/// A live message comes straight from its publisher's shard, a retained one from the shard that keeps the topic, so that the older of
-/// two may be the later to arrive. The shard that keeps the topic skips what changed after its scan began; what it had
-/// sent before it heard of the change is recognised here. That takes no longer than a message between shards, so notes
-/// are kept for some seconds only, and only while other shards are being asked, and of the topics that changed last
-/// only.
+/// A live message comes straight from its publisher's shard, a retained one from the shard that keeps the topic, so
+/// that the older of two may be the later to arrive. The shard that keeps the topic skips what changed after its scan
+/// began; what it had sent before it heard of the change is recognised here. That takes no longer than a message
+/// between shards, so notes are kept for some seconds only, and only while other shards are being asked, and of the
+/// topics that changed last only.
 struct RetainedArrivals {
     private var sequence: UInt64 = 0
     private var recent: [UInt64: UInt64] = [:]
@@ -304,8 +311,8 @@ final class RetainedSource: Sendable {
 }
 
 extension Limits {
-    /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is forgotten. 4 MiB with both.
-    /// Bytes: 32 each, topics are hashed.
+    /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is
+    /// forgotten. 4 MiB with both. Bytes: 32 each, topics are hashed.
     static let arrivalsNotedMax = 65_536
 
     /// How long it is remembered that a retained message changed, in milliseconds: longer than any message between

@@ -2,8 +2,9 @@ import BrokerModel
 
 /// The retained messages of the topics that belong to a shard, as a tree of topic levels.
 ///
-/// A node lives as long as it holds a message or a child, or a scan is to go on with it: so a scan's place in the tree stays right over
-/// many turns, and one whose receiver does not read keeps a few nodes only, one for each level at most.
+/// A node lives as long as it holds a message or a child, or a scan is to go on with it: so a scan's place in the tree
+/// stays right over many turns, and one whose receiver does not read keeps a few nodes only, one for each level at
+/// most.
 struct RetainedStore: ~Copyable {
     struct Node: BitwiseCopyable {
         var parent: UInt32
@@ -111,8 +112,8 @@ struct RetainedStore: ~Copyable {
         nodes[node].message?.object
     }
 
-    /// How many messages there are below a topic, at any depth, up to `maximum`; that many as well if there are more than `nodesMax` levels. Takes
-    /// a step for each of these.
+    /// How many messages there are below a topic, at any depth, up to `maximum`; that many as well if there are more
+    /// than `nodesMax` levels. Takes a step for each of these.
     func count(below topic: [UInt8], upTo maximum: Int, nodesMax: Int) -> Int {
         let top = topic.withUnsafeBytes { findNode($0) }
         guard top != Self.none else { return 0 }

@@ -2,8 +2,8 @@
 ///
 ///     wanted ──► asked of the shards that may hold some ──► scans here, parts elsewhere ──► nothing left
 ///
-/// Invariant: `scans.count` and, of the session's own shard, `parts` of each shard are at most `Limits.scansPerSessionMax`; `partCount` is
-/// the sum of `parts`; no more filters are wanted than queries wait.
+/// Invariant: `scans.count` and, of the session's own shard, `parts` of each shard are at most
+/// `Limits.scansPerSessionMax`; `partCount` is the sum of `parts`; no more filters are wanted than queries wait.
 struct SessionScans {
     /// A query that waits for its turn.
     private(set) var wanted: [RetainedQuery] = []
@@ -54,8 +54,8 @@ struct SessionScans {
     private var isNothingUnderWay: Bool { scans.isEmpty && partCount == 0 }
     private var hasNothingWanted: Bool { wantedFilters.isEmpty && markCount == 0 }
 
-    /// Takes in a query. One whose filter waits already is one with that: each message that matches is sent once. ![MQTT-3.8.4-5 v5] would
-    /// have it sent for each of ten thousand equal filters in a packet.
+    /// Takes in a query. One whose filter waits already is one with that: each message that matches is sent once.
+    /// ![MQTT-3.8.4-5 v5] would have it sent for each of ten thousand equal filters in a packet.
     mutating func want(_ query: RetainedQuery) {
         if query.mark != nil {
             markCount += 1
@@ -74,7 +74,8 @@ struct SessionScans {
         if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
     }
 
-    /// The query whose turn it is, or nil. A mark's turn is when everything before it has ended; those behind it wait so long.
+    /// The query whose turn it is, or nil. A mark's turn is when everything before it has ended; those behind it wait
+    /// so long.
     mutating func nextWanted() -> RetainedQuery? {
         while wantedHead < wanted.count {
             let query = wanted[wantedHead]

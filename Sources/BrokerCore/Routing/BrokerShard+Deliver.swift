@@ -3,7 +3,8 @@ import MQTTCodec
 
 /// The long way: from a message to one session's connection or queue, with all that its subscriptions ask for.
 extension BrokerShard {
-    /// Payloads from this size on are shared among the receivers of a QoS 1 or 2 message; smaller ones are copied with their header.
+    /// Payloads from this size on are shared among the receivers of a QoS 1 or 2 message; smaller ones are copied with
+    /// their header.
     static let sharedPayloadBytesMin = 512
 
     /// A message to all its matches, each by itself.
@@ -237,12 +238,13 @@ extension BrokerShard {
         return true
     }
 
-    /// Whether a topic may be called so behind a mount point: with no name nobody could tell it, and what begins with a $ would look like the
-    /// broker's own.
+    /// Whether a topic may be called so behind a mount point: with no name nobody could tell it, and what begins with a
+    /// $ would look like the broker's own.
     @inline(never)
     private func isNamed(_ topic: UnsafeRawBufferPointer) -> Bool { topic.first.map { $0 != UInt8(ascii: "$") } ?? false }
 
-    /// Names the topic, by an alias if the client allows some: just before the frame is written, since the next one may rely on it.
+    /// Names the topic, by an alias if the client allows some: just before the frame is written, since the next one may
+    /// rely on it.
     private func name(
         _ frame: inout PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
     ) {
@@ -318,7 +320,8 @@ extension BrokerShard {
         return overflow == .dropsOldest && session.queue.dropOldestUnsent(journal)
     }
 
-    /// Whether the limits of a session's queue are reached. As with mosquitto, the last message may go past the limit of bytes.
+    /// Whether the limits of a session's queue are reached. As with mosquitto, the last message may go past the limit
+    /// of bytes.
     func isQueueFull(of session: Session) -> Bool {
         let bound = bound(of: session)
         return (bound.messagesMax > 0 && session.queue.waiting >= bound.messagesMax)
@@ -347,7 +350,8 @@ extension BrokerShard {
         if session.firstSubscription != SubscriptionRecord.none { tree.forgetMatches() }
     }
 
-    /// Whether the window lets another message go. As with mosquitto, it may go past the limit of bytes. [MQTT-4.9.0-2 v5]
+    /// Whether the window lets another message go. As with mosquitto, it may go past the limit of bytes.
+    /// [MQTT-4.9.0-2 v5]
     @inline(__always)
     func mayFly(_ session: Session) -> Bool {
         guard session.queue.inFlight < session.inFlightMax else { return false }

@@ -1,8 +1,9 @@
-/// The memory of small messages that have gone, for those that come: what went last is taken first, for it is still in the cache.
+/// The memory of small messages that have gone, for those that come: what went last is taken first, for it is still in
+/// the cache.
 ///
-/// At most two megabytes of it are kept, headers included: what ten thousand small messages in flight leave when all are acknowledged in
-/// one turn. Belongs to a ledger. The messages are listed apart from their memory: a list that went through it would have to read, for each
-/// one taken, what is no longer in the nearest cache.
+/// At most two megabytes of it are kept, headers included: what ten thousand small messages in flight leave when all
+/// are acknowledged in one turn. Belongs to a ledger. The messages are listed apart from their memory: a list that went
+/// through it would have to read, for each one taken, what is no longer in the nearest cache.
 struct IdleMessages: ~Copyable {
     private static let stepBytes = 32
     /// Of the object, its header, and what the allocator keeps of it.
@@ -43,7 +44,8 @@ struct IdleMessages: ~Copyable {
         return Reference(at: address)
     }
 
-    /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for it.
+    /// Keeps the memory of a message of `byteCount` bytes, whose only reference this is; false if there is no room for
+    /// it.
     mutating func put(_ message: Reference<Message>, _ byteCount: Int) -> Bool {
         let footprint = Self.footprint(of: byteCount)
         guard byteCount <= Limits.idleMessageBytesEachMax, self.byteCount &+ footprint <= Limits.idleMessageBytesMax else {

@@ -3,8 +3,8 @@ import MQTTCodec
 
 /// Remembers who receives the topics published last: one look-up instead of a walk of the tree.
 ///
-/// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by anybody, so
-/// lines, their topics' lengths and all that lines hold together are bounded.
+/// A topic has four places, so that topics drive each other out when there are many of them only. Topics are chosen by
+/// anybody, so lines, their topics' lengths and all that lines hold together are bounded.
 struct MatchCache: ~Copyable {
     static let lineCount = Limits.cachedTopicSets * Limits.cachedTopicsPerSet
 
@@ -80,8 +80,8 @@ struct MatchCache: ~Copyable {
         line.isObserved = observed.map { !$0.observers(of: topic).isEmpty } ?? false
     }
 
-    /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS that its
-    /// matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
+    /// Adds a subscription's terms to the session's route: the session gets one copy of a message, at the highest QoS
+    /// that its matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
     private func add(_ terms: SubscriptionTerms, of session: Reference<Session>, to line: Matches) {
         let position = session.with { held in
             let known = Int(held.routePosition)
@@ -126,8 +126,9 @@ struct MatchCache: ~Copyable {
 ///
 ///     set:  tag │ tag │ tag │ tag │ line │ line │ line │ line │ –     16 + 32 bytes of 64
 ///
-/// A tag is the upper half of a topic's hash, so that lines of other topics are not looked at. A set's lines are there from the first on,
-/// and each topic has one line at most; lines are retained. 256 KiB, and with all lines made, of short topics with few receivers, 5 MB.
+/// A tag is the upper half of a topic's hash, so that lines of other topics are not looked at. A set's lines are there
+/// from the first on, and each topic has one line at most; lines are retained. 256 KiB, and with all lines made, of
+/// short topics with few receivers, 5 MB.
 struct MatchSets: ~Copyable {
     private static let setBytes = 64
     private static let linesOffset = Limits.cachedTopicsPerSet * MemoryLayout<UInt32>.size
@@ -207,8 +208,9 @@ struct MatchSets: ~Copyable {
     private static func tag(of hash: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: hash >> 32) }
 }
 
-/// The rare part of a route: Subscription Identifiers, and what is left for the session's own messages when some subscriptions set
-/// No Local. The matches that hold the route own it; complete, and not changed any more, from `seal` on.
+/// The rare part of a route: Subscription Identifiers, and what is left for the session's own messages when some
+/// subscriptions set No Local. The matches that hold the route own it; complete, and not changed any more, from `seal`
+/// on.
 final class RouteDetail {
     /// What several subscriptions of a session grant together.
     struct Terms {
@@ -241,7 +243,8 @@ final class RouteDetail {
 
     /// For messages of other sessions.
     private(set) var all: Terms
-    /// For the session's own messages: without the subscriptions that set No Local; nil when none is left. [MQTT-3.8.3-3 v5]
+    /// For the session's own messages: without the subscriptions that set No Local; nil when none is left.
+    /// [MQTT-3.8.3-3 v5]
     private(set) var own: Terms?
 
     private init(all: Terms, own: Terms?) {
@@ -294,8 +297,9 @@ struct Route {
 
 /// The matches of a topic, all who receive it: a line of the match cache.
 ///
-/// `routes` holds each session once, however many of its subscriptions match. Valid while `stamp` is the tree's stamp for `bucket`:
-/// the sessions in it are not retained, and whoever drops a session drops its subscriptions first, which changes the stamp.
+/// `routes` holds each session once, however many of its subscriptions match. Valid while `stamp` is the tree's stamp
+/// for `bucket`: the sessions in it are not retained, and whoever drops a session drops its subscriptions first, which
+/// changes the stamp.
 final class Matches {
     private(set) var topic: UnsafeMutableRawPointer
     private(set) var topicLength = 0

@@ -24,19 +24,20 @@ struct Publication: ~Copyable {
     /// Of a message to be retained: whose it is; nil for the broker's own.
     var source: RetainedSource?
 
-    /// Whether its publisher is told that it was taken. Where publishers are refused when a queue is full, none is too full for it then:
-    /// what comes after it is refused.
+    /// Whether its publisher is told that it was taken. Where publishers are refused when a queue is full, none is too
+    /// full for it then: what comes after it is refused.
     var mustArrive = false
 
-    /// The encodings that receivers share. Of a QoS 0 message by protocol (3 or 5) and RETAIN flag, to be sent from where they lie; of
-    /// another by protocol and QoS, without a packet identifier, to be copied to each receiver. No message needs both.
+    /// The encodings that receivers share. Of a QoS 0 message by protocol (3 or 5) and RETAIN flag, to be sent from
+    /// where they lie; of another by protocol and QoS, without a packet identifier, to be copied to each receiver. No
+    /// message needs both.
     var frames = FrameSet()
     /// How many sessions of this shard are known to receive it.
     var receiverCount = 1
     /// Whether several receivers are likely to need a copy.
     var hasManyReceivers = false
-    /// Whether it is one of several that are worked off in a row: it may wait for the next, until the row has ended. Not for what is
-    /// published on the way to something else, such as the will of a session that ends.
+    /// Whether it is one of several that are worked off in a row: it may wait for the next, until the row has ended.
+    /// Not for what is published on the way to something else, such as the will of a session that ends.
     var isOfRow = false
     /// The payload in the arena, for large messages of QoS 1 and 2.
     var sharedPayload: SharedFrame?
@@ -105,8 +106,9 @@ struct Publication: ~Copyable {
 
 /// An Application Message that somebody has to wait for: queued, in flight, retained, or a will.
 ///
-/// One allocation holds the header and, behind it, topic, properties and payload. Immutable; shared by all queues of a shard. The
-/// properties are those that travel unaltered: without Topic Alias, Message Expiry Interval and Subscription Identifier.
+/// One allocation holds the header and, behind it, topic, properties and payload. Immutable; shared by all queues of a
+/// shard. The properties are those that travel unaltered: without Topic Alias, Message Expiry Interval and Subscription
+/// Identifier.
 final class Message: ManagedBuffer<Message.Header, UInt8> {
     /// What is needed when the message goes stands first: it has left the nearest caches by then.
     struct Header {
@@ -150,7 +152,8 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         expiresAt: UInt64, publisher: UInt64, ledger: MessageLedger
     ) -> Message {
         let madeAt = ledger.clockMicroseconds
-        // Complete at once: a header that is changed afterwards is copied, with a locked instruction for each reference in it.
+        // Complete at once: a header that is changed afterwards is copied, with a locked instruction for each reference
+        // in it.
         let header = Header(
             topicLength: UInt32(truncatingIfNeeded: topic.count), propertiesLength: UInt32(truncatingIfNeeded: properties.count),
             payloadLength: UInt32(truncatingIfNeeded: payload.count), ledger: Reference(ledger),
@@ -332,10 +335,11 @@ extension Publication {
 
 extension Message: PublishParts {}
 
-/// The encodings of one message that receivers have in common, by kind 0 to 3; each is made when the first receiver needs it.
+/// The encodings of one message that receivers have in common, by kind 0 to 3; each is made when the first receiver
+/// needs it.
 ///
-/// Each frame's chunk is pinned until `release`. Four properties: an inline array would be taken apart, element by element, with every
-/// message that is routed.
+/// Each frame's chunk is pinned until `release`. Four properties: an inline array would be taken apart, element by
+/// element, with every message that is routed.
 struct FrameSet {
     private var isEmpty = true
     private var first: SharedFrame?
@@ -374,7 +378,8 @@ struct FrameSet {
     }
 }
 
-/// Counts the messages that a shard keeps, and their bytes. Lives as long as any of them does. Belongs to its shard's thread.
+/// Counts the messages that a shard keeps, and their bytes. Lives as long as any of them does. Belongs to its shard's
+/// thread.
 final class MessageLedger {
     private(set) var count = 0
     private(set) var byteCount = 0
@@ -401,8 +406,9 @@ final class MessageLedger {
         if count == 0 { Reference(self).release() }
     }
 
-    /// The only reference to a message of `byteCount` bytes, which is no longer needed: its memory is for the next one. The message itself is
-    /// not touched, and so whether the reference is the only one is asserted, not required: to look costs what this is for.
+    /// The only reference to a message of `byteCount` bytes, which is no longer needed: its memory is for the next one.
+    /// The message itself is not touched, and so whether the reference is the only one is asserted, not required: to
+    /// look costs what this is for.
     @inline(__always)
     func takeBack(_ message: Reference<Message>, _ byteCount: Int) {
         assert(Message.isOnly(message), "somebody has a reference to a message of one entry")

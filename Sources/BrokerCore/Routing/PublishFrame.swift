@@ -2,7 +2,8 @@ import MQTTCodec
 
 /// How one PUBLISH packet is encoded for one receiver, or for many alike.
 struct PublishFrame {
-    /// How many bytes a Topic Alias beside its topic adds at most: its own three, and one where each length grows by a byte.
+    /// How many bytes a Topic Alias beside its topic adds at most: its own three, and one where each length grows by a
+    /// byte.
     static let aliasBytesMax = 5
 
     let version: ProtocolVersion
@@ -122,7 +123,8 @@ final class SubscriptionIdentifiers {
     }
 }
 
-/// A PUBLISH packet that nothing but its packet identifier ties to its receiver: without DUP, alias and Subscription Identifiers.
+/// A PUBLISH packet that nothing but its packet identifier ties to its receiver: without DUP, alias and Subscription
+/// Identifiers.
 ///
 /// What nearly all receivers get, one or many. It is `PublishFrame` with all that seldom differs left out, small enough
 /// to stay in registers from one end to the other.

@@ -3,7 +3,8 @@ import MQTTCodec
 
 /// Sessions that come from another node.
 extension BrokerShard {
-    /// A piece of a session that was claimed and arrives; pieces come in their order. One that was here before counts once.
+    /// A piece of a session that was claimed and arrives; pieces come in their order. One that was here before counts
+    /// once.
     func sessionArrives(_ identifier: [UInt8], _ piece: SessionChunk) {
         guard let moves = cluster?.moves, let name = EncodedString(identifier), let sessionImport = moves.imports[name],
             !sessionImport.isWhole,
@@ -43,7 +44,8 @@ extension BrokerShard {
         }
         row.isArriving = session.isMoving || session.isRestored
         guard let floor = session.logFloor, !session.isReplaying, clusterLog?.places.isBehind(floor) == false else { return }
-        // All sessions of the shard have been given that, and it is written down: after a crash nothing of it is read again.
+        // All sessions of the shard have been given that, and it is written down: after a crash nothing of it is read
+        // again.
         writeLogPositions()
         (session.logFloor, row.logFloor) = (nil, nil)
     }
@@ -181,7 +183,8 @@ extension BrokerShard {
 
     // MARK: The end of it
 
-    /// All pieces are here: from now on the session is given what its shard reads of the log, once it has what it lacks.
+    /// All pieces are here: from now on the session is given what its shard reads of the log, once it has what it
+    /// lacks.
     private func complete(_ sessionImport: SessionImport, _ session: Session, _ moves: SessionMoves) {
         sessionImport.isWhole = true
         session.isMoving = false

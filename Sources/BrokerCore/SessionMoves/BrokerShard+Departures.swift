@@ -3,9 +3,9 @@ import MQTTCodec
 
 /// Sessions that leave for another node.
 extension BrokerShard {
-    /// Another node keeps a session from now on: closes its client's connection with Session taken over (0x8E), and gives what it is in
-    /// pieces, the first of them empty if there is nothing. Until `sessionGone` or `sessionStays` it stays in the store as it was. Told once
-    /// more, it begins with the first chunk again.
+    /// Another node keeps a session from now on: closes its client's connection with Session taken over (0x8E), and
+    /// gives what it is in pieces, the first of them empty if there is nothing. Until `sessionGone` or `sessionStays`
+    /// it stays in the store as it was. Told once more, it begins with the first chunk again.
     ///
     /// Not between the messages of a record of the log.
     ///
@@ -67,8 +67,8 @@ extension BrokerShard {
         return session.isBrokersOwn || session.listener.map { settings.policy(of: $0).isOwn } ?? false
     }
 
-    /// Ends its client's connection, and it too if it ends with that. A will is due as the connection ends, or after its delay, which the
-    /// client's return takes back wherever it is then. [MQTT-3.1.3-9 v5]
+    /// Ends its client's connection, and it too if it ends with that. A will is due as the connection ends, or after
+    /// its delay, which the client's return takes back wherever it is then. [MQTT-3.1.3-9 v5]
     private func close(_ session: Session, cleanStart: Bool) {
         guard let old = session.connection?.object else {
             // Its client is back before the delay is over, whatever it begins. [MQTT-3.1.2-8 v5]
@@ -151,7 +151,8 @@ extension BrokerShard {
         export.isBarrierPassed = true
     }
 
-    /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log meanwhile.
+    /// The session is this node's again: it is subscribed as before, and lacks what its shard has read of the log
+    /// meanwhile.
     func stay(_ session: Session, _ moves: SessionMoves) {
         guard let export = moves.exports.removeValue(forKey: session.key) else { return }
         session.isMoving = false
@@ -169,7 +170,8 @@ extension BrokerShard {
         armTimer(of: session)
     }
 
-    /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log must not say that it is its own.
+    /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log
+    /// must not say that it is its own.
     func hasGivenQueue(_ session: Session) -> Bool {
         session.isMoving && cluster?.moves?.exports[session.key]?.queue != nil
     }
@@ -225,7 +227,8 @@ extension BrokerShard {
         if isLate { export.deadline = nil }
         guard !session.isReading, export.isBarrierPassed, !hasOpenEarlierDispatches(of: session) else { return false }
         let unlogged = clusterLog?.unlogged(of: session) ?? []
-        // Else a crash leaves here what it has passed on, where nobody takes it from; or what it has got, where that came from, and it is there twice.
+        // Else a crash leaves here what it has passed on, where nobody takes it from; or what it has got, where that
+        // came from, and it is there twice.
         let hasPassedOn = export.passedOn.flatMap { moment in durability.map { !$0.isDurable(moment) } } ?? false
         guard isLate || unlogged.isEmpty && !hasPassedOn else { return false }
         // They may be in the log.
@@ -246,7 +249,8 @@ extension BrokerShard {
 }
 
 extension Limits {
-    /// Milliseconds for which a session that is to move waits for what is on its way to it. QoS 2 messages of its client that the log has not
-    /// confirmed by then count as not received; retained messages that were not found are not sent.
+    /// Milliseconds for which a session that is to move waits for what is on its way to it. QoS 2 messages of its
+    /// client that the log has not confirmed by then count as not received; retained messages that were not found are
+    /// not sent.
     static let departureMilliseconds: UInt64 = 10_000
 }

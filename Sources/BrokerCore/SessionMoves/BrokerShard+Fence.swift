@@ -2,7 +2,8 @@ import MQTTCodec
 
 /// A node that must not act for its sessions any more.
 extension BrokerShard {
-    /// Disconnects all clients whose sessions are the cluster's, with Server shutting down (0x8B): other nodes may serve them from now on.
+    /// Disconnects all clients whose sessions are the cluster's, with Server shutting down (0x8B): other nodes may
+    /// serve them from now on.
     func fenceClients(_ explanation: String) {
         guard clusterLog != nil else { return }
         // What becomes of their wills is for whoever keeps them next.

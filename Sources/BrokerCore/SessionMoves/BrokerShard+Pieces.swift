@@ -184,9 +184,9 @@ extension BrokerShard {
 ///
 ///     settling ─► session ─► subscriptions ─► resident ─► paged ─► receipts ─► ended
 ///
-/// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its rows stay in the store. What its
-/// share groups dispatch to it from then on has a queue of its own: other members get it when the session is gone, or
-/// the session if that stays.
+/// While it settles, what is still on its way to it arrives. Then its queue stands here, and nothing changes it. Its
+/// rows stay in the store. What its share groups dispatch to it from then on has a queue of its own: other members get
+/// it when the session is gone, or the session if that stays.
 final class SessionExport {
     enum Stage {
         case settling, session, subscriptions, resident, paged, receipts, ended

@@ -1,7 +1,8 @@
 public import BrokerModel
 import MQTTCodec
 
-/// Giving sessions what they lack of the log, when they come from a node that had read less of it, or were on their way and have stayed.
+/// Giving sessions what they lack of the log, when they come from a node that had read less of it, or were on their way
+/// and have stayed.
 extension BrokerShard {
     /// Which records a session has not been given that this shard has read before; empty if none.
     public func replayNeeded(_ identifier: [UInt8]) -> [LogSpan] {
@@ -9,8 +10,8 @@ extension BrokerShard {
         return replay.session.logFloor.map { replay.spans(after: $0) } ?? []
     }
 
-    /// Gives a message of a record to those of the sessions that lack the record. All messages of a record are given in one turn, in their
-    /// order, and the records of a partition in theirs.
+    /// Gives a message of a record to those of the sessions that lack the record. All messages of a record are given in
+    /// one turn, in their order, and the records of a partition in theirs.
     ///
     /// - Returns: false if it is no message: a topic or properties that no client could have sent.
     public func replay(_ message: ClusterMessage, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]) -> Bool {
@@ -50,7 +51,8 @@ extension BrokerShard {
         return true
     }
 
-    /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ToCluster.lacksLog` comes again.
+    /// A session has been given all that `replayNeeded` named. It may lack more meanwhile: then `ToCluster.lacksLog`
+    /// comes again.
     func replayed(_ identifier: [UInt8]) {
         guard let moves = cluster?.moves, let replay = replay(identifier) else { return }
         guard replay.isGiving else { return readForRestoration(replay) }
@@ -97,7 +99,8 @@ extension BrokerShard {
         moves.replays[session.key] = LogReplay(session, through: read)
     }
 
-    /// A partition is read from another place on, perhaps of another stream: what sessions were given of that one says nothing.
+    /// A partition is read from another place on, perhaps of another stream: what sessions were given of that one says
+    /// nothing.
     func recordLogBegins(_ partition: Int, after place: LogPositions.Place) {
         for session in sessions.all {
             guard let floor = session.logFloor, partition < floor.places.count, floor.places[partition]?.stream != place.stream
@@ -157,7 +160,8 @@ extension BrokerShard {
     }
 }
 
-/// What a session that lacks some of the log gets when it has that: nothing reaches it before, so that its messages keep their order.
+/// What a session that lacks some of the log gets when it has that: nothing reaches it before, so that its messages
+/// keep their order.
 ///
 ///     given to it ──► logFloor ──replay──► through ──► aside ──► as it comes
 final class LogReplay {

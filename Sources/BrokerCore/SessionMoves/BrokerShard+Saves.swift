@@ -23,7 +23,8 @@ extension BrokerShard {
         if save.isChanged { moves.changedSaves.append(session.key) }
     }
 
-    /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about each second.
+    /// Has the cluster store how far some of the sessions have got in the log, if that has changed; to be called about
+    /// each second.
     func saveLogPositions() {
         if let cluster {
             forgetGoneMembers(cluster)
@@ -115,8 +116,8 @@ extension BrokerShard {
 
     // MARK: Answers
 
-    /// Keeps CONNACK, and all that follows it, in the connection's output until the cluster knows of a new session, of another expiry, or
-    /// of a will; false if it need not wait for that.
+    /// Keeps CONNACK, and all that follows it, in the connection's output until the cluster knows of a new session, of
+    /// another expiry, or of a will; false if it need not wait for that.
     func holdsUntilSaved(_ connection: Connection, _ session: Session, isNew: Bool) -> Bool {
         guard let moves = cluster?.moves, session.isClaimed else { return false }
         markClaimed(of: session, moves)
@@ -243,9 +244,11 @@ extension BrokerShard {
         return writer.bytes
     }
 
-    /// Places in the log before which the session has nothing left to do; nil if they are not known to be later than they were. O(1).
+    /// Places in the log before which the session has nothing left to do; nil if they are not known to be later than
+    /// they were. O(1).
     ///
-    /// Between the messages of a record nobody asks. Released messages are moved to the front of a queue, so that it says nothing then.
+    /// Between the messages of a record nobody asks. Released messages are moved to the front of a queue, so that it
+    /// says nothing then.
     private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPositions? {
         let session = save.session
         guard let journal, !session.isReplaying, !session.isReading else { return nil }
@@ -265,7 +268,8 @@ extension BrokerShard {
         return mark.places
     }
 
-    /// Whether all messages that its queue had when the journal was at a number are done; false if that is not known. O(1).
+    /// Whether all messages that its queue had when the journal was at a number are done; false if that is not known.
+    /// O(1).
     func isDone(through number: UInt64, _ session: Session) -> Bool {
         if session.queue.isEmpty { return true }
         guard session.queue.count > 0 else { return false }
@@ -275,13 +279,14 @@ extension BrokerShard {
 }
 
 extension Limits {
-    /// How many sessions' places in the log are looked at in one turn, each second. With more sessions it takes longer until each has had its
-    /// turn, and more comes twice from the log when its node is gone.
+    /// How many sessions' places in the log are looked at in one turn, each second. With more sessions it takes longer
+    /// until each has had its turn, and more comes twice from the log when its node is gone.
     static let savesLookedAtMax = 2000
 
     /// How many of them are stored in the cluster then; with more the same. Bytes: `sessionChunkBytesMax` each at most.
     static let savesPerTurnMax = 50
 
-    /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got. Bytes: 2 each.
+    /// With more messages of QoS 2 that a client has not released, the cluster is not told how far its session has got.
+    /// Bytes: 2 each.
     static let savedReceiptsMax = 1000
 }

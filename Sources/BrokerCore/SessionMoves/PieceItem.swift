@@ -151,10 +151,11 @@ public struct SavedSession: Equatable, Sendable {
     public var expiryInterval: UInt32
     /// What it is, without its messages; nil if that is as it was, empty if nothing of it is to be restored any more.
     public var state: [UInt8]?
-    /// Places in the log before which the session has nothing left to do, and what of QoS 2 it had received at that time and not released; nil
-    /// if they are as they were.
+    /// Places in the log before which the session has nothing left to do, and what of QoS 2 it had received at that
+    /// time and not released; nil if they are as they were.
     public var places: [UInt8]?
-    /// With a state: the will that is not published yet, and since when the client is away, in milliseconds since 1970; 0 while it is connected.
+    /// With a state: the will that is not published yet, and since when the client is away, in milliseconds since 1970;
+    /// 0 while it is connected.
     public var will: SavedWill?
     public var awaySince: UInt64 = 0
 

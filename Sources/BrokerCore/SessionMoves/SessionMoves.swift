@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what lacks some of the log.
+/// What a shard has to do with sessions that are the cluster's: who waits for one, what comes, what goes, and what
+/// lacks some of the log.
 ///
 ///     CONNECT ─► claim ─► sessionClaimed ─┬─────────────────────────────────────────────► admit
 ///                                         └─► arrivals ─► (replays) ─► restored ────────►
@@ -120,7 +121,8 @@ final class SessionImport {
     var owed: [(filter: [UInt8], stage: OwedRetained.Stage)] = []
     /// Up to where the node that kept it had read the log.
     var places: LogPositions?
-    /// The share groups that its messages name, by their place among its subscriptions to such: the group's serial number here.
+    /// The share groups that its messages name, by their place among its subscriptions to such: the group's serial
+    /// number here.
     var groups: [UInt32] = []
     /// Whether a message is among them that was never sent: behind it stands none that was.
     var hasUnsent = false
@@ -138,7 +140,8 @@ final class SessionImport {
 ///
 ///     changed ─► given, under way ─► sessionSaved ─► answers
 ///
-/// One of a session is under way at a time. What changes meanwhile goes with the next one, and so do the answers that wait for that.
+/// One of a session is under way at a time. What changes meanwhile goes with the next one, and so do the answers that
+/// wait for that.
 final class SessionSave {
     /// What a client is told when the cluster has it.
     enum Answer {
@@ -155,8 +158,8 @@ final class SessionSave {
     /// The connections that wait for what is under way, and for what follows it.
     var given: [(connection: ConnectionID, answer: Answer)] = []
     var waiting: [(connection: ConnectionID, answer: Answer)] = []
-    /// Places up to which the session had been given the log when the journal had come to a number: when all messages that it had then
-    /// are done, everything before the places is.
+    /// Places up to which the session had been given the log when the journal had come to a number: when all messages
+    /// that it had then are done, everything before the places is.
     var mark: (number: UInt64, places: LogPositions)?
     /// What was given of them last.
     var places: LogPositions?
@@ -168,8 +171,9 @@ final class SessionSave {
     init(_ session: Session) { self.session = session }
 }
 
-/// Wills of sessions that are the cluster's: they stand in the session's record while its client is connected, and go through the log when they
-/// are due, in which one counts once. So one is published whatever becomes of its node, and not twice.
+/// Wills of sessions that are the cluster's: they stand in the session's record while its client is connected, and go
+/// through the log when they are due, in which one counts once. So one is published whatever becomes of its node, and
+/// not twice.
 ///
 ///     CONNECT ─► nameWill ─► ToCluster.saves ─► CONNACK
 ///     the connection ends ─► publishWill ─► ToCluster.will ─► the log ─► received(_:partition:sequence:isOwn:) on every node
@@ -202,7 +206,8 @@ extension BrokerShard {
         return true
     }
 
-    /// The will is not to be published any more. The cluster cannot tell that from the will of a session that is not there: it may be on its way.
+    /// The will is not to be published any more. The cluster cannot tell that from the will of a session that is not
+    /// there: it may be on its way.
     func forgetWill(of session: Session) {
         if session.will != nil, let name = session.willName { sendWillEnds(name, of: session) }
         (session.will, session.willName) = (nil, nil)
@@ -247,7 +252,8 @@ extension BrokerShard {
         if session.connection == nil { armTimer(of: session) }
     }
 
-    /// A session for which `ToCluster.wakes` has asked is another node's, or has ended: nobody is told what this shard has of it.
+    /// A session for which `ToCluster.wakes` has asked is another node's, or has ended: nobody is told what this shard
+    /// has of it.
     func sessionIsElsewhere(_ identifier: [UInt8]) {
         guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
             !session.isMoving, session.connection == nil
@@ -255,8 +261,8 @@ extension BrokerShard {
         discard(session)
     }
 
-    /// A session for which `ToCluster.wakes` has asked is looked after by another node, which may not have what this shard has of it: only
-    /// its will is seen to there.
+    /// A session for which `ToCluster.wakes` has asked is looked after by another node, which may not have what this
+    /// shard has of it: only its will is seen to there.
     func sessionWillIsElsewhere(_ identifier: [UInt8]) {
         guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
             !session.isMoving, session.connection == nil
@@ -288,8 +294,8 @@ extension BrokerShard {
             ))
     }
 
-    /// The node acts for its sessions again, which others may have looked after meanwhile: asks whose those are whose clients have stayed. The
-    /// others are asked for when something of them is due, or their clients come. O(sessions).
+    /// The node acts for its sessions again, which others may have looked after meanwhile: asks whose those are whose
+    /// clients have stayed. The others are asked for when something of them is due, or their clients come. O(sessions).
     func leaseBegins() {
         guard cluster?.moves != nil else { return }
         for session in sessions.all where session.epoch > 0 && !session.isMoving {

@@ -1,13 +1,15 @@
-/// Which rows of the store a part of a queue is, in the queue's order: first in, first out, and nothing else of the messages.
+/// Which rows of the store a part of a queue is, in the queue's order: first in, first out, and nothing else of the
+/// messages.
 ///
-/// A row's number mostly follows the one before at the same distance as that one did its own, so equal steps are counted, and others
-/// written down in a few bytes each: five million messages of one publisher take some hundred bytes, five million of any a few each.
+/// A row's number mostly follows the one before at the same distance as that one did its own, so equal steps are
+/// counted, and others written down in a few bytes each: five million messages of one publisher take some hundred
+/// bytes, five million of any a few each.
 ///
 ///     chunks ▼ first           the last written ▼        open ▼
 ///     [ step | step ×3 | … ][ … ][ … | step ×9 ]    [ step × n ]
 ///
-/// Invariants: `count` is that of the steps not taken, `byteCount` the sum of what they say. Numbers rise, but for those of a damaged store.
-/// Belongs to a `PagedQueue`.
+/// Invariants: `count` is that of the steps not taken, `byteCount` the sum of what they say. Numbers rise, but for
+/// those of a damaged store. Belongs to a `PagedQueue`.
 struct EntryNumbers {
     /// A message that waits.
     enum Element: Equatable {
@@ -220,7 +222,8 @@ struct PagedEntry: Equatable {
     let byteCount: UInt32
 }
 
-/// The rows of a queue's far part, some of them looked through: what an order has found that stays, and behind it what was not looked at.
+/// The rows of a queue's far part, some of them looked through: what an order has found that stays, and behind it what
+/// was not looked at.
 ///
 ///     first ◄── sifted ◄── (what is being looked at) ◄── unsifted ◄── append
 ///

@@ -1,14 +1,15 @@
-/// The packet identifiers of QoS 2 messages that were received and not yet released, each with what tells its message from another one.
-/// [MQTT-4.3.3-10 v5]
+/// The packet identifiers of QoS 2 messages that were received and not yet released, each with what tells its message
+/// from another one. [MQTT-4.3.3-10 v5]
 ///
-/// Open addressing in a block that doubles; an emptied set keeps a small block at most, and `removeAll` leaves none. Identifiers are
-/// 1 to 65,535; 0 marks a free place.
+/// Open addressing in a block that doubles; an emptied set keeps a small block at most, and `removeAll` leaves none.
+/// Identifiers are 1 to 65,535; 0 marks a free place.
 struct PacketIdentifierSet {
     /// The identifiers, and behind them the digests.
     private var slots: UnsafeMutablePointer<UInt16>?
     private var mask = -1
     private(set) var count = 0
-    /// How many of them stand elsewhere than at home: none as long as a client counts up, and then removal looks at nobody else.
+    /// How many of them stand elsewhere than at home: none as long as a client counts up, and then removal looks at
+    /// nobody else.
     private var strayCount = 0
     /// How many places there are.
     var capacity: Int { mask + 1 }

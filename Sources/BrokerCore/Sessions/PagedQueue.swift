@@ -9,7 +9,8 @@ import MQTTCodec
 /// What a share group has given the session stays in memory, for it may have to go to another member at any time:
 /// `pinned` has those, in the order of their marks among `numbers`.
 ///
-/// An order that looks for topics goes through `numbers` and has the store read some of them at a time; what stays is sifted:
+/// An order that looks for topics goes through `numbers` and has the store read some of them at a time; what stays is
+/// sifted:
 ///
 ///     the queue's front ◄── sifted ◄── asked ◄── unsifted ◄── arriving
 ///
@@ -20,7 +21,8 @@ final class PagedQueue {
     /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
     private(set) var asked: [PagedEntry?] = []
     private(set) var numbers = SiftedNumbers()
-    /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the front.
+    /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the
+    /// front.
     private(set) var isSifting = false
     private(set) var pinned = EntryLine()
     private(set) var arriving = EntryLine()
@@ -134,7 +136,8 @@ final class PagedQueue {
 
     // MARK: Looking through
 
-    /// Takes those that the store is to read next so that somebody can look at them; `takeSifted` follows. What memory has is passed by.
+    /// Takes those that the store is to read next so that somebody can look at them; `takeSifted` follows. What memory
+    /// has is passed by.
     ///
     /// - Parameters:
     ///   - steps: how many elements may be passed by and asked for; counts down.
@@ -163,8 +166,8 @@ final class PagedQueue {
         return places
     }
 
-    /// The store has answered: gives up those for which `isDropped` says so, as far as they are still there, and puts the others back in
-    /// their place.
+    /// The store has answered: gives up those for which `isDropped` says so, as far as they are still there, and puts
+    /// the others back in their place.
     func takeSifted(_ journal: Journal?, where isDropped: (PagedEntry) -> Bool) {
         guard isSifting else { return }
         let taken = asked.compactMap { $0 }
@@ -222,8 +225,8 @@ final class PagedQueue {
         entry.releaseMessage()
     }
 
-    /// Takes those of the messages in memory for which `isTaken` says so, in their order; who takes one ends its row, unless it has a journal
-    /// here. O(messages in memory): of the others it does not matter how many there are.
+    /// Takes those of the messages in memory for which `isTaken` says so, in their order; who takes one ends its row,
+    /// unless it has a journal here. O(messages in memory): of the others it does not matter how many there are.
     func removeResident(_ journal: Journal?, where isTaken: (QueueEntry) -> Bool) {
         pinned.change { entry in
             guard entry.state != .vacant, isTaken(entry) else { return }
@@ -329,7 +332,7 @@ struct EntryLine {
 }
 
 extension Limits {
-    /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is written anew.
-    /// Bytes: 32 each.
+    /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is
+    /// written anew. Bytes: 32 each.
     static let vacantPlacesMax = 1024
 }

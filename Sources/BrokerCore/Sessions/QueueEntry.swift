@@ -103,8 +103,8 @@ struct QueueEntry {
         byteCount = 0
     }
 
-    /// The same. A message that was made for this entry goes back to `ledger` without being looked at: it has left the nearest
-    /// caches.
+    /// The same. A message that was made for this entry goes back to `ledger` without being looked at: it has left the
+    /// nearest caches.
     @inline(__always)
     mutating func releaseMessage(to ledger: MessageLedger) {
         guard bits & Flag.isSole != 0, detail == nil, let held = message else { return releaseMessage() }
@@ -154,8 +154,8 @@ final class EntryDetail {
 
 /// Taking messages out of the queue again.
 extension SessionQueue {
-    /// Drops the message that has waited longest and was never sent; false if there is none. O(messages that were sent), however many wait:
-    /// no more of them than the client's window had places stand in front.
+    /// Drops the message that has waited longest and was never sent; false if there is none. O(messages that were
+    /// sent), however many wait: no more of them than the client's window had places stand in front.
     mutating func dropOldestUnsent(_ journal: Journal?) -> Bool {
         var position = sentEnd
         while position < count, self[position].state != .waiting || self[position].wasSent { position &+= 1 }
@@ -164,8 +164,8 @@ extension SessionQueue {
         return true
     }
 
-    /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Their rows stay in the store
-    /// until somebody else has them. Call when nothing is in flight, after `rewind`.
+    /// Takes the messages of share groups that may go to other members: not the QoS 2 ones that were sent. Their rows
+    /// stay in the store until somebody else has them. Call when nothing is in flight, after `rewind`.
     ///
     /// - Parameter mayGo: which of them to take.
     mutating func takeShared(where mayGo: (SharedEntry) -> Bool = { _ in true }) -> [SharedEntry] {
@@ -215,8 +215,8 @@ extension SessionQueue {
         removePinned(journal, where: isIt)
     }
 
-    /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the few that were
-    /// sent stand in front.
+    /// The position of the waiting entry with this store number, or nil. Numbers rise along what was never sent; the
+    /// few that were sent stand in front.
     func position(ofStored number: UInt64) -> Int? {
         var low = sentEnd
         while low < count, self[low].packetIdentifier != 0 {

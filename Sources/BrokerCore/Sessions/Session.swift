@@ -1,7 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// What the broker keeps for a Client Identifier, across connections: subscriptions, messages on their way, and the will.
+/// What the broker keeps for a Client Identifier, across connections: subscriptions, messages on their way, and the
+/// will.
 ///
 /// Owned by its shard's `SessionTable`; belongs to the shard that the identifier hashes to.
 final class Session {
@@ -11,8 +12,9 @@ final class Session {
     /// Unique among all sessions of all shards, ever: the shard in the lowest byte.
     let key: UInt64
     let clientIdentifier: EncodedString
-    /// What messages from the client carry, so that No Local knows them: the hash of the Client Identifier, never 0, the same for a later
-    /// session of the same client. Sessions that divide topics among them have one for all, `TopicPart.publisher`. [MQTT-3.8.3-3 v5]
+    /// What messages from the client carry, so that No Local knows them: the hash of the Client Identifier, never 0,
+    /// the same for a later session of the same client. Sessions that divide topics among them have one for all,
+    /// `TopicPart.publisher`. [MQTT-3.8.3-3 v5]
     var publisherKey: UInt64
 
     /// The connection it is on, or nil while the client is away.
@@ -26,12 +28,13 @@ final class Session {
     /// Seconds that the session outlives its connection; `UInt32.max` for ever. [MQTT-3.1.2-23 v5]
     var expiryIntervalSeconds: UInt32 = 0
     var version: ProtocolVersion = .v311
-    /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit. [MQTT-3.3.4-9 v5]
+    /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit.
+    /// [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
     /// What its client may read and write; nil for everything.
     var access: AccessPolicy?
-    /// Who its client was and which way it came when it was here last: what `access` follows from. No listener if that one is no more, or
-    /// no client was here yet.
+    /// Who its client was and which way it came when it was here last: what `access` follows from. No listener if that
+    /// one is no more, or no client was here yet.
     var userName: EncodedString?
     var listener: Int? {
         get { listenerNumber == .max ? nil : Int(listenerNumber) }
@@ -66,7 +69,8 @@ final class Session {
     var isReading = false
     /// Whether an order looks through what of its queue only the store has.
     var isSifted = false
-    /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a connection, or was to.
+    /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a
+    /// connection, or was to.
     var readsLog = false
     /// Whether it lacks some of the log behind that, and gets nothing else before.
     var isReplaying = false
@@ -191,13 +195,15 @@ extension Session {
         set { if newValue != nil || extras != nil { makeExtras().topicPart = newValue } }
     }
 
-    /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no more than that.
+    /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no
+    /// more than that.
     var logFloor: LogPositions? {
         get { extras?.logFloor }
         set { if newValue != nil || extras != nil { makeExtras().logFloor = newValue } }
     }
 
-    /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier session.
+    /// Steps of the cluster's log up to this one say nothing of it: they are in what it came with, or of an earlier
+    /// session.
     var stepFloor: FlowStep.Place {
         get { extras?.stepFloor ?? .start }
         set { if newValue != .start || extras != nil { makeExtras().stepFloor = newValue } }
@@ -218,11 +224,11 @@ extension Session {
 ///                                                    index finds nobody, and all matches found before are old
 ///                        endTurn, again and again ─► its records go from the tree, its groups are told of ─► its index is free
 /// ```
-/// The row of the session goes in the batch of the turn in which it ends. Rows of its subscriptions may go later: without a session
-/// they are nothing, and a start that finds some deletes them.
+/// The row of the session goes in the batch of the turn in which it ends. Rows of its subscriptions may go later:
+/// without a session they are nothing, and a start that finds some deletes them.
 ///
-/// Other shards and nodes lose their interest later than the session goes: they send messages that nobody wants here. A share group's
-/// message that they dispatch to it meanwhile goes to another member, as one that was on its way does.
+/// Other shards and nodes lose their interest later than the session goes: they send messages that nobody wants here. A
+/// share group's message that they dispatch to it meanwhile goes to another member, as one that was on its way does.
 extension BrokerShard {
     /// The turn's steps are used up: the rest of an ended session is taken out of the tree in the next ones.
     func keepRemains(of session: Session, _ memberships: [GroupMembership]) {
@@ -264,8 +270,8 @@ extension BrokerShard {
     }
 }
 
-/// The subscriptions of sessions that have ended which still stand in the tree of topics, and what there is left to tell of their share
-/// groups; and how much of the turn is left for the like.
+/// The subscriptions of sessions that have ended which still stand in the tree of topics, and what there is left to
+/// tell of their share groups; and how much of the turn is left for the like.
 ///
 /// Invariant: a session stands here as long as its index is kept for it. Owned by a shard, used on its thread only.
 struct EndedSessions {

@@ -36,7 +36,8 @@ extension SessionQueue {
     /// - Parameters:
     ///   - messagesMax: how many may wait in the ring.
     ///   - bytesMax: their bytes; the last one may go beyond.
-    /// - Returns: whether anything was moved, and what the store has to read before more can be; at most half of what may wait.
+    /// - Returns: whether anything was moved, and what the store has to read before more can be; at most half of what
+    ///   may wait.
     mutating func refill(messagesMax: Int, bytesMax: Int) -> (hasMoved: Bool, places: [PagedEntry]) {
         guard let paged else { return (false, []) }
         var hasMoved = false
@@ -57,7 +58,8 @@ extension SessionQueue {
         return (hasMoved, [])
     }
 
-    /// The store has answered: the messages that it was asked for, as far as they have not been given up, go to the ring's end.
+    /// The store has answered: the messages that it was asked for, as far as they have not been given up, go to the
+    /// ring's end.
     ///
     /// - Parameter entry: makes one; nil if it could not be read.
     /// - Returns: those that could not.
@@ -99,7 +101,8 @@ extension SessionQueue {
         paged?.takeUnsifted(&steps, bytesMax: bytesMax, through: lastNumber)
     }
 
-    /// They have been read: gives up those for which `isDropped` says so, as far as they are still there; the others keep their place.
+    /// They have been read: gives up those for which `isDropped` says so, as far as they are still there; the others
+    /// keep their place.
     mutating func takeSiftedPaged(_ journal: Journal?, where isDropped: (PagedEntry) -> Bool) {
         guard let paged else { return }
         let before = paged.byteCount

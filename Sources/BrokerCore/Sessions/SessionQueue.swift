@@ -8,8 +8,8 @@ import MQTTCodec
 ///
 /// What is `paged` stands behind all of the ring; positions are the ring's.
 ///
-/// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those of them that are
-/// not vacant; every packet identifier in use occurs once. Empty, it holds at most the memory of a
+/// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those
+/// of them that are not vacant; every packet identifier in use occurs once. Empty, it holds at most the memory of a
 /// small ring; after `removeAll`, none. Belongs to a session.
 struct SessionQueue {
     private var ring: UnsafeMutablePointer<QueueEntry>?
@@ -19,7 +19,8 @@ struct SessionQueue {
     private(set) var count = 0
     /// How many entries at the front are past waiting.
     private(set) var sentEnd = 0
-    /// QoS 1 and 2 messages sent and not yet acknowledged to the end: what counts against Receive Maximum. [MQTT-4.9.0-2 v5]
+    /// QoS 1 and 2 messages sent and not yet acknowledged to the end: what counts against Receive Maximum.
+    /// [MQTT-4.9.0-2 v5]
     private(set) var inFlight = 0
     /// Of all that wait, `paged` included.
     var waitingBytes = 0
@@ -29,7 +30,8 @@ struct SessionQueue {
     /// How many messages those are.
     var pagedCount = 0
     private var lastPacketIdentifier: UInt16 = 0
-    /// Whether the packet identifiers before `sentEnd` run on without a gap, so that an identifier's place can be computed.
+    /// Whether the packet identifiers before `sentEnd` run on without a gap, so that an identifier's place can be
+    /// computed.
     private var isSequential = true
 
     var isEmpty: Bool { count &+ pagedCount == 0 }
@@ -96,7 +98,8 @@ struct SessionQueue {
         return packetIdentifier
     }
 
-    /// PUBACK arrived: ends the flow of the oldest entry if it is its, of QoS 1, and no row of the store has to go; false if not.
+    /// PUBACK arrived: ends the flow of the oldest entry if it is its, of QoS 1, and no row of the store has to go;
+    /// false if not.
     mutating func completeFirst(_ packetIdentifier: UInt16, _ ledger: MessageLedger) -> Bool {
         guard sentEnd > 0 else { return false }
         let first = ring.unsafelyUnwrapped + head
@@ -207,8 +210,8 @@ struct SessionQueue {
         releaseIfEmpty()
     }
 
-    /// The connection has ended: everything in flight waits to be sent again, in the same order, with the same identifiers.
-    /// [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
+    /// The connection has ended: everything in flight waits to be sent again, in the same order, with the same
+    /// identifiers. [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
     mutating func rewind() {
         compact()
         for position in 0..<sentEnd where self[position].state == .sent {
@@ -223,8 +226,8 @@ struct SessionQueue {
         moveReleasedToFront()
     }
 
-    /// Puts the flows that wait for PUBCOMP before the messages that are to be sent again, each in their order: PUBREL must not wait
-    /// for room in the window as messages do. [MQTT-3.3.4-10 v5]
+    /// Puts the flows that wait for PUBCOMP before the messages that are to be sent again, each in their order: PUBREL
+    /// must not wait for room in the window as messages do. [MQTT-3.3.4-10 v5]
     private mutating func moveReleasedToFront() {
         var unreleased: [QueueEntry] = []
         var kept = 0
@@ -261,8 +264,8 @@ struct SessionQueue {
         releaseIfEmpty()
     }
 
-    /// Gives up the entries for which `isDropped` says so among `removable` waiting ones from `start` on; those behind move up. O(those
-    /// from `start` on).
+    /// Gives up the entries for which `isDropped` says so among `removable` waiting ones from `start` on; those behind
+    /// move up. O(those from `start` on).
     mutating func removeWaiting(from start: Int, count removable: Int, _ journal: Journal?, where isDropped: (QueueEntry) -> Bool) {
         precondition(start >= sentEnd && start &+ removable <= count, "only what waits is given up")
         var kept = start
@@ -345,7 +348,8 @@ struct SessionQueue {
         return false
     }
 
-    /// Bounds the vacant places behind a head that its receiver does not acknowledge, and with them the search for an identifier.
+    /// Bounds the vacant places behind a head that its receiver does not acknowledge, and with them the search for an
+    /// identifier.
     private mutating func compactIfSparse() {
         if sentEnd > 64, sentEnd > inFlight &* 4 { compact() }
     }
@@ -393,17 +397,17 @@ struct SessionQueue {
 
 /// Taking a queue back from the store.
 extension SessionQueue {
-    /// Applies what the store tells of the entries' flows, and puts the queue in the order that it has after a connection has ended: what
-    /// waits for PUBCOMP, what was sent, what never was.
+    /// Applies what the store tells of the entries' flows, and puts the queue in the order that it has after a
+    /// connection has ended: what waits for PUBCOMP, what was sent, what never was.
     ///
-    /// QoS 1 messages are sent before their packet identifiers are on the disk, but never out of turn: what stands before an entry that was
-    /// sent was sent too, and keeps its place. [MQTT-4.6.0-1 v5]
+    /// QoS 1 messages are sent before their packet identifiers are on the disk, but never out of turn: what stands
+    /// before an entry that was sent was sent too, and keeps its place. [MQTT-4.6.0-1 v5]
     ///
     /// - Parameters:
     ///   - flows: by store number; others' entries among them.
-    ///   - inFlightMax: how many messages may have been in flight, if the client was connected when the broker ended; else 0. Those of
-    ///     QoS 1 count as sent, for what is sent again must say so; one of QoS 2 waits for the disk, and what is behind it too.
-    ///     [MQTT-3.3.1-1 v5] [MQTT-3.3.1-1 v3.1.1]
+    ///   - inFlightMax: how many messages may have been in flight, if the client was connected when the broker ended;
+    ///     else 0. Those of QoS 1 count as sent, for what is sent again must say so; one of QoS 2 waits for the disk,
+    ///     and what is behind it too. [MQTT-3.3.1-1 v5] [MQTT-3.3.1-1 v3.1.1]
     /// - Returns: the store numbers of those that had a flow.
     mutating func arrange(_ flows: [UInt64: StoredFlow], inFlightMax: Int) -> [UInt64] {
         precondition(sentEnd == 0, "a queue is restored before its client comes")
@@ -426,7 +430,8 @@ extension SessionQueue {
         return applied
     }
 
-    /// Gives those of the first entries that have no packet identifier one of their own, which their receiver does not know yet.
+    /// Gives those of the first entries that have no packet identifier one of their own, which their receiver does not
+    /// know yet.
     private mutating func nameSent(_ sentCount: Int) {
         var used = Set((0..<sentCount).map { self[$0].packetIdentifier })
         var next: UInt16 = 1

@@ -1,8 +1,8 @@
 import BrokerModel
 import MQTTCodec
 
-/// The sessions of a shard, by Client Identifier and by index. Owns them, and one that has ended until the turn does: what is being done
-/// for its client need not retain it.
+/// The sessions of a shard, by Client Identifier and by index. Owns them, and one that has ended until the turn does:
+/// what is being done for its client need not retain it.
 struct SessionTable: ~Copyable {
     private var byIdentifier: [EncodedString: Session] = [:]
     private var byIndex: [Session?] = []
@@ -29,7 +29,8 @@ struct SessionTable: ~Copyable {
     /// The session at an index below `indexEnd`, where it stays as long as it lives; nil if there is none now.
     func session(at index: UInt32) -> Session? { byIndex[Int(index)] }
 
-    /// The session that has a subscription, not retained; nil if it has ended, and the subscription is still to be taken out of the tree.
+    /// The session that has a subscription, not retained; nil if it has ended, and the subscription is still to be
+    /// taken out of the tree.
     @inline(__always)
     func subscriber(_ index: UInt32) -> Reference<Session>? {
         byIndex[Int(index)].map { Reference($0) }
@@ -86,7 +87,8 @@ struct SessionTable: ~Copyable {
     }
 }
 
-/// The sessions of other shards that have full queues. Their filters stand in the tree, each with the index that the session has here.
+/// The sessions of other shards that have full queues. Their filters stand in the tree, each with the index that the
+/// session has here.
 struct FullQueueTable {
     private struct Entry {
         let access: AccessPolicy?
@@ -137,7 +139,8 @@ struct FullQueueTable {
 
 /// How many sessions all shards of a broker have together, connected or not: what `global_max_clients` bounds.
 ///
-/// Shared by all shards, on whatever threads they are. A session counts from when it is made, also for one that was kept, until it ends.
+/// Shared by all shards, on whatever threads they are. A session counts from when it is made, also for one that was
+/// kept, until it ends.
 public protocol SessionCount: AnyObject, Sendable {
     /// Counts a session in, unless there are `max` already; nil for no limit.
     func enter(max: Int?) -> Bool

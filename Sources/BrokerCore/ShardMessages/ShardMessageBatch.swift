@@ -91,21 +91,21 @@ public final class ShardMessageBatch: @unchecked Sendable {
 /// What stands behind the `ShardMessageHeader` of a message that goes to one session, is retained, or must be taken
 /// once.
 struct ShardMessageDetail: BitwiseCopyable {
-    /// For `.shared` and `.retained`: the session, the terms of its subscription, and the group. For `.retain` and `.settled`: the node of
-    /// the change that the stamp numbers, 0 for this one.
+    /// For `.shared` and `.retained`: the session, the terms of its subscription, and the group. For `.retain` and
+    /// `.settled`: the node of the change that the stamp numbers, 0 for this one.
     var sessionKey: UInt64 = 0
     var sessionIndex: UInt32 = 0
     var terms: UInt32 = 0
     var group: UInt32 = 0
-    /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most. For `.shared`: in the highest byte
-    /// `Publication.hops`, and of a message that was dispatched out of the cluster's log the shard that has dispatched
-    /// to it, and one.
+    /// For `.retained`: how many more of its scan are to be granted once this one is taken; 0 for most. For `.shared`:
+    /// in the highest byte `Publication.hops`, and of a message that was dispatched out of the cluster's log the shard
+    /// that has dispatched to it, and one.
     var request: UInt32 = 0
-    /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter. For `.retain` and `.settled`: the
-    /// change's number among its node's, 0 for one that the cluster does not hear of.
+    /// For `.retained`: the stamp of the query. For `.shared`: stands for the group's name and filter. For `.retain`
+    /// and `.settled`: the change's number among its node's, 0 for one that the cluster does not hear of.
     var stamp: UInt64 = 0
-    /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from. For `.shared`: where a message
-    /// that was dispatched stands in the log, the partition in the highest byte.
+    /// For `.retain`: the shards that have the message already, a bit each. For `.retained`: the scan it came from. For
+    /// `.shared`: where a message that was dispatched stands in the log, the partition in the highest byte.
     var shards: UInt64 = 0
     /// For `.publish`, `.shared` and `.retain`: names a QoS 2 message that must be taken once; 0 for any other.
     var receipt: UInt64 = 0
@@ -174,7 +174,8 @@ enum ShardMessage: Sendable {
     case retainedCancelled(sessionKey: UInt64)
     /// What the sending shard was sent, up to the batch with this serial, would survive a power cut.
     case durable(serial: UInt64)
-    /// The client of the sending shard has released the QoS 2 message that this names, of which these share groups had a part.
+    /// The client of the sending shard has released the QoS 2 message that this names, of which these share groups had
+    /// a part.
     case released(receipt: UInt64, groups: [UInt64])
     case statisticsRequest
     case statistics(ShardStatistics)
@@ -204,13 +205,16 @@ struct ShardMessageHeader: BitwiseCopyable {
         case passing
         /// Deliver the message to the session that a share group chose.
         case shared
-        /// Keep (or with an empty payload remove) the retained message, and route it to those that the publisher's shard did not know.
+        /// Keep (or with an empty payload remove) the retained message, and route it to those that the publisher's
+        /// shard did not know.
         case retain
-        /// Route the message unless a newer one of its topic has come: it went by way of the shard that keeps the topic.
+        /// Route the message unless a newer one of its topic has come: it went by way of the shard that keeps the
+        /// topic.
         case detoured
         /// Deliver a retained message to the session that subscribed.
         case retained
-        /// The cluster's retained message of a topic, in the order of its stream: keep it, unless the topic has changed since.
+        /// The cluster's retained message of a topic, in the order of its stream: keep it, unless the topic has changed
+        /// since.
         case settled
     }
 
@@ -253,7 +257,8 @@ struct ShardMessageHeader: BitwiseCopyable {
     }
 }
 
-/// What a shard has for the others at the end of its turn, a batch for each, and what it awaits of them before it answers SUBACK.
+/// What a shard has for the others at the end of its turn, a batch for each, and what it awaits of them before it
+/// answers SUBACK.
 ///
 /// ```
 ///     append, hold ─► batches[shard], filled in order ─► post, twice a turn
@@ -313,8 +318,8 @@ struct OutgoingShardMessages {
         batch(for: shard).with { $0.serial = serial }
     }
 
-    /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked instruction, which
-    /// waits for all that was written before, into memory that is in no near cache.
+    /// What gathers for a shard, not retained: valid until the batch is posted. To count a reference takes a locked
+    /// instruction, which waits for all that was written before, into memory that is in no near cache.
     @inline(__always)
     private mutating func batch(for shard: Int) -> Reference<ShardMessageBatch> {
         if let batch = batches[shard].map({ Reference($0) }) { return batch }
@@ -367,7 +372,8 @@ struct OutgoingShardMessages {
     }
 }
 
-/// The SUBACKs that wait until every other shard routes to the new subscriptions, and the end marks that wait for what those have sent.
+/// The SUBACKs that wait until every other shard routes to the new subscriptions, and the end marks that wait for what
+/// those have sent.
 struct BarrierTable {
     struct Waiting {
         let connection: ConnectionID

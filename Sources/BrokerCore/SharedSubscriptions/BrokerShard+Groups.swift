@@ -3,8 +3,9 @@ import MQTTCodec
 
 /// Shared subscriptions.
 ///
-/// Every shard knows every group and all its members; the publisher's shard chooses, so that the choice needs no question. Changes go
-/// to the other shards among the shard messages, and SUBACK waits for them as for any subscription.
+/// Every shard knows every group and all its members; the publisher's shard chooses, so that the choice needs no
+/// question. Changes go to the other shards among the shard messages, and SUBACK waits for them as for any
+/// subscription.
 extension BrokerShard {
     /// Adds the session to a group, or changes its terms there; true if it is new in it.
     func join(_ session: Session, _ name: GroupName, _ terms: SubscriptionTerms) -> Bool {
@@ -58,8 +59,8 @@ extension BrokerShard {
             sessions.ended.count(OpenPackets.steps(of: membership.name.filter))
             told += 1
         }
-        // With a broker that stops it stays on the disk, as in a crash, and goes to a member that lasts at the next start: other shards may not be
-        // there any more to take it.
+        // With a broker that stops it stays on the disk, as in a crash, and goes to a member that lasts at the next
+        // start: other shards may not be there any more to take it.
         for entry in pending where !policy.isStopping || entry.storeNumber == 0 {
             redistribute(entry, from: session.key, connectedOnly: false)
         }
@@ -81,7 +82,8 @@ extension BrokerShard {
         }
     }
 
-    /// The session's client has come or gone; when it has gone and others of the group are there, they get what it had not taken.
+    /// The session's client has come or gone; when it has gone and others of the group are there, they get what it had
+    /// not taken.
     func setPresence(of session: Session, isConnected: Bool) {
         guard !session.groups.isEmpty else { return }
         for membership in session.groups {
@@ -120,7 +122,8 @@ extension BrokerShard {
         }
     }
 
-    /// Delivers to a member of this node that a group chose; what must be taken once on another shard waits for its receipt.
+    /// Delivers to a member of this node that a group chose; what must be taken once on another shard waits for its
+    /// receipt.
     func dispatch(_ publication: inout Publication, to member: GroupMember, of group: UInt32) {
         if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
             publication.choose(GroupChoice(group: hash, session: member.sessionKey))
@@ -170,8 +173,8 @@ extension BrokerShard {
             identifiers: terms.identifier == 0 ? nil : SubscriptionIdentifiers([terms.identifier]), group: group)
     }
 
-    /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, or has lost the right to read the
-    /// message, the group chooses again.
+    /// A message that another shard's group chose a session of this shard for. If it has gone meanwhile, or has lost
+    /// the right to read the message, the group chooses again.
     func receivedShared(_ publication: inout Publication, _ detail: ShardMessageDetail) {
         let terms = SubscriptionTerms(bits: detail.terms)
         publication.hops = detail.hops
@@ -187,7 +190,8 @@ extension BrokerShard {
         sendToMember(&publication, member, stamp: detail.stamp)
     }
 
-    /// Whom the group chooses in place of a member that has gone or may not read the message: one of this shard if there is one.
+    /// Whom the group chooses in place of a member that has gone or may not read the message: one of this shard if
+    /// there is one.
     private func memberInPlace(of detail: ShardMessageDetail, for publication: borrowing Publication) -> GroupMember? {
         guard let group = groups.find(serial: detail.group) else { return nil }
         return chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)
@@ -211,9 +215,9 @@ extension BrokerShard {
         }
     }
 
-    /// Gives what a disconnected member had not taken to members that are there. A QoS 2 message that was sent stays with it, and one
-    /// that is stored leaves it only for a member of this shard: on the way to another one, a crash could double it.
-    /// [MQTT-4.8.2-4 v5] [MQTT-4.8.2-5 v5]
+    /// Gives what a disconnected member had not taken to members that are there. A QoS 2 message that was sent stays
+    /// with it, and one that is stored leaves it only for a member of this shard: on the way to another one, a crash
+    /// could double it. [MQTT-4.8.2-4 v5] [MQTT-4.8.2-5 v5]
     private func passOn(_ session: Session) {
         var (anywhere, here): (Set<UInt32>, Set<UInt32>) = ([], [])
         for membership in session.groups {

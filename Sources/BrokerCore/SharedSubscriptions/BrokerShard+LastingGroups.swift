@@ -2,9 +2,10 @@ import MQTTCodec
 
 /// What share groups with a member that outlives a crash have given to members that do not.
 ///
-/// The publisher was told that the broker has the message, and a lasting member gets it when the other one goes without having acknowledged it: so it
-/// is kept as the group's own, in a row of `StoreTable.entry` that names a session of which there is no row. After a crash it goes to a member that
-/// is left; one of QoS 2 that was sent goes nowhere, as when its client had gone. [MQTT-4.8.2-5 v5]
+/// The publisher was told that the broker has the message, and a lasting member gets it when the other one goes without
+/// having acknowledged it: so it is kept as the group's own, in a row of `StoreTable.entry` that names a session of
+/// which there is no row. After a crash it goes to a member that is left; one of QoS 2 that was sent goes nowhere, as
+/// when its client had gone. [MQTT-4.8.2-5 v5]
 ///
 ///     dispatched to a member whose session ends with its connection ─► a row ─► acknowledged, or given to another one: the row goes
 ///                                                                   └────► a crash ─► Recovery.passOnOrphans ─► a lasting member
@@ -19,8 +20,8 @@ extension BrokerShard {
         return groups[index]?.hasLasting ?? false
     }
 
-    /// Adds a member to a group or replaces its terms. If it is the first one that lasts, what others have not acknowledged is kept when the turn
-    /// ends, and what they are given from now on at once.
+    /// Adds a member to a group or replaces its terms. If it is the first one that lasts, what others have not
+    /// acknowledged is kept when the turn ends, and what they are given from now on at once.
     func join(_ member: GroupMember, _ group: UInt32) {
         let hadLasting = groups[group]?.hasLasting ?? false
         groups[group]?.join(member)
@@ -36,9 +37,9 @@ extension BrokerShard {
         sendToOthers(.group(membership.name, .joined(member)))
     }
 
-    /// Keeps what members of this shard have not acknowledged of the groups that have got their first lasting member: before the turn's batch is
-    /// given to the store, so that no SUBACK leaves earlier. O(members of those groups + entries of those that pass), however many groups a session is
-    /// in.
+    /// Keeps what members of this shard have not acknowledged of the groups that have got their first lasting member:
+    /// before the turn's batch is given to the store, so that no SUBACK leaves earlier. O(members of those groups +
+    /// entries of those that pass), however many groups a session is in.
     func keepDispatched() {
         let serials = groups.newlyLasting.take()
         guard let journal else { return }
@@ -72,8 +73,8 @@ extension BrokerShard {
     }
 }
 
-/// The share groups that have got their first lasting member in this turn: what their other members have is kept when the turn ends, by one walk of
-/// each queue for all of them.
+/// The share groups that have got their first lasting member in this turn: what their other members have is kept when
+/// the turn ends, by one walk of each queue for all of them.
 struct NewlyLastingGroups {
     private var serials: Set<UInt32> = []
     /// How many members and entries were looked at so far. For tests.
@@ -91,7 +92,8 @@ struct NewlyLastingGroups {
     }
 }
 
-/// A session's own notes of the share groups it is in: found by name in O(1), in an order that does not depend on any hash.
+/// A session's own notes of the share groups it is in: found by name in O(1), in an order that does not depend on any
+/// hash.
 struct GroupMemberships: RandomAccessCollection {
     private var memberships: [GroupMembership] = []
     private var positions: [GroupName: Int] = [:]

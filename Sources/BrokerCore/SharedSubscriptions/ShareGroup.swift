@@ -150,8 +150,8 @@ struct ShareGroup {
 
     var hasFullMember: Bool { ends[Standing.awayFull.rawValue] > ends[Standing.awayWithRoom.rawValue] }
 
-    /// Whether a connected member of this node may read the topic, on `shard` if one is named. Looks at members on other shards, and at those without a
-    /// right to the topic, one by one.
+    /// Whether a connected member of this node may read the topic, on `shard` if one is named. Looks at members on
+    /// other shards, and at those without a right to the topic, one by one.
     func hasConnectedReader(of topic: UnsafeRawBufferPointer, besides sessionKey: UInt64, on shard: Int?) -> Bool {
         Standing.allCases.contains { standing in
             standing.isConnected
@@ -189,8 +189,9 @@ struct ShareGroup {
         connectedCounts[member.shard] += change
     }
 
-    /// The member whose turn it is: connected ones with room in rotation; when there is none, the others likewise, those with room first.
-    /// Looks at members on other shards, if `shard` is named, and at those without a right to the topic, one by one.
+    /// The member whose turn it is: connected ones with room in rotation; when there is none, the others likewise,
+    /// those with room first. Looks at members on other shards, if `shard` is named, and at those without a right to
+    /// the topic, one by one.
     ///
     /// - Parameters:
     ///   - topic: what it must be allowed to read; nil for anything.
@@ -226,7 +227,8 @@ struct ShareGroup {
     /// How many members of a shard may read something that the group's filter matches. O(1).
     func size(on shard: Int) -> (connected: Int, away: Int) { shard < sizes.count ? sizes[shard] : (0, 0) }
 
-    /// Another node has so many members. O(members of that node), of which no more are counted than there is a bound for.
+    /// Another node has so many members. O(members of that node), of which no more are counted than there is a bound
+    /// for.
     mutating func setMembers(of node: UInt64, number: UInt32, connected: Int, away: Int, readsLog: Bool = false) {
         let connected = min(connected, Limits.clusterMembersMax)
         let count = connected + min(away, Limits.clusterMembersMax - connected)
@@ -245,8 +247,9 @@ struct ShareGroup {
         elsewhere[node] = count == 0 ? nil : count
     }
 
-    /// Another node is gone. What is published to the group while it has no other member waits for a session that comes again: one of the node's
-    /// members stands for all, and for those of nodes that had gone before. O(members of that node).
+    /// Another node is gone. What is published to the group while it has no other member waits for a session that comes
+    /// again: one of the node's members stands for all, and for those of nodes that had gone before. O(members of that
+    /// node).
     ///
     /// - Returns: whether one stays.
     mutating func nodeIsGone(_ node: UInt64) -> Bool {
@@ -292,7 +295,8 @@ struct ShareGroup {
     }
 }
 
-/// A session in a share group, as every shard knows it; or one of another node of which nothing is known but that it is there.
+/// A session in a share group, as every shard knows it; or one of another node of which nothing is known but that it is
+/// there.
 struct GroupMember: Sendable {
     let shard: Int
     let sessionIndex: UInt32
@@ -316,7 +320,8 @@ struct GroupMember: Sendable {
     /// Of another node: stands for the group's name there, and whether the node reads the cluster's log.
     var groupHash: UInt64 = 0
     var readsLog = false
-    /// Whether that node is gone. Its session may come again, on any node: until then the message waits, if there is no other member.
+    /// Whether that node is gone. Its session may come again, on any node: until then the message waits, if there is no
+    /// other member.
     var isGone = false
 
     var isElsewhere: Bool { node != 0 }

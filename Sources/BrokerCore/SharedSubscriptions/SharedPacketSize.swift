@@ -16,7 +16,8 @@ struct SharedPacketSize {
         self.qos = qos
     }
 
-    /// The bytes of the packet for a client that has subscribed so. Only clients of 5.0 have a bound. [MQTT-3.1.2-25 v5]
+    /// The bytes of the packet for a client that has subscribed so. Only clients of 5.0 have a bound.
+    /// [MQTT-3.1.2-25 v5]
     func byteCount(_ terms: SubscriptionTerms) -> Int {
         PublishHeader.encodedSize(
             version: .v5, qos: qos.map { min($0, terms.maximumQoS) } ?? terms.maximumQoS, topicLength: topicLength,
@@ -27,8 +28,8 @@ struct SharedPacketSize {
 }
 
 extension BrokerShard {
-    /// The member of a group whose turn it is to get a message, among those that take one of its size; if there is none, anyone: there it is
-    /// counted as too large.
+    /// The member of a group whose turn it is to get a message, among those that take one of its size; if there is
+    /// none, anyone: there it is counted as too large.
     @inline(__always)
     func chooseMember(
         of group: UInt32, for publication: borrowing Publication, except excluded: UInt64 = 0, isHere: Bool = false
@@ -57,7 +58,8 @@ extension BrokerShard {
     /// The largest packet that a member's client takes: any while it is away.
     func packetBytesMax(of session: Session) -> UInt32 { session.connection?.with { $0.maximumPacketSize } ?? .max }
 
-    /// Another member than the one that a group on another shard chose, if the message is too large for that one's client by now.
+    /// Another member than the one that a group on another shard chose, if the message is too large for that one's
+    /// client by now.
     func otherMember(
         thanChosen session: Session?, _ publication: borrowing Publication, _ terms: SubscriptionTerms, of serial: UInt32
     ) -> GroupMember? {

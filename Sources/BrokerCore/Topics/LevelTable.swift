@@ -2,13 +2,14 @@ import BrokerModel
 
 /// The distinct texts of topic levels, each known by a small number, so that trees of topics compare numbers.
 ///
-/// Open addressing with linear probing; a text lives as long as a node refers to it. Identifiers of dropped texts are used again.
+/// Open addressing with linear probing; a text lives as long as a node refers to it. Identifiers of dropped texts are
+/// used again.
 struct LevelTable: ~Copyable {
     /// The identifier of no level.
     static let none: UInt32 = .max
 
-    /// 24 bytes. A text of up to twelve bytes, as most are, stands in the first twelve; a longer one is allocated and its address stands
-    /// in the first eight.
+    /// 24 bytes. A text of up to twelve bytes, as most are, stands in the first twelve; a longer one is allocated and
+    /// its address stands in the first eight.
     private struct Level: BitwiseCopyable {
         private var start: UInt64 = 0
         private var more: UInt32 = 0

@@ -36,8 +36,8 @@ struct SubscriptionRecord {
     }
 }
 
-/// Who holds a subscription in the tree: a session of this shard, a share group, another shard that wants the messages, or a session of
-/// another shard that has a full queue.
+/// Who holds a subscription in the tree: a session of this shard, a share group, another shard that wants the messages,
+/// or a session of another shard that has a full queue.
 ///
 ///     0 …………… 0xefff_ffff   the index of a session
 ///     0xf000_0000 …          the index of a share group
@@ -67,7 +67,8 @@ struct Subscriber: Hashable {
 }
 
 extension TopicName {
-    /// The topic as it is called inside the broker, behind a listener's mount point; nil if that is too long to be a topic.
+    /// The topic as it is called inside the broker, behind a listener's mount point; nil if that is too long to be a
+    /// topic.
     func mounted(_ mountPoint: [UInt8]) -> TopicName? {
         mountPoint.isEmpty ? self : TopicName(mountPoint + bytes)
     }

@@ -5,8 +5,8 @@ import BrokerModel
 ///     root ── "home" ── + ── "temperature" ─► record ─► record     (chains: one record a subscriber)
 ///       └──── # ─► record
 ///
-/// Levels are numbers (`LevelTable`), nodes are 24 bytes in one array, literal children are edges in one table; the wildcards are
-/// fields of their parent. A node lives as long as it has a record or a child. Belongs to one shard.
+/// Levels are numbers (`LevelTable`), nodes are 24 bytes in one array, literal children are edges in one table; the
+/// wildcards are fields of their parent. A node lives as long as it has a record or a child. Belongs to one shard.
 struct SubscriptionTree: ~Copyable {
     struct Node: BitwiseCopyable {
         var parent: UInt32
@@ -92,8 +92,8 @@ struct SubscriptionTree: ~Copyable {
         return false
     }
 
-    /// Whether a filter may match topics that begin with these levels and have others behind them; it looks at few nodes, save where
-    /// many of those levels have wildcards beside them.
+    /// Whether a filter may match topics that begin with these levels and have others behind them; it looks at few
+    /// nodes, save where many of those levels have wildcards beside them.
     func hasFilters(below topic: UnsafeRawBufferPointer) -> Bool {
         hasFilters(below: LevelSequence(topic), at: Self.root, wildcardsMatch: topic.first != UInt8(ascii: "$"))
     }
@@ -301,8 +301,8 @@ struct SubscriptionTree: ~Copyable {
 
 /// Counts the changes of subscriptions, so that a cached match knows when it is old.
 ///
-/// One count would make every subscription anywhere forget every match. There are 256, chosen by the first level, and one for the
-/// filters that begin with a wildcard and may match any topic.
+/// One count would make every subscription anywhere forget every match. There are 256, chosen by the first level, and
+/// one for the filters that begin with a wildcard and may match any topic.
 struct TopicGenerations: ~Copyable {
     private static let bucketCount = 256
 

@@ -28,9 +28,9 @@ extension BrokerShard {
         )
     }
 
-    /// Logs that a connection ends because of what its client did: mosquitto's line, which scripts know, and one that says what was
-    /// wrong. Of a login that has failed the second one is for those who keep count of them, such as fail2ban.
-    /// Where many are refused for one reason, others tell their number, and there are no lines.
+    /// Logs that a connection ends because of what its client did: mosquitto's line, which scripts know, and one that
+    /// says what was wrong. Of a login that has failed the second one is for those who keep count of them, such as
+    /// fail2ban. Where many are refused for one reason, others tell their number, and there are no lines.
     func logRefusal(
         of connection: Connection, _ reason: ReasonCode, because explanation: String, failure: LoginFailure? = nil,
         isTold: Bool = true
@@ -97,8 +97,8 @@ extension DefaultStringInterpolation {
     mutating func appendInterpolation(_ filter: TopicFilter) { appendInterpolation(LoggedText(filter.bytes)) }
 }
 
-/// Puts a line of the log together in one piece of memory: interpolation grows a string again and again, and every client that comes and
-/// goes makes three lines.
+/// Puts a line of the log together in one piece of memory: interpolation grows a string again and again, and every
+/// client that comes and goes makes three lines.
 ///
 ///     String.line(room: 64) { $0.write("Client "); $0.write(identifier); $0.write(" closed its connection.") }
 ///

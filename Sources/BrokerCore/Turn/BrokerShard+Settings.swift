@@ -3,11 +3,12 @@ public import MQTTCodec
 
 /// Changes while the broker runs.
 extension BrokerShard {
-    /// Takes over other limits and choices, from now on and for every connection. What a client was told in CONNACK holds until its
-    /// connection ends, which it does at once for a client without a user name where none is let in any more.
+    /// Takes over other limits and choices, from now on and for every connection. What a client was told in CONNACK
+    /// holds until its connection ends, which it does at once for a client without a user name where none is let in any
+    /// more.
     ///
-    /// - Parameter settings: must have the listeners from before in the same order; others may follow them. Those that are closed now lose their
-    ///   clients.
+    /// - Parameter settings: must have the listeners from before in the same order; others may follow them. Those that
+    ///   are closed now lose their clients.
     public func apply(_ settings: BrokerSettings) {
         let settings = settings.withOwnPolicies()
         precondition(settings.listeners.count >= self.settings.listeners.count, "no listener gives up its place")
@@ -34,8 +35,8 @@ extension BrokerShard {
         if index == 0, settings.systemIntervalSeconds > 0, !inspection.systemReport.isOn { beginSystemTopics() }
     }
 
-    /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0 client is told
-    /// why.
+    /// Ends the connection of a client, if it lives on this shard and is connected: an operator wants it gone. A 5.0
+    /// client is told why.
     ///
     /// - Returns: whether there was one.
     @discardableResult

@@ -84,8 +84,8 @@ extension BrokerShard {
                 arm(connection, at: now + UInt64(connection.keepAliveMilliseconds))
                 return false
             }
-            // The broker itself did not run, stopped or short of processors: what the client has sent meanwhile is read before it counts as
-            // silent.
+            // The broker itself did not run, stopped or short of processors: what the client has sent meanwhile is read
+            // before it counts as silent.
             if now - deadline > Limits.lateTimerMilliseconds {
                 connection.lastReceivedAt += now - deadline + Limits.lateTimerMilliseconds
                 arm(connection, at: now + Limits.lateTimerMilliseconds)
@@ -108,8 +108,8 @@ extension Limits {
     /// Steps of timers in a turn, each that fires being one; the others fire in the next.
     static let timerStepsPerTurn = 4096
 
-    /// Milliseconds that a timer may be late because of other work. A client whose Keep Alive ends later than that gets as long again to be
-    /// heard.
+    /// Milliseconds that a timer may be late because of other work. A client whose Keep Alive ends later than that gets
+    /// as long again to be heard.
     static let lateTimerMilliseconds: UInt64 = 1000
 
     /// Steps of timers that it takes to end a connection or a session, or to publish a will: 128 of them a turn, some 2

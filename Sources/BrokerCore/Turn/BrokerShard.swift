@@ -2,11 +2,12 @@ public import BrokerModel
 import Bytes
 import MQTTCodec
 
-/// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event loop.
+/// One shard of the broker: the connections, sessions, subscriptions and retained messages that belong to one event
+/// loop.
 ///
-/// Pure: it reads no clock, opens no socket and starts no thread. What happens comes in as a call, what it wants done goes out as
-/// an `Effect` or as bytes in a connection's output. Every call is total: it never throws, blocks or traps on what a peer sent. All
-/// calls come from the thread of the shard's loop, each turn in this order:
+/// Pure: it reads no clock, opens no socket and starts no thread. What happens comes in as a call, what it wants done
+/// goes out as an `Effect` or as bytes in a connection's output. Every call is total: it never throws, blocks or traps
+/// on what a peer sent. All calls come from the thread of the shard's loop, each turn in this order:
 ///
 ///     advance(to:) ─► receivedShardMessages … ─► connected / received / closed … ─► endTurn(into:) ─► takeEffects
 public final class BrokerShard {
@@ -63,8 +64,8 @@ public final class BrokerShard {
     ///   - shardCount: 1 to 64.
     ///   - settings: what the operator has chosen.
     ///   - seed: must be the same for all shards of a broker: it decides which shard a client lives on.
-    ///   - random: where assigned Client Identifiers come from, which let in whoever knows them: the kernel's random numbers, save in a
-    ///     simulation. The shard's own.
+    ///   - random: where assigned Client Identifiers come from, which let in whoever knows them: the kernel's random
+    ///     numbers, save in a simulation. The shard's own.
     ///   - sessionCount: the same for all shards of a broker.
     ///   - now: milliseconds on a monotonic clock, the same for all shards.
     ///   - isPersistent: whether there is a store, which gets the batches of `Effect.store`.
@@ -140,7 +141,8 @@ public final class BrokerShard {
         flush(connection, into: sink)
     }
 
-    /// Calls `body` with each effect since the last call, in order. Connections and sessions that ended are forgotten afterwards.
+    /// Calls `body` with each effect since the last call, in order. Connections and sessions that ended are forgotten
+    /// afterwards.
     public func takeEffects(_ body: (Effect) -> Void) {
         if !effects.isEmpty {
             var taken: [Effect] = []
@@ -153,21 +155,23 @@ public final class BrokerShard {
         sessions.endTurn()
     }
 
-    /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for another turn.
+    /// When `advance` must next be called, in milliseconds; nil for never; not after `now` when work is left for
+    /// another turn.
     public var nextDeadline: UInt64? {
         if wheel.isBehind || !output.isEmpty || !effects.isEmpty || !shardMessages.isEmpty { return now }
         guard let deadline = featureDeadline else { return wheel.nextDeadline }
         return wheel.nextDeadline.map { min($0, deadline) } ?? deadline
     }
 
-    /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how busy a turn is.
+    /// How many packets the shard has taken in and messages it has sent out so far: by how much they grow tells how
+    /// busy a turn is.
     public var workDone: (packetsReceived: UInt64, messagesSent: UInt64) { (statistics.messagesReceived, statistics.messagesSent) }
 
     /// Bytes of shard messages for other shards that wait for the end of the turn.
     public var outgoingBytes: Int { shardMessages.byteCount }
 
-    /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing more is to
-    /// be read from it until it does; messages are dropped before they come to this.
+    /// Whether a connection has more to be sent than it may: a client that asks and does not read the answers. Nothing
+    /// more is to be read from it until it does; messages are dropped before they come to this.
     public func isFlooded(_ id: ConnectionID) -> Bool {
         (connections.find(id)?.output.pendingBytes ?? 0) > settings.outputBytesMax
     }

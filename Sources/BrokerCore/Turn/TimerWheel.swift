@@ -16,9 +16,9 @@ struct TimerSubject: BitwiseCopyable, Equatable {
 
 /// Deadlines of connections and sessions: a wheel of 4096 slots of 100 ms, whose slots are lists linked by index.
 ///
-/// Arming and disarming cost a few nanoseconds. Activity on a connection does not touch its timer: when the timer fires, its owner
-/// looks at the time of the last activity and arms it anew. A deadline beyond the wheel's 409 s stays in its slot and is passed over
-/// until its round has come. Times are milliseconds on the shard's clock.
+/// Arming and disarming cost a few nanoseconds. Activity on a connection does not touch its timer: when the timer
+/// fires, its owner looks at the time of the last activity and arms it anew. A deadline beyond the wheel's 409 s stays
+/// in its slot and is passed over until its round has come. Times are milliseconds on the shard's clock.
 struct TimerWheel: ~Copyable {
     static let tickMilliseconds: UInt64 = 100
     static let slotCount = 4096
@@ -57,7 +57,8 @@ struct TimerWheel: ~Copyable {
 
     /// Arms a timer; returns the handle to disarm it with until it fires.
     mutating func arm(_ subject: TimerSubject, at deadline: UInt64) -> UInt32 {
-        // A deadline within the current tick belongs to the next one: a timer never fires early, and never waits for a whole round.
+        // A deadline within the current tick belongs to the next one: a timer never fires early, and never waits for a
+        // whole round.
         let due = max(deadline.dividedRoundingUp(by: Self.tickMilliseconds), tick + 1)
         let slot = UInt32(truncatingIfNeeded: due) & UInt32(Self.slotCount - 1)
         let handle = entries.insert(
@@ -84,8 +85,8 @@ struct TimerWheel: ~Copyable {
         count &-= 1
     }
 
-    /// The next timer whose deadline has passed, taken out of the wheel; nil when there is none up to `now`. Looks at each timer of a slot
-    /// once a round.
+    /// The next timer whose deadline has passed, taken out of the wheel; nil when there is none up to `now`. Looks at
+    /// each timer of a slot once a round.
     mutating func popExpired(now: UInt64) -> TimerSubject? {
         let target = now / Self.tickMilliseconds
         while tick <= target {

@@ -1,7 +1,8 @@
-/// A feature that does something at the end of turns: a type that owns what the feature knows, and says here when it wants a turn.
+/// A feature that does something at the end of turns: a type that owns what the feature knows, and says here when it
+/// wants a turn.
 ///
-/// The shard has no list of its own of what its features wait for: whoever adds one writes its conformance beside it, and puts it where it
-/// belongs in `visitBeforeFlush` or `visitBehindFlush`.
+/// The shard has no list of its own of what its features wait for: whoever adds one writes its conformance beside it,
+/// and puts it where it belongs in `visitBeforeFlush` or `visitBehindFlush`.
 protocol TurnFeature {
     /// Whether the end of this turn has something to do for it. Asked in every turn: O(1).
     static func hasWork(_ shard: BrokerShard) -> Bool
@@ -9,8 +10,8 @@ protocol TurnFeature {
     /// Does what there is to do, in a bounded number of steps. Called when `hasWork` says so.
     static func step(_ shard: BrokerShard)
 
-    /// When it needs a turn, if nothing else causes one: milliseconds on the shard's clock, `shard.now` for at once, nil for never. Without
-    /// another answer at once as long as something is left to do.
+    /// When it needs a turn, if nothing else causes one: milliseconds on the shard's clock, `shard.now` for at once,
+    /// nil for never. Without another answer at once as long as something is left to do.
     static func deadline(_ shard: BrokerShard) -> UInt64?
 }
 
@@ -25,8 +26,8 @@ protocol TurnFeatureVisitor {
 }
 
 extension BrokerShard {
-    /// The features that have their turn before connections' output is written, in this order. What they send goes out with it, and what they
-    /// change is in the batch that `Durability` gives to the store.
+    /// The features that have their turn before connections' output is written, in this order. What they send goes out
+    /// with it, and what they change is in the batch that `Durability` gives to the store.
     @inline(__always)
     func visitBeforeFlush(_ visitor: inout some TurnFeatureVisitor) {
         visitor.visit(OpenPackets.self)
@@ -104,7 +105,8 @@ private struct TurnDeadlines: TurnFeatureVisitor {
     }
 }
 
-/// The steps that a turn has for long packets and for the ends of sessions: those that come in the next turn have all of them.
+/// The steps that a turn has for long packets and for the ends of sessions: those that come in the next turn have all
+/// of them.
 enum TurnAllowances: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { true }
 

@@ -2,7 +2,8 @@ public import MQTTCodec
 
 /// The access rules of a listener, which say who may read and write which topics: makes the policy of each session.
 ///
-/// Loops share it: its lists are immutable, a new file on reload is a new one; its roles are asked anew for each policy.
+/// Loops share it: its lists are immutable, a new file on reload is a new one; its roles are asked anew for each
+/// policy.
 public final class AccessControl: Sendable {
     private let users: [EncodedString: AccessRules]
     private let anonymous: AccessRules
@@ -16,8 +17,9 @@ public final class AccessControl: Sendable {
     ///   - anonymous: the rules of clients without a user name.
     ///   - users: the rules of each user that has any.
     ///   - patterns: the rules that hold for everybody.
-    ///   - spansLevels: whether a name with a `/` in it stands for as many levels where a pattern grants something, as in mosquitto 2.0. Else
-    ///     such a name is granted nothing there, as in 2.1: user `a/b` would be let into the topics of user `a`.
+    ///   - spansLevels: whether a name with a `/` in it stands for as many levels where a pattern grants something, as
+    ///     in mosquitto 2.0. Else such a name is granted nothing there, as in 2.1: user `a/b` would be let into the
+    ///     topics of user `a`.
     ///   - file: what the log calls the list; nil for one that comes from no file.
     public init(
         anonymous: [AccessRule], users: [EncodedString: [AccessRule]], patterns: [AccessRule], spansLevels: Bool = false,
@@ -59,8 +61,8 @@ public final class AccessControl: Sendable {
 ///     the user's own lines:   one that denies ─► no    one that grants ─► yes    else the patterns
 ///     the patterns:           one that denies ─► no    one that grants ─► yes    else no
 ///
-/// Immutable and small: two lists that it shares with other sessions, and the names that stand for `%c` and `%u`. An answer costs one walk
-/// down each tree: 0.05 µs of CPU with a hundred lines in force.
+/// Immutable and small: two lists that it shares with other sessions, and the names that stand for `%c` and `%u`. An
+/// answer costs one walk down each tree: 0.05 µs of CPU with a hundred lines in force.
 public final class AccessPolicy: Sendable {
     package let own: AccessRules?
     package let patterns: AccessRules?
@@ -112,7 +114,8 @@ public final class AccessPolicy: Sendable {
         return grants(.read, on: topic)
     }
 
-    /// Whether messages of a topic that tells of clients may reach the client: only a rule that begins with `$SYS/brokers/` grants that.
+    /// Whether messages of a topic that tells of clients may reach the client: only a rule that begins with
+    /// `$SYS/brokers/` grants that.
     package func mayReceivePresence(topic: UnsafeRawBufferPointer) -> Bool {
         if let rights {
             let verdict = rights.mayReceivePresence(topic, identity)
@@ -175,8 +178,8 @@ extension AccessPolicy {
     }
 }
 
-/// What a client may subscribe to. Dynamic security says so; the lists accept every SUBSCRIBE as with mosquitto, unless the operator wants
-/// refused what no delivery could follow on.
+/// What a client may subscribe to. Dynamic security says so; the lists accept every SUBSCRIBE as with mosquitto, unless
+/// the operator wants refused what no delivery could follow on.
 extension AccessPolicy {
     /// Whether a SUBSCRIBE to the filter is accepted.
     ///
@@ -197,11 +200,11 @@ extension AccessPolicy {
         return verdict == .deferred ? hasLists : verdict == .granted
     }
 
-    /// Whether any topic that the filter matches may reach the client; `filter` is a checked topic filter, of a shared subscription the
-    /// part behind $share/NAME/.
+    /// Whether any topic that the filter matches may reach the client; `filter` is a checked topic filter, of a shared
+    /// subscription the part behind $share/NAME/.
     ///
-    /// Never refuses what could bring a message. What only several lines together deny is not seen, and accepted: its deliveries are
-    /// denied one by one. O(lines that grant × lines that deny).
+    /// Never refuses what could bring a message. What only several lines together deny is not seen, and accepted: its
+    /// deliveries are denied one by one. O(lines that grant × lines that deny).
     public func maySubscribe(filter: UnsafeRawBufferPointer) -> Bool {
         // Of roles only a topic can tell.
         if rights != nil { return true }
@@ -266,7 +269,8 @@ public struct AccessExplanation: Sendable, Equatable {
 
 /// Saying what decides. Walks through all rules: for administrators, and not on the way of a message.
 extension AccessPolicy {
-    /// What decides whether the client may publish to a topic, or receive its messages; `topic` is one without wildcards.
+    /// What decides whether the client may publish to a topic, or receive its messages; `topic` is one without
+    /// wildcards.
     public func explanation(of action: AccessAction, topic: TopicName) -> AccessExplanation {
         let wanted: AccessPermission = action == .publish ? .write : .read
         return topic.bytes.withUnsafeBytes { bytes in
@@ -285,7 +289,8 @@ extension AccessPolicy {
 
     /// What decides whether the client may subscribe to a filter.
     ///
-    /// Where lists decide it says what could come of it: the SUBSCRIBE itself they refuse only where `martlet_acl_check_subscribe` wants so.
+    /// Where lists decide it says what could come of it: the SUBSCRIBE itself they refuse only where
+    /// `martlet_acl_check_subscribe` wants so.
     public func explanation(ofSubscribing filter: TopicFilter) -> AccessExplanation {
         let isAllowed = maySubscribe(filter, asksLists: true)
         if let text = TopicFilterText(filter.bytes),
@@ -333,7 +338,8 @@ extension AccessPolicy {
     }
 }
 
-/// What somebody may do by dynamic security: their roles in the order in which they are asked, and what holds where none says anything.
+/// What somebody may do by dynamic security: their roles in the order in which they are asked, and what holds where
+/// none says anything.
 ///
 ///     each role, its rules in their order ─► the first that matches decides    else the defaults, which never grant $CONTROL
 ///                                                                               else the other rules of the listener are asked
@@ -413,7 +419,8 @@ public struct RoleRights: Sendable {
     }
 }
 
-/// Knows what users may do, and changes while the broker runs. Asked when a client connects and when its rights have changed; for any thread.
+/// Knows what users may do, and changes while the broker runs. Asked when a client connects and when its rights have
+/// changed; for any thread.
 public protocol RoleSource: AnyObject, Sendable {
     /// The rights of a user, of a client without a user name for nil; nil for a user that is not known here.
     func rights(of userName: EncodedString?) -> RoleRights?

@@ -1,4 +1,5 @@
-/// The topics that a line of an access file is about: a topic filter, in which a pattern's level may stand for the client itself.
+/// The topics that a line of an access file is about: a topic filter, in which a pattern's level may stand for the
+/// client itself.
 ///
 ///     topic   sensors/+/temperature          pattern   devices/%c/#          pattern   users/%u/inbox
 public struct AccessFilter: Sendable, Hashable {
@@ -36,7 +37,8 @@ public struct AccessFilter: Sendable, Hashable {
         self.levels = levels
     }
 
-    /// Whether a level holds `%c` or `%u` without being just that: such a level is taken as it is written, which is rarely meant.
+    /// Whether a level holds `%c` or `%u` without being just that: such a level is taken as it is written, which is
+    /// rarely meant.
     public var hasPartialSubstitution: Bool {
         levels.contains { level in
             guard case .literal(let text) = level else { return false }
@@ -47,7 +49,8 @@ public struct AccessFilter: Sendable, Hashable {
     /// Whether it stands for different topics for different clients.
     public var isPersonal: Bool { levels.contains(.clientIdentifier) || levels.contains(.userName) }
 
-    /// The filter for one client, without `%c` and `%u`; nil when one of them stands for nothing, or may not say what the filter is for.
+    /// The filter for one client, without `%c` and `%u`; nil when one of them stands for nothing, or may not say what
+    /// the filter is for.
     package func levels(for identity: AccessIdentity, _ permission: AccessPermission) -> [Level]? {
         guard isPersonal else { return levels }
         var concrete: [Level] = []
@@ -86,7 +89,8 @@ public struct AccessFilter: Sendable, Hashable {
 package enum AccessOverlap {
     package typealias Level = AccessFilter.Level
 
-    /// The filter of the topics that both match; nil when there is none. Two filters have always one such filter at most.
+    /// The filter of the topics that both match; nil when there is none. Two filters have always one such filter at
+    /// most.
     package static func intersection(_ left: [Level], _ right: [Level]) -> [Level]? {
         var common: [Level] = []
         var index = 0

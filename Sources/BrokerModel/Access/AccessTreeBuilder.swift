@@ -159,9 +159,9 @@ package struct AccessEdges: Sendable {
 
 /// One list of an access file, ready to be asked: the rules themselves, and a tree of their filters.
 ///
-/// Within a list the order of the lines does not matter: a line that denies counts before every line that grants. So all that there is
-/// to know of a topic is the union of the permissions whose filters match it, and one walk down the tree finds it, whatever the number
-/// of lines. Immutable; shared by all sessions that it holds for, on every loop.
+/// Within a list the order of the lines does not matter: a line that denies counts before every line that grants. So
+/// all that there is to know of a topic is the union of the permissions whose filters match it, and one walk down the
+/// tree finds it, whatever the number of lines. Immutable; shared by all sessions that it holds for, on every loop.
 package final class AccessRules: Sendable {
     package let rules: [AccessRule]
     private let nodes: [AccessNode]
@@ -190,8 +190,8 @@ package final class AccessRules: Sendable {
         return walk(from: 0, topic, 0, identity)
     }
 
-    /// The union of the permissions that the list has for a topic of at least three levels in rules whose first two are these, which are the
-    /// topic's too.
+    /// The union of the permissions that the list has for a topic of at least three levels in rules whose first two are
+    /// these, which are the topic's too.
     package func permissionsBelow(
         _ first: String, _ second: String, for topic: UnsafeRawBufferPointer, _ identity: AccessIdentity
     ) -> AccessPermission {

@@ -8,7 +8,8 @@ package enum AccessVerdict: Sendable {
     case deferred
 }
 
-/// One rule of a role: the topics that it is about, in which `%c` and `%u` stand for the client, and what it says of them.
+/// One rule of a role: the topics that it is about, in which `%c` and `%u` stand for the client, and what it says of
+/// them.
 public struct RoleRule: Sendable {
     public let filter: AccessFilter
     public let allows: Bool
@@ -52,7 +53,8 @@ public final class RoleRules: Sendable {
 
     /// - Parameters:
     ///   - name: what the log calls it.
-    ///   - allowsWildcards: whether a subscription may hold `+` or `#`; else the role denies such a one before its rules are asked.
+    ///   - allowsWildcards: whether a subscription may hold `+` or `#`; else the role denies such a one before its
+    ///     rules are asked.
     ///   - sending: what a client may publish, the first that matches counts.
     ///   - receiving: what may reach it, likewise.
     ///   - subscribing: what it may subscribe to.
@@ -112,8 +114,8 @@ package struct TopicFilterText {
     }
 }
 
-/// A list of rules in which the first that matches a topic decides, ready to be asked: a tree of their filters, where every end carries the
-/// place of its rule in the list.
+/// A list of rules in which the first that matches a topic decides, ready to be asked: a tree of their filters, where
+/// every end carries the place of its rule in the list.
 ///
 /// One walk down the tree finds the first rule that grants and the first that denies, whatever their number. Immutable.
 package struct RankedRules: Sendable {
@@ -221,15 +223,16 @@ package struct AccessIdentity: Sendable {
     package let clientIdentifier: [UInt8]
     /// Empty for a client without one.
     package let userName: [UInt8]
-    /// Whether a value holds `+` or `#`: put in place of `%c` or `%u` it could open other clients' topics, so patterns give such a
-    /// client nothing.
+    /// Whether a value holds `+` or `#`: put in place of `%c` or `%u` it could open other clients' topics, so patterns
+    /// give such a client nothing.
     package let isDangerous: Bool
-    /// What patterns may say that hold `%c` or `%u`: all they do; or no more than that something is denied where the name holds a `/`, with
-    /// which it could make its way into topics that are somebody else's.
+    /// What patterns may say that hold `%c` or `%u`: all they do; or no more than that something is denied where the
+    /// name holds a `/`, with which it could make its way into topics that are somebody else's.
     package let clientIdentifierPermissions: AccessPermission
     package let userNamePermissions: AccessPermission
 
-    /// - Parameter spansLevels: whether a name that holds a `/` stands for as many levels, also where a pattern grants something.
+    /// - Parameter spansLevels: whether a name that holds a `/` stands for as many levels, also where a pattern grants
+    ///   something.
     package init(clientIdentifier: EncodedString, userName: EncodedString?, spansLevels: Bool) {
         self.clientIdentifier = clientIdentifier.bytes
         self.userName = userName?.bytes ?? []

@@ -11,8 +11,8 @@ public enum BanKind: String, CaseIterable, Sendable {
     case network = "peerhost_net"
 }
 
-/// Whose connections as a client a ban is for: what somebody does with a Client Identifier that is not theirs must not keep out whom it
-/// belongs to.
+/// Whose connections as a client a ban is for: what somebody does with a Client Identifier that is not theirs must not
+/// keep out whom it belongs to.
 public struct BanScope: Hashable, Sendable {
     /// Nil for those without a user name.
     public let user: EncodedString?
@@ -21,7 +21,8 @@ public struct BanScope: Hashable, Sendable {
 
     public init(user: EncodedString?, party: String) { (self.user, self.party) = (user, party) }
 
-    /// Who stands behind an address: all of a network of 64 bits in IPv6; what is no address, such as a Unix socket's path, is itself.
+    /// Who stands behind an address: all of a network of 64 bits in IPv6; what is no address, such as a Unix socket's
+    /// path, is itself.
     public static func party(of address: String) -> String { AddressRange.ofParty(address) ?? address }
 }
 
@@ -123,8 +124,9 @@ public enum Offence: Hashable, Sendable {
 
 /// How often each of many has done something: a window of time begins with the first time.
 ///
-/// Invariant: at most `SharedLimits.offendersMax` are counted, and of one origin at most `SharedLimits.offendersPerOriginMax`, so that names that somebody
-/// makes up do not take all places; while their windows are not over, nobody else is.
+/// Invariant: at most `SharedLimits.offendersMax` are counted, and of one origin at most
+/// `SharedLimits.offendersPerOriginMax`, so that names that somebody makes up do not take all places; while their
+/// windows are not over, nobody else is.
 public struct OffenceCounts<Key: Hashable & Sendable>: Sendable {
     private struct Window {
         package var count = 0

@@ -4,9 +4,10 @@ public import MQTTCodec
 ///
 /// What the broker bans by itself has places of its own: however many there are, an administrator's ban finds one.
 ///
-/// Invariants: one ban for each target; at most `SharedLimits.bansMax` of administrators, with `SharedLimits.bansBytesMax`, and at most
-/// `SharedLimits.automaticBansMax` of the broker's own, with `SharedLimits.automaticBansBytesMax`, of which at most `SharedLimits.automaticBansPerOriginMax` for
-/// what one user or one address has done; `networkBits` counts the networks by their length.
+/// Invariants: one ban for each target; at most `SharedLimits.bansMax` of administrators, with
+/// `SharedLimits.bansBytesMax`, and at most `SharedLimits.automaticBansMax` of the broker's own, with
+/// `SharedLimits.automaticBansBytesMax`, of which at most `SharedLimits.automaticBansPerOriginMax` for what one user or
+/// one address has done; `networkBits` counts the networks by their length.
 public struct BanList: Sendable, Equatable {
     /// Bans of administrators at the same time: no more are made.
     public static var largestCount: Int { SharedLimits.bansMax }
@@ -56,7 +57,8 @@ public struct BanList: Sendable, Equatable {
         }
     }
 
-    /// What an administrator means by a target: the ban of it, and of a client those for single users and addresses too.
+    /// What an administrator means by a target: the ban of it, and of a client those for single users and addresses
+    /// too.
     public func targets(meant target: BanTarget) -> [BanTarget] {
         let whole = self[target] == nil ? [] : [target]
         guard target.kind == .client, target.scope == nil, !scoped.isEmpty else { return whole }
@@ -72,8 +74,8 @@ public struct BanList: Sendable, Equatable {
             && administratorsBytes - oldBytes + ban.heldBytes <= SharedLimits.bansBytesMax
     }
 
-    /// Those that have to go before the broker makes another ban by itself: the oldest ones of the same user or address, or of all. O(1) while
-    /// there is room, else O(bans).
+    /// Those that have to go before the broker makes another ban by itself: the oldest ones of the same user or
+    /// address, or of all. O(1) while there is room, else O(bans).
     public func givingWay(to ban: Ban) -> [Ban] {
         guard ban.option != nil else { return [] }
         let known = automatic.contains(ban.target) ? self[ban.target] : nil
@@ -169,8 +171,10 @@ public struct BanList: Sendable, Equatable {
     /// - Parameters:
     ///   - client: its Client Identifier; nil if it is not known.
     ///   - user: its user name; nil for none.
-    ///   - address: as `ConnectionInfo.address`; what is no address, such as a Unix socket's path, falls under no ban of addresses.
-    ///   - isIn: whether the client is connected: what others have done at its address keeps out who comes, and leaves in who is in.
+    ///   - address: as `ConnectionInfo.address`; what is no address, such as a Unix socket's path, falls under no ban
+    ///     of addresses.
+    ///   - isIn: whether the client is connected: what others have done at its address keeps out who comes, and leaves
+    ///     in who is in.
     public func ban(ofClient client: EncodedString?, user: EncodedString?, address: String, isIn: Bool = false) -> Ban? {
         guard count > 0 else { return nil }
         if let client, let ban = names[.client]?[client] { return ban }

@@ -26,8 +26,8 @@ public struct AuthenticationRequest: Sendable {
 
 /// The shell's answer to an `AuthenticationRequest`.
 public enum AuthenticationOutcome: Sendable {
-    /// The client is who it says. `data` goes back with the last packet of an enhanced authentication; `userName`, if given, replaces
-    /// the one in CONNECT.
+    /// The client is who it says. `data` goes back with the last packet of an enhanced authentication; `userName`, if
+    /// given, replaces the one in CONNECT.
     case accepted(userName: EncodedString?, data: [UInt8]?)
     /// Send `data` to the client and wait for its answer.
     case challenge(data: [UInt8])
@@ -50,7 +50,8 @@ public struct VerifiedLogin: Sendable {
     }
 }
 
-/// Why a client was not let in: for the operator's log. The client is told less, so that nobody finds out which users there are.
+/// Why a client was not let in: for the operator's log. The client is told less, so that nobody finds out which users
+/// there are.
 public enum LoginFailure: Sendable, Equatable {
     case unspecified
     case unknownUser

@@ -2,48 +2,55 @@ public import MQTTCodec
 
 /// The limits and choices of a broker, each with its unit and its default: mosquitto's where mosquitto has one.
 public struct BrokerSettings: Sendable {
-    /// The listeners' own policies, by `ConnectionInfo.listener`. At least one; a running broker's become more, and none of them moves.
+    /// The listeners' own policies, by `ConnectionInfo.listener`. At least one; a running broker's become more, and
+    /// none of them moves.
     public var listeners: [ListenerPolicy] = [ListenerPolicy()]
 
     /// The largest packet accepted, in bytes, fixed header included. `max_packet_size`
     public var packetBytesMax = 2_000_000
-    /// A packet cannot be larger than its length field says: 256 MiB and the header. As a limit it is none, and nobody is told of it.
+    /// A packet cannot be larger than its length field says: 256 MiB and the header. As a limit it is none, and nobody
+    /// is told of it.
     public static let packetBytesLargest = 268_435_460
-    /// The largest CONNECT accepted, in bytes without the Will Payload; a larger one ends the connection, as soon as it says that it is.
-    /// `martlet_max_connect_size`
+    /// The largest CONNECT accepted, in bytes without the Will Payload; a larger one ends the connection, as soon as it
+    /// says that it is. `martlet_max_connect_size`
     public var connectBytesMax = 64 * 1024
-    /// How many bytes all connections together may hold that are not logged in; beyond that the largest of them end. Each shard gets an
-    /// equal part. 0 for no limit. `martlet_max_connecting_bytes`
+    /// How many bytes all connections together may hold that are not logged in; beyond that the largest of them end.
+    /// Each shard gets an equal part. 0 for no limit. `martlet_max_connecting_bytes`
     public var connectingBytesMax = 64 << 20
     /// The largest payload accepted, in bytes; 0 for no limit of its own. `message_size_limit`
     public var payloadBytesMax = 0
-    /// How many QoS 1 and 2 messages may be in flight to a client, and from one that heeds Receive Maximum; 0 for no limit.
-    /// `max_inflight_messages`
+    /// How many QoS 1 and 2 messages may be in flight to a client, and from one that heeds Receive Maximum; 0 for no
+    /// limit. `max_inflight_messages`
     public var inFlightMessagesMax = 20
-    /// The bytes of those to a client, topics and properties included, from which on no more are sent; 0 for no limit. `max_inflight_bytes`
+    /// The bytes of those to a client, topics and properties included, from which on no more are sent; 0 for no limit.
+    /// `max_inflight_bytes`
     public var inFlightBytesMax = 0
     /// How many messages wait for a client; 0 for no limit. `max_queued_messages`
     public var queuedMessagesMax = 1000
-    /// The bytes of those, topics and properties included, from which on no more are queued; 0 for no limit. `max_queued_bytes`
+    /// The bytes of those, topics and properties included, from which on no more are queued; 0 for no limit.
+    /// `max_queued_bytes`
     public var queuedBytesMax = 0
     /// Whether QoS 0 messages wait for a client that is away. `queue_qos0_messages`
     public var queuesQoS0 = false
     /// Whether subscribers get messages at the subscription's QoS even when published lower. `upgrade_outgoing_qos`
     public var upgradesOutgoingQoS = false
-    /// The bytes that may wait in one connection's output before QoS 0 messages to it are dropped. `martlet_output_bytes_max`
+    /// The bytes that may wait in one connection's output before QoS 0 messages to it are dropped.
+    /// `martlet_output_bytes_max`
     public var outputBytesMax = 64 << 20
     /// The longest Keep Alive accepted, in seconds; 0 for no limit. `max_keepalive`
     public var keepAliveSecondsMax: UInt16 = 0
-    /// Whether that holds for 3.1 and 3.1.1 too, whose clients cannot be told another one and are refused. mosquitto 2.0 let them be.
-    /// `martlet_compat`
+    /// Whether that holds for 3.1 and 3.1.1 too, whose clients cannot be told another one and are refused. mosquitto
+    /// 2.0 let them be. `martlet_compat`
     public var boundsEarlierKeepAlives = true
-    /// The longest that a session outlives its connection, in seconds; `UInt32.max` for no limit. `persistent_client_expiration`
+    /// The longest that a session outlives its connection, in seconds; `UInt32.max` for no limit.
+    /// `persistent_client_expiration`
     public var sessionExpirySecondsMax = UInt32.max
     /// How long a connection may take until its CONNECT is complete, in milliseconds. `martlet_connect_timeout`
     public var connectTimeoutMilliseconds: UInt64 = 30_000
     /// How long a closing connection may take to drain its output, in milliseconds.
     public var lingerMilliseconds: UInt64 = 5_000
-    /// Whether wills are published of 5.0 clients that are told that the broker goes, or is drained. `martlet_wills_at_stop`
+    /// Whether wills are published of 5.0 clients that are told that the broker goes, or is drained.
+    /// `martlet_wills_at_stop`
     public var publishesWillsAtStop = true
     /// The most levels of a topic. `martlet_max_topic_levels`
     public var topicLevelsMax = 201
@@ -58,8 +65,8 @@ public struct BrokerSettings: Sendable {
     /// How many connections a network may open in a second; nil for no limit. Kept by the shell too.
     /// `martlet_max_connections_per_second_per_address`
     public var connectionsPerSecondPerAddressMax: Int?
-    /// How many messages wait for a client in memory, at least 1: those behind are left to the store, where there is one, and read when
-    /// their turn comes near. `martlet_queue_messages_in_memory`
+    /// How many messages wait for a client in memory, at least 1: those behind are left to the store, where there is
+    /// one, and read when their turn comes near. `martlet_queue_messages_in_memory`
     public var residentMessagesMax = 256
     /// How many bytes they may have, at least 1; the last one may go beyond. `martlet_queue_bytes_in_memory`
     public var residentBytesMax = 1_000_000
@@ -68,8 +75,8 @@ public struct BrokerSettings: Sendable {
     /// The queues that have bounds of their own in place of these, by Client Identifier: those of bridges.
     /// `martlet_bridge_max_queued_messages`, `martlet_bridge_max_queued_bytes`, `martlet_bridge_queue_drop`
     public var ownQueueBounds: [EncodedString: QueueBound] = [:]
-    /// The clients that divide topics among them, by Client Identifier: those of bridges with several connections. A session keeps its part
-    /// until it ends. `martlet_bridge_connections`
+    /// The clients that divide topics among them, by Client Identifier: those of bridges with several connections. A
+    /// session keeps its part until it ends. `martlet_bridge_connections`
     public var topicParts: [EncodedString: TopicPart] = [:]
     /// The topics in which the broker tells of bridges of its own: nobody else publishes there.
     public var ownBridgeStates: Set<[UInt8]> = []
@@ -77,19 +84,21 @@ public struct BrokerSettings: Sendable {
     public var messagesPerSecondMax = 0
     /// How many bytes a client may send in a second; 0 for no limit. `martlet_max_bytes_per_second`
     public var bytesPerSecondMax = 0
-    /// How many bytes the broker keeps for its clients before it refuses more: messages, sessions, subscriptions, packets that have come in
-    /// part, and output; 0 for no limit. One bound for all shards. `memory_limit`
+    /// How many bytes the broker keeps for its clients before it refuses more: messages, sessions, subscriptions,
+    /// packets that have come in part, and output; 0 for no limit. One bound for all shards. `memory_limit`
     public var keptBytesMax = 0
     /// Whether the store is given changes as they come, or only when the shell says `save`. `martlet_durability`
     public var storesAtOnce = true
-    /// How many bytes may wait for the store before messages that must be kept are refused. Each shard gets an equal part.
+    /// How many bytes may wait for the store before messages that must be kept are refused. Each shard gets an equal
+    /// part.
     public var unstoredBytesMax = 256 << 20
     /// `retain_available`
     public var retainAvailable = true
     /// Minutes between two sweeps for retained messages that have expired, which else go when they are met; 0 for none.
     /// `retain_expiry_interval`
     public var retainedSweepMinutes: UInt32 = 0
-    /// Whether a retained message is handed out only while its publisher may still write to its topic. `check_retain_source`
+    /// Whether a retained message is handed out only while its publisher may still write to its topic.
+    /// `check_retain_source`
     public var checksRetainSource = true
     /// `martlet_wildcard_subscriptions`
     public var wildcardSubscriptionAvailable = true
@@ -107,7 +116,8 @@ public struct BrokerSettings: Sendable {
     public var versionText = "martlet"
     /// Seconds between two publications below `$SYS`; 0 for none. `sys_interval`
     public var systemIntervalSeconds: UInt32 = 10
-    /// What the shell's clock lacks of the milliseconds since 1970: `$SYS` is published when the wall clock shows a multiple of its interval.
+    /// What the shell's clock lacks of the milliseconds since 1970: `$SYS` is published when the wall clock shows a
+    /// multiple of its interval.
     public var wallClockOffsetMilliseconds: UInt64 = 0
     /// The prefix of Response Information given to clients that ask for it; nil for none.
     public var responseInformationPrefix: EncodedString? = "response/"
@@ -125,8 +135,9 @@ public struct BrokerSettings: Sendable {
     public var refusesWithoutCluster = true
     /// What the broker is called there: one level of a topic. `martlet_node_name`
     public var nodeName = "martlet"
-    /// What a bridge that says what its own broker is called is answered in CONNACK: another name than any other broker's, so that no message
-    /// goes where it has been; nil for nothing. Bridges of this broker put it into the messages that they carry.
+    /// What a bridge that says what its own broker is called is answered in CONNACK: another name than any other
+    /// broker's, so that no message goes where it has been; nil for nothing. Bridges of this broker put it into the
+    /// messages that they carry.
     public var brokerIdentifier: EncodedString?
     /// The topics below `$CONTROL/` at which somebody answers what is published there, as `Effect.control`.
     public var controlEndpoints: Set<TopicName> = []
@@ -134,7 +145,8 @@ public struct BrokerSettings: Sendable {
     public var slowClients: SlowClientPolicy?
     /// Whether failed logins are told of as `Effect.offence`. `martlet_ban_after`
     public var countsFailedLogins = false
-    /// How often a client's connections may end before it is told of as `Effect.offence`; nil for any number. `martlet_flapping`
+    /// How often a client's connections may end before it is told of as `Effect.offence`; nil for any number.
+    /// `martlet_flapping`
     public var flapping: BanRule?
 
     public init() {}
@@ -195,7 +207,8 @@ public enum QueueOverflow: Sendable {
     case dropsNewest
     /// The message that has waited longest.
     case dropsOldest
-    /// Nothing: the publisher is refused with Quota exceeded, before anybody gets the message. What it was not refused is queued by all.
+    /// Nothing: the publisher is refused with Quota exceeded, before anybody gets the message. What it was not refused
+    /// is queued by all.
     case refusesPublisher
 }
 
@@ -236,7 +249,8 @@ public struct LogTopics: OptionSet, Sendable, Hashable {
 
 /// What a listener allows the clients that came through it.
 public struct ListenerPolicy: Sendable {
-    /// What the configuration calls it, the same as long as it listens at the same place; each listener has another one.
+    /// What the configuration calls it, the same as long as it listens at the same place; each listener has another
+    /// one.
     public var name = ""
     /// The port as the log names it.
     public var port: UInt16 = 1883
@@ -264,7 +278,8 @@ public struct ListenerPolicy: Sendable {
     public var connectionsMax: Int?
     /// What Client Identifiers must begin with; nil for anything. `clientid_prefixes`
     public var clientIdentifierPrefix: String?
-    /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing. `mount_point`
+    /// What stands before every topic of these clients inside the broker, and never on their wire; empty for nothing.
+    /// `mount_point`
     public var mountPoint: [UInt8] = []
     /// `use_identity_as_username`, `use_subject_as_username`
     public var userNameSource = UserNameSource.login
@@ -275,8 +290,8 @@ public struct ListenerPolicy: Sendable {
     /// Whether SUBSCRIBE is refused where no delivery would be allowed. `martlet_acl_check_subscribe`
     public var checksAccessOnSubscribe = false
 
-    /// Whether it lets nobody in any more: the configuration does not name it any longer. It keeps its place among the listeners, by which
-    /// sessions and their messages know where they came from; what its rules were is known no more.
+    /// Whether it lets nobody in any more: the configuration does not name it any longer. It keeps its place among the
+    /// listeners, by which sessions and their messages know where they came from; what its rules were is known no more.
     public var isClosed = false
 
     /// Whether it is none, but stands for the clients that are the broker's own.
@@ -323,8 +338,8 @@ public enum UserNameSource: Sendable {
     case subject
 }
 
-/// What becomes of a session when somebody connects with its Client Identifier who is not its owner: a session belongs to its user name and
-/// its listener's mount point.
+/// What becomes of a session when somebody connects with its Client Identifier who is not its owner: a session belongs
+/// to its user name and its listener's mount point.
 public enum ForeignSession: Sendable {
     /// It ends, as with Clean Start, and the newcomer gets one of its own.
     case discards

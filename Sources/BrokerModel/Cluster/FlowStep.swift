@@ -6,7 +6,8 @@ public struct FlowStep: Equatable, Sendable {
     public struct Place: Hashable, Comparable, Sendable {
         /// By which claim the node kept the session that has taken the step.
         public var epoch: UInt64
-        /// Rises with a shard's steps, also over a restart, as long as its clock is not set back; the shard is the lowest byte.
+        /// Rises with a shard's steps, also over a restart, as long as its clock is not set back; the shard is the
+        /// lowest byte.
         public var number: UInt64
 
         public init(epoch: UInt64, number: UInt64) { (self.epoch, self.number) = (epoch, number) }
@@ -32,8 +33,8 @@ public struct FlowStep: Equatable, Sendable {
         /// A share group has dispatched to the session a message, of QoS 1 or 2, which waits for its client; with
         /// packet identifier 0.
         case dispatched(MessageName)
-        /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read everything when it reads this,
-        /// in each partition.
+        /// Nothing, with packet identifier 0: its node takes the session up from the log, of which it has read
+        /// everything when it reads this, in each partition.
         case mark
     }
 
@@ -56,7 +57,8 @@ public struct FlowStep: Equatable, Sendable {
     public var place: Place
     public var packetIdentifier: UInt16
     public var kind: Kind
-    /// Of a message to the client: identifiers whose flows have ended with PUBCOMP before this, and since the step before.
+    /// Of a message to the client: identifiers whose flows have ended with PUBCOMP before this, and since the step
+    /// before.
     public var finished: [UInt16] = []
 
     public init(_ kind: Kind, _ packetIdentifier: UInt16, at place: Place) {
@@ -68,9 +70,10 @@ public struct FlowStep: Equatable, Sendable {
 ///
 ///     record 36 bits │ share 7 │ place 13 │ partition 8        0 for none
 ///
-/// Of the record's number there are the lowest bits: that tells it from all that a log holds at a time. A record of 32 KiB has fewer messages than a
-/// place can say. What a share group dispatches to a session is another message to it than what its own subscriptions
-/// or another group bring: share says by which of the message's share groups, from 1 on; 0 for none of them.
+/// Of the record's number there are the lowest bits: that tells it from all that a log holds at a time. A record of 32
+/// KiB has fewer messages than a place can say. What a share group dispatches to a session is another message to it
+/// than what its own subscriptions or another group bring: share says by which of the message's share groups, from 1
+/// on; 0 for none of them.
 public struct MessageName: Hashable, Sendable, BitwiseCopyable {
     public let rawValue: UInt64
 
@@ -89,7 +92,8 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
 
     /// The same message as one of its share groups dispatches it.
     ///
-    /// - Parameter share: which one of those that stand with it in the log, from 0. All from `SharedLimits.namedSharesMax` on have one name.
+    /// - Parameter share: which one of those that stand with it in the log, from 0. All from
+    ///   `SharedLimits.namedSharesMax` on have one name.
     package func dispatched(by share: Int) -> MessageName {
         MessageName(rawValue: asPublished.rawValue | UInt64(min(share, SharedLimits.namedSharesMax) + 1) << 21)
     }

@@ -10,7 +10,8 @@ public struct ConnectionInfo: Sendable {
         set { listenerNumber = Int32(newValue) }
     }
     private var listenerNumber: Int32
-    /// What the layers below have found out; nil for nothing, as with most of many clients, whose connections are to be small.
+    /// What the layers below have found out; nil for nothing, as with most of many clients, whose connections are to be
+    /// small.
     private var proof: Proof?
 
     /// Never changed once it is made.

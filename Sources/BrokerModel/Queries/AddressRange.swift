@@ -44,8 +44,8 @@ public struct AddressRange: Sendable, Hashable {
         return AddressRange(bytes: bytes, bits: min(bits, self.bits))
     }
 
-    /// The network that a connection from an address is counted by: IPv4 by the address, IPv6 by its first 64 bits, of which one party has
-    /// all others.
+    /// The network that a connection from an address is counted by: IPv4 by the address, IPv6 by its first 64 bits, of
+    /// which one party has all others.
     public static func ofParty(_ address: String) -> String? {
         guard let range = AddressRange(address), range.isAddress else { return nil }
         return range.isVersion4 ? range.description : range.prefix(64).description

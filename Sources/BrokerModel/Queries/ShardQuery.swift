@@ -1,19 +1,22 @@
 public import MQTTCodec
 
-/// A question to one shard about what it holds, answered by pages: each with at most `rowsMax` rows and with where the next one begins.
+/// A question to one shard about what it holds, answered by pages: each with at most `rowsMax` rows and with where the
+/// next one begins.
 ///
-/// A shard spends a bounded number of steps on questions in each turn, however much it holds, so that asking delays nobody's messages. What
-/// is there from the first page to the last is in exactly one page; what comes or goes meanwhile may be in one or not.
+/// A shard spends a bounded number of steps on questions in each turn, however much it holds, so that asking delays
+/// nobody's messages. What is there from the first page to the last is in exactly one page; what comes or goes
+/// meanwhile may be in one or not.
 public struct ShardQuery: Sendable {
     public enum Subject: Sendable {
         /// The sessions of the shard, connected or not.
         case clients(ClientSelection = ClientSelection())
         /// One session, whole. Its shard is `ShardPlacement`'s.
         case client(EncodedString)
-        /// The messages that a session has still to receive, oldest first: those in flight, then those that wait. Places move up as messages
-        /// leave, so that a page may leave out what has moved, or tell it again.
+        /// The messages that a session has still to receive, oldest first: those in flight, then those that wait.
+        /// Places move up as messages leave, so that a page may leave out what has moved, or tell it again.
         ///
-        /// - Parameter withPayload: whether the rows have the messages' content; a page ends then with the row that brings it to 1 MiB.
+        /// - Parameter withPayload: whether the rows have the messages' content; a page ends then with the row that
+        ///   brings it to 1 MiB.
         case queue(of: EncodedString, withPayload: Bool = false)
         /// The messages of a session that are in flight, without those that wait.
         case inFlight(of: EncodedString)
@@ -21,22 +24,26 @@ public struct ShardQuery: Sendable {
         ///
         /// - Parameters:
         ///   - client: only those of this Client Identifier; nil for all.
-        ///   - topic: only those that a message to this topic reaches, as topics are called inside the broker; nil for all.
+        ///   - topic: only those that a message to this topic reaches, as topics are called inside the broker; nil for
+        ///     all.
         case subscriptions(of: EncodedString?, matching: TopicName?)
-        /// The levels that follow `prefix` in topics and topic filters, by name, with how much there is at and below each: one page.
+        /// The levels that follow `prefix` in topics and topic filters, by name, with how much there is at and below
+        /// each: one page.
         ///
         /// - Parameters:
         ///   - prefix: the levels above, such as `a/b`, wildcards being levels as any other; nil for the first levels.
         ///   - name: only levels whose name stands behind this one's, byte by byte; nil for all.
         case topicTree(under: [UInt8]?, after: [UInt8]? = nil)
-        /// The topics with a retained message that are kept on the shard and match a filter; one with a wildcard in front leaves out those that
-        /// begin with `$`. Who may read them does not matter.
+        /// The topics with a retained message that are kept on the shard and match a filter; one with a wildcard in
+        /// front leaves out those that begin with `$`. Who may read them does not matter.
         case retained(TopicFilter)
         /// The retained message of a topic, with its content. Its shard is `ShardPlacement`'s.
         case retainedMessage(TopicName)
-        /// The connections that have ended and the clients that were refused, last first, as far as they are remembered.
+        /// The connections that have ended and the clients that were refused, last first, as far as they are
+        /// remembered.
         case closedConnections(ClosedSelection = ClosedSelection())
-        /// The messages that were dropped last, last first, and how many for each prefix of topics and each listener: one page.
+        /// The messages that were dropped last, last first, and how many for each prefix of topics and each listener:
+        /// one page.
         case drops
         /// What was counted of the topic filters that are counted: one page.
         case topicMeters
@@ -77,7 +84,8 @@ public struct ShardReply: Sendable {
         case client(ClientDetail?)
         /// And how many wait behind all of them, of which nothing is told: the store has them.
         case queue([QueueRow], behind: Int)
-        /// And the packet identifiers of QoS 2 messages that came from the client and are not released, in order; all of them on each page.
+        /// And the packet identifiers of QoS 2 messages that came from the client and are not released, in order; all
+        /// of them on each page.
         case inFlight([QueueRow], received: [UInt16])
         case subscriptions([SubscriptionRow])
         case topicTree([TopicLevelRow])
@@ -91,8 +99,8 @@ public struct ShardReply: Sendable {
 
     public let token: UInt64
     public let rows: Rows
-    /// Where the next page begins; nil at the end, and where pages are asked for by the last row: of clients in an order, of topic levels, of
-    /// closed connections.
+    /// Where the next page begins; nil at the end, and where pages are asked for by the last row: of clients in an
+    /// order, of topic levels, of closed connections.
     public let next: ShardCursor?
     /// Whether there is more behind this page.
     public let hasMore: Bool
@@ -207,7 +215,8 @@ public struct QueueRow: Hashable, Sendable {
     public let byteCount: Int
     /// 0 for none yet.
     public let packetIdentifier: UInt16
-    /// Since the broker took it, or has read it from its store, in milliseconds; nil where the message is not in memory.
+    /// Since the broker took it, or has read it from its store, in milliseconds; nil where the message is not in
+    /// memory.
     public let ageMilliseconds: UInt64?
     /// When it expires, in milliseconds on the shard's clock; nil for never, or where the message is not in memory.
     public let expiresAt: UInt64?
@@ -274,7 +283,8 @@ public struct ClientRow: Sendable {
     public let inFlightMessages: Int
     /// QoS 2 messages that were received and are not released.
     public let receivedMessages: Int
-    /// How long the oldest message that the client has not been sent has waited, in milliseconds; 0 for none, and while the client is away.
+    /// How long the oldest message that the client has not been sent has waited, in milliseconds; 0 for none, and while
+    /// the client is away.
     public let lagMilliseconds: UInt64
     /// What the client has lost since its session is here.
     public let drops: DropCounts
@@ -321,8 +331,8 @@ public struct ClientConnectionRow: Sendable {
     /// Bytes that the transport has not taken yet.
     public let outputBytes: Int
     public let traffic: ClientTraffic
-    /// Messages a second, received from the client and sent to it: since somebody asked before, at least a second ago, else since it is
-    /// connected.
+    /// Messages a second, received from the client and sent to it: since somebody asked before, at least a second ago,
+    /// else since it is connected.
     public let rates: (received: UInt64, sent: UInt64)
 
     package init(
@@ -391,7 +401,8 @@ public struct ClientWillRow: Hashable, Sendable {
 
 /// Which sessions of a shard are told, and in which order.
 public struct ClientSelection: Sendable, Equatable {
-    /// Only those whose Client Identifier or user name has these bytes in it; case does not matter for ASCII letters. Nil for all.
+    /// Only those whose Client Identifier or user name has these bytes in it; case does not matter for ASCII letters.
+    /// Nil for all.
     public var text: [UInt8]? {
         didSet { text = text?.map(Self.folded) }
     }
@@ -411,8 +422,8 @@ public struct ClientSelection: Sendable, Equatable {
     /// Only those whose oldest unwritten message has waited so long, in milliseconds.
     public var lagMillisecondsMin: UInt64 = 0
 
-    /// Nil for the order of the shard's table, with pages by `ShardCursor`: the cheapest. In any other order a page is the best rows behind
-    /// `after` among all sessions.
+    /// Nil for the order of the shard's table, with pages by `ShardCursor`: the cheapest. In any other order a page is
+    /// the best rows behind `after` among all sessions.
     public var order: ClientOrder?
     public var isDescending = false
     /// The last row of the page before, from any shard; nil for the first page.

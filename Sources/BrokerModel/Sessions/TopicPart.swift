@@ -1,12 +1,12 @@
 public import MQTTCodec
 
-/// Which topics a session is for that shares its subscriptions with others: each topic belongs to one of them, whichever of their clients
-/// are connected.
+/// Which topics a session is for that shares its subscriptions with others: each topic belongs to one of them,
+/// whichever of their clients are connected.
 ///
 ///     0 ≤ index < count
 ///
-/// The topic alone decides, on every shard and after every restart alike: so a message is queued once, a QoS 2 message that comes again finds
-/// the session that has it, and messages of a topic keep their order.
+/// The topic alone decides, on every shard and after every restart alike: so a message is queued once, a QoS 2 message
+/// that comes again finds the session that has it, and messages of a topic keep their order.
 public struct TopicPart: Hashable, Sendable {
     public let index: Int
     public let count: Int

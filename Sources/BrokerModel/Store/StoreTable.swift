@@ -1,11 +1,12 @@
 public import Bytes
 public import MQTTCodec
 
-/// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the core knows.
+/// The tables of the store. Each holds rows of a 64-bit key, unique in its table, and a body whose meaning only the
+/// core knows.
 ///
 /// Bodies are fields with tags (`FieldCoded`), so that a later version adds some. Those of `message`, `entry`, `flow`,
-/// `received` and `relayed`, and the cluster's numbers in `run`, which stand on the way of a message, have each part at its
-/// place instead: no byte and no instruction more.
+/// `received` and `relayed`, and the cluster's numbers in `run`, which stand on the way of a message, have each part at
+/// its place instead: no byte and no instruction more.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
     /// What is the whole broker's: a `StoredBrokerState`, how it ran last, with the key 1; `StoredLogPositions` with
     /// the keys from 2 on; a `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each
@@ -25,11 +26,12 @@ public enum StoreTable: UInt8, CaseIterable, Sendable {
     case flow
     /// A `StoredMessage` that is retained, by a number of its own.
     case retained
-    /// A QoS 2 message that another shard's client sent and that was taken here too, by a number of its own; see `RelayedReceipt`.
+    /// A QoS 2 message that another shard's client sent and that was taken here too, by a number of its own; see
+    /// `RelayedReceipt`.
     case relayed
 
-    /// Sessions come before what belongs to them, messages before the entries that share them, and before an entry how far it has come and whether
-    /// another shard has it.
+    /// Sessions come before what belongs to them, messages before the entries that share them, and before an entry how
+    /// far it has come and whether another shard has it.
     public static let inOrderOfRecovery: [StoreTable] = [
         .broker, .session, .subscription, .received, .message, .flow, .relayed, .entry, .retained,
     ]
@@ -123,7 +125,8 @@ public struct StoredRetained: Equatable, Sendable {
     }
 }
 
-/// How far a QoS 1 or 2 message has come to its receiver, where the entry itself does not say: its row has the entry's number.
+/// How far a QoS 1 or 2 message has come to its receiver, where the entry itself does not say: its row has the entry's
+/// number.
 public struct StoredFlow: Equatable, Sendable {
     public enum State: UInt8, Sendable {
         /// PUBLISH may have been sent with this packet identifier.
@@ -325,8 +328,9 @@ extension StoredSubscription: FieldCoded {
 
 /// Names a QoS 2 message that a client of another shard has sent, and what came of it here.
 ///
-/// Each shard makes its part of a message durable by itself. So each that took one remembers it until the client has released it: sent
-/// again after a crash, the message is taken by the shards that had lost it and by no other. [MQTT-4.3.3-10 v5]
+/// Each shard makes its part of a message durable by itself. So each that took one remembers it until the client has
+/// released it: sent again after a crash, the message is taken by the shards that had lost it and by no other.
+/// [MQTT-4.3.3-10 v5]
 public struct RelayedReceipt: Hashable, Sendable {
     public enum Part: UInt64, Sendable {
         /// It was routed to the shard's subscribers.
@@ -376,8 +380,9 @@ public struct RelayedReceipt: Hashable, Sendable {
 
     /// What the client's own shard calls it.
     package var receipt: UInt64 { name & ~(1 << 63) }
-    /// What a message of QoS 2 is called, in place of that, which a share group moves from one shard to another: by the row that it leaves, which
-    /// goes later than the other shard has it. After a crash between the two it is there once. `number` is that of an entry.
+    /// What a message of QoS 2 is called, in place of that, which a share group moves from one shard to another: by the
+    /// row that it leaves, which goes later than the other shard has it. After a crash between the two it is there
+    /// once. `number` is that of an entry.
     package static func receipt(ofEntry number: UInt64) -> UInt64 { 1 << 62 | (number >> 8) << 16 | (number & 0xff + 1) }
 
     /// The number of that row; nil for a client's message.
@@ -392,13 +397,14 @@ public struct RelayedReceipt: Hashable, Sendable {
     public var part: Part { name >> 63 == 1 ? .retained : .routed }
 }
 
-/// A QoS 2 message that a session sent and has not released: the key names it, the body tells what else must be known when it is sent
-/// again after a crash. [MQTT-4.3.3-10 v5]
+/// A QoS 2 message that a session sent and has not released: the key names it, the body tells what else must be known
+/// when it is sent again after a crash. [MQTT-4.3.3-10 v5]
 ///
 ///     digest 8, or nothing | 1 byte, or nothing | what each share group has chosen 16 …
 ///     epoch 8 | number 8 | 1 byte | the same      where sessions are a cluster's: the step of its log
 ///
-/// The byte stands where all of the message's parts were done by the shard that received it, so that they are in the store with this row.
+/// The byte stands where all of the message's parts were done by the shard that received it, so that they are in the
+/// store with this row.
 public struct StoredReceipt: Equatable, Sendable {
     /// The session's key.
     public var session: UInt64
@@ -464,8 +470,8 @@ public struct StoredReceipt: Equatable, Sendable {
 
 /// To which member a share group has given a QoS 2 message that its sender has not released.
 ///
-/// It stands in the row of the receipt, on the disk before the member's shard hears of the message: sent again after a crash, the message
-/// goes to the same member, which takes it once. [MQTT-4.3.3-10 v5]
+/// It stands in the row of the receipt, on the disk before the member's shard hears of the message: sent again after a
+/// crash, the message goes to the same member, which takes it once. [MQTT-4.3.3-10 v5]
 public struct GroupChoice: Equatable, Sendable {
     package static let size = 16
 

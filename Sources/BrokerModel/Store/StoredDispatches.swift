@@ -73,7 +73,8 @@ public struct StoredDispatches: Equatable, Sendable {
     }
 }
 
-/// Writes the body of a row: integers in the machine's order, which is little-endian wherever Martlet runs, and bytes behind their count.
+/// Writes the body of a row: integers in the machine's order, which is little-endian wherever Martlet runs, and bytes
+/// behind their count.
 package struct RecordWriter {
     @usableFromInline package var bytes: [UInt8] = []
 
@@ -156,7 +157,8 @@ package struct RecordReader {
 /// Up to where a shard's sessions have been given what stands in a cluster's log: a row of the table `broker`, with a
 /// key for each shard.
 ///
-/// It stands in one batch with the rows of the messages that were given, so that after a crash reading goes on where the queues end.
+/// It stands in one batch with the rows of the messages that were given, so that after a crash reading goes on where
+/// the queues end.
 public struct StoredLogPositions: Equatable, Sendable {
     public var places: LogPositions
 
@@ -259,7 +261,8 @@ public struct StoredMessage: Equatable, Sendable {
     }
 }
 
-/// The parts of a `StoredMessage` where they lie in a row's body, so that a queue's messages are written and read without copies between.
+/// The parts of a `StoredMessage` where they lie in a row's body, so that a queue's messages are written and read
+/// without copies between.
 package struct MessageParts {
     package let expiresAt: UInt64
     package let publisher: UInt64

@@ -1,6 +1,7 @@
 public import MQTTCodec
 
-/// One message on its way to one session, as the store keeps it: never changed once it is there; `StoredFlow` tells how far it has come.
+/// One message on its way to one session, as the store keeps it: never changed once it is there; `StoredFlow` tells how
+/// far it has come.
 ///
 ///     flags 1 | QoS 1 | packet identifier 2 | byte count 4 | session 8 | group or name 8 | identifiers' length 4 | name 8, if it has both | identifiers |
 ///     message
@@ -118,8 +119,8 @@ package struct EntryHeader {
     package var size: Int { hasGroupAndName ? 36 : 28 }
     private var hasGroupAndName: Bool { group != 0 && name != .none }
 
-    /// Stands for the packet identifier of a QoS 0 message, which has none, where the row is not to outlive the broker: nobody was promised
-    /// the message, and it may have been delivered.
+    /// Stands for the packet identifier of a QoS 0 message, which has none, where the row is not to outlive the broker:
+    /// nobody was promised the message, and it may have been delivered.
     package static let endsWithBroker: UInt16 = 1
     /// Where the packet identifier stands.
     package static let packetIdentifierOffset = 2

@@ -7,22 +7,24 @@ public struct StoredSession: Equatable, Sendable {
     public var version: ProtocolVersion
     /// Seconds that it outlives its connection; `UInt32.max` for ever.
     public var expiryIntervalSeconds: UInt32
-    /// When the session of a client that is away ends, in milliseconds since 1970; nil for never, or while the client is connected.
+    /// When the session of a client that is away ends, in milliseconds since 1970; nil for never, or while the client
+    /// is connected.
     public var endsAt: UInt64?
     /// Whether the client was connected: when the broker starts again, it has gone then.
     public var isConnected: Bool
-    /// Whose it is: the user name, and what stands before the client's topics inside the broker; of that nil in rows that do not tell, where
-    /// the listener's counts.
+    /// Whose it is: the user name, and what stands before the client's topics inside the broker; of that nil in rows
+    /// that do not tell, where the listener's counts.
     public var userName: EncodedString?
     public var mountPoint: [UInt8]?
-    /// Whether it is the first user's who asks for it, because nobody knows whose it is: mosquitto before 2.0 did not write that down. Rows
-    /// that name their listener tell it; of others it holds for those without a user name.
+    /// Whether it is the first user's who asks for it, because nobody knows whose it is: mosquitto before 2.0 did not
+    /// write that down. Rows that name their listener tell it; of others it holds for those without a user name.
     public var isUnclaimed = false
     /// The listener that the client came through.
     public var listener: StoredListener
     /// The will, published when the client is gone without a word.
     public var will: Will?
-    /// When the will of a client that is away is due, in milliseconds since 1970; nil for none or while it is connected.
+    /// When the will of a client that is away is due, in milliseconds since 1970; nil for none or while it is
+    /// connected.
     public var willDueAt: UInt64?
     /// What a cluster calls the will whose sessions move; nil elsewhere.
     public var willName: SavedWill.Name?
@@ -119,7 +121,8 @@ struct NumberPair: FieldValue {
 public enum StoredListener: Hashable, Sendable {
     /// Its place in the configuration, in rows that were made of mosquitto's database.
     case place(UInt16)
-    /// What the configuration calls it; empty for one that was no more when the row was written, which no listener is called.
+    /// What the configuration calls it; empty for one that was no more when the row was written, which no listener is
+    /// called.
     case name(String)
 
     /// Gives a coder the field that there is of the two.

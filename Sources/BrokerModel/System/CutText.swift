@@ -32,7 +32,8 @@ extension EncodedString {
         bytes.count > CutText.keptBytes ? EncodedString(CutText.cut(bytes)) ?? EncodedString() : self
     }
 
-    /// The name as it is kept where names are compared: equal for equal names alone, as far as nobody knows the hash's seed.
+    /// The name as it is kept where names are compared: equal for equal names alone, as far as nobody knows the hash's
+    /// seed.
     package func cut(by hashing: TopicHash) -> EncodedString {
         guard bytes.count > CutText.keptBytes else { return self }
         return EncodedString(CutText.cut(bytes, mark: bytes.withUnsafeBytes { hashing.hash($0) })) ?? EncodedString()

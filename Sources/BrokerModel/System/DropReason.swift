@@ -15,18 +15,19 @@ public enum DropReason: UInt8, CaseIterable, Sendable {
     case unreadable
 
     // On its way from a client, or to one.
-    /// Its publisher may not write to its topic; or its receiver may not read it any more, but might when it was queued.
+    /// Its publisher may not write to its topic; or its receiver may not read it any more, but might when it was
+    /// queued.
     case notAuthorised
 
     // On its way from a client.
     /// `message_size_limit`
     case payloadTooLarge
-    /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with `martlet_queue_drop refuse`; or a cluster's log has
-    /// none for what goes on to another node.
+    /// The broker has no room: `memory_limit`, a disk that is full, or a receiver's queue with
+    /// `martlet_queue_drop refuse`; or a cluster's log has none for what goes on to another node.
     case noRoom
-    /// Its topic is too long or has too many levels, which ends the connection, or its payload is not what it says. `martlet_max_topic_length`,
-    /// `martlet_max_topic_levels`, `martlet_validate_payload_format`. Or the nodes of a cluster have passed it on to each other's share groups as often as
-    /// may be.
+    /// Its topic is too long or has too many levels, which ends the connection, or its payload is not what it says.
+    /// `martlet_max_topic_length`, `martlet_max_topic_levels`, `martlet_validate_payload_format`. Or the nodes of a
+    /// cluster have passed it on to each other's share groups as often as may be.
     case refused
 
     /// How the log calls it.
@@ -82,7 +83,8 @@ public struct DropRow: Hashable, Sendable {
     public package(set) var at: UInt64
     /// The first 256 bytes of it.
     public package(set) var topic: [UInt8]
-    /// Whom it concerns: its receiver, or its publisher where nobody else was to get it; nil for nobody. A long name is cut.
+    /// Whom it concerns: its receiver, or its publisher where nobody else was to get it; nil for nobody. A long name is
+    /// cut.
     public package(set) var clientIdentifier: EncodedString?
     public package(set) var reason: DropReason
     public package(set) var qos: QoS
@@ -137,7 +139,8 @@ public struct ClosedConnectionRow: Sendable {
     public let wasAdmitted: Bool
     /// When it was let in, or came.
     public let from: UInt64
-    /// What DISCONNECT or CONNACK says or would say, from either side; nil where the network connection ended without it.
+    /// What DISCONNECT or CONNACK says or would say, from either side; nil where the network connection ended without
+    /// it.
     public let reason: ReasonCode?
     public let words: String
     /// Whether the client said goodbye itself.

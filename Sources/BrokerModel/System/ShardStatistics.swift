@@ -59,8 +59,8 @@ public struct ShardStatistics: Sendable, Equatable {
     /// For whatever reason.
     public var publishDropped: UInt64 { drops.total }
 
-    /// How many packets wait for sockets with room, reckoned from their bytes and the mean size of all packets: connections share runs of
-    /// bytes, in which nobody tells one packet from the next.
+    /// How many packets wait for sockets with room, reckoned from their bytes and the mean size of all packets:
+    /// connections share runs of bytes, in which nobody tells one packet from the next.
     public var packetsWaiting: UInt64 {
         let waiting = Double(outputBytes)
         guard waiting > 0, messagesSent > 0 else { return 0 }
@@ -189,8 +189,8 @@ public struct LatencyReport: Sendable, Equatable {
 
 /// How long something took, counted in buckets with fixed bounds: what Prometheus calls a histogram.
 ///
-/// 17 bounds from 50 µs to 10 s, and a bucket for what took longer. Belongs to the loop that records, which adds to its own memory and takes
-/// no lock; copied out for whoever asks.
+/// 17 bounds from 50 µs to 10 s, and a bucket for what took longer. Belongs to the loop that records, which adds to its
+/// own memory and takes no lock; copied out for whoever asks.
 public struct Histogram: Sendable, Equatable {
     /// The upper bounds of the buckets but the last, each bound included, in microseconds.
     public static let boundsMicroseconds: [UInt64] = [
@@ -227,8 +227,8 @@ public struct Histogram: Sendable, Equatable {
         left.sumMicroseconds == right.sumMicroseconds && left.counts.indices.allSatisfy { left.counts[$0] == right.counts[$0] }
     }
 
-    /// No two bounds have the same number of binary digits, so that number tells all but one of them apart from the value. Looked up, not
-    /// branched upon: nobody can guess how long the next one took.
+    /// No two bounds have the same number of binary digits, so that number tells all but one of them apart from the
+    /// value. Looked up, not branched upon: nobody can guess how long the next one took.
     @inline(__always)
     package static func bucket(of microseconds: UInt64) -> Int {
         let digits = min(UInt64.bitWidth &- microseconds.leadingZeroBitCount, 25)
@@ -275,8 +275,8 @@ public struct LoginTally: Hashable, Sendable {
         case unavailable
     }
 
-    /// Who has decided: `password_file`, `dynamic_security`, the name of an Authentication Method, `certificate`, `pre_shared_key`, or
-    /// `anonymous` where nothing was checked. No peer can choose another one.
+    /// Who has decided: `password_file`, `dynamic_security`, the name of an Authentication Method, `certificate`,
+    /// `pre_shared_key`, or `anonymous` where nothing was checked. No peer can choose another one.
     public let backend: String
     public let result: Result
 

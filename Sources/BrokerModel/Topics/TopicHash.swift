@@ -2,8 +2,8 @@ package import MQTTCodec
 
 /// The hash of topics and levels: seeded, so that nobody outside can choose names that collide.
 ///
-/// Eight bytes at a time through a full 128-bit multiplication, whose halves are folded. A weaker mix made the same last level under
-/// ten thousand parents collide and a match cost five times as much.
+/// Eight bytes at a time through a full 128-bit multiplication, whose halves are folded. A weaker mix made the same
+/// last level under ten thousand parents collide and a match cost five times as much.
 package struct TopicHash {
     @usableFromInline package let seed: UInt64
 
@@ -20,7 +20,8 @@ package struct TopicHash {
         return Self.mix(state ^ Self.rest(base, bytes.count, from: offset), Self.multiplier &+ state)
     }
 
-    /// The last bytes, fewer than eight, the first of them highest. Loads that overlap what comes before cost less than one for each.
+    /// The last bytes, fewer than eight, the first of them highest. Loads that overlap what comes before cost less than
+    /// one for each.
     @inlinable @inline(__always)
     package static func rest(_ base: UnsafeRawPointer, _ count: Int, from offset: Int) -> UInt64 {
         if offset == count { return 0 }
@@ -59,8 +60,8 @@ package struct TopicHash {
     }
 }
 
-/// What a subscription grants, packed into 32 bits: maximum QoS, No Local, Retain As Published and the Subscription Identifier
-/// (1 to 268,435,455; 0 for none).
+/// What a subscription grants, packed into 32 bits: maximum QoS, No Local, Retain As Published and the Subscription
+/// Identifier (1 to 268,435,455; 0 for none).
 package struct SubscriptionTerms: Hashable, BitwiseCopyable {
     @usableFromInline package private(set) var bits: UInt32
 

@@ -106,7 +106,8 @@ public struct MessageFormat: Equatable, Sendable {
 }
 
 extension MessageFormat {
-    /// What the format makes of a message, without an end of line. On a terminal the format's own escapes act, and none of the message's.
+    /// What the format makes of a message, without an end of line. On a terminal the format's own escapes act, and none
+    /// of the message's.
     func print(
         _ message: PrintableMessage, at time: LocalTime, isPretty: Bool, isForTerminal: Bool = false
     ) -> PrintedMessage {
@@ -267,7 +268,8 @@ enum MessageJSON {
     private static func untilNull(_ bytes: [UInt8]) -> [UInt8] { Array(bytes.prefix { $0 != 0 }) }
 }
 
-/// A value of JSON as the library cJSON reads it, which mosquitto_sub uses: numbers are doubles, texts are bytes, names may stand twice.
+/// A value of JSON as the library cJSON reads it, which mosquitto_sub uses: numbers are doubles, texts are bytes, names
+/// may stand twice.
 enum CJSONValue: Equatable {
     case null, bool(Bool)
     case number(Double)
@@ -318,7 +320,8 @@ enum CJSONValue: Equatable {
 }
 
 extension CJSONValue {
-    /// Reads a text as cJSON does, which takes more than the standard allows: 01, control characters, lone bytes. nil if it is none.
+    /// Reads a text as cJSON does, which takes more than the standard allows: 01, control characters, lone bytes. nil
+    /// if it is none.
     init?(reading bytes: [UInt8]) {
         var reader = CJSONReader(bytes)
         guard let value = reader.whole() else { return nil }

@@ -40,8 +40,8 @@ public struct MessagePrinter: Sendable {
 
     /// - Parameters:
     ///   - arguments: say how messages are shown.
-    ///   - isForTerminal: whether a terminal shows them: then nothing that others have written moves its cursor or turns the direction of
-    ///     writing. Everywhere else bytes stay as they are.
+    ///   - isForTerminal: whether a terminal shows them: then nothing that others have written moves its cursor or
+    ///     turns the direction of writing. Everywhere else bytes stay as they are.
     public init(_ arguments: ClientArguments, isForTerminal: Bool = false) {
         (output, isPretty, addsNewline) = (arguments.output, arguments.isPretty, arguments.addsNewline)
         self.isForTerminal = isForTerminal

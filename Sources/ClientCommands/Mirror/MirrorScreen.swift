@@ -4,7 +4,8 @@ public import Platform
 
 /// The terminal of `martlet mirror`: draws the model some times a second on the alternate screen, and hands it keys.
 ///
-/// What it changes of the terminal is put back when it leaves, whoever calls: the end of the command, a signal, Ctrl-Z, or a crash.
+/// What it changes of the terminal is put back when it leaves, whoever calls: the end of the command, a signal, Ctrl-Z,
+/// or a crash.
 final class MirrorScreen: Sendable {
     private struct State {
         var model: MirrorModel
@@ -146,7 +147,8 @@ extension String {
     fileprivate func replacingEmpty(_ original: String) -> String { original.isEmpty ? "" : self }
 }
 
-/// What `martlet mirror` shows: the tree, what part of it, and what its keys did. A value: lines come out, whatever draws them.
+/// What `martlet mirror` shows: the tree, what part of it, and what its keys did. A value: lines come out, whatever
+/// draws them.
 public struct MirrorModel {
     public private(set) var tree = TopicTree()
     /// The line below the tree: how the connection stands.
@@ -375,7 +377,8 @@ extension MirrorModel {
 
 /// A payload as a piece of one line: nothing in it moves the cursor or changes colours.
 enum PayloadText {
-    /// Text as it is, control characters as blanks or their pictures, bytes that are no text as hexadecimal digits; cut with `…`.
+    /// Text as it is, control characters as blanks or their pictures, bytes that are no text as hexadecimal digits; cut
+    /// with `…`.
     static func line(_ payload: [UInt8], columns: Int) -> String {
         guard !payload.isEmpty else { return "(empty)" }
         guard let text = text(payload) else {

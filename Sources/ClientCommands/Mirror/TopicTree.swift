@@ -7,8 +7,8 @@ public import MQTTCodec
 ///       │           └─ lamp         on
 ///       └─ hall ─── door            shut
 /// ```
-/// A value of the caller's thread. Times are milliseconds of a clock that does not go back. Bounded: beyond `topicsMax` topics new ones
-/// are counted and not kept.
+/// A value of the caller's thread. Times are milliseconds of a clock that does not go back. Bounded: beyond `topicsMax`
+/// topics new ones are counted and not kept.
 public struct TopicTree {
     /// The latest message of a topic.
     public struct Leaf: Equatable, Sendable {

@@ -1,6 +1,7 @@
 internal import MQTTCodec
 
-/// The options of the client commands: names, meaning, and which command takes which. Reading, help, manual and completions come from here.
+/// The options of the client commands: names, meaning, and which command takes which. Reading, help, manual and
+/// completions come from here.
 ///
 /// Names and meanings are those of mosquitto_pub, mosquitto_sub and mosquitto_rr, versions 2.0 and 2.1.
 public enum ClientOption: String, CaseIterable, Sendable {

@@ -1,6 +1,7 @@
 public import MQTTCodec
 
-/// What a client command is asked to do, read from its arguments. A value: nothing is opened, looked up or read but the arguments.
+/// What a client command is asked to do, read from its arguments. A value: nothing is opened, looked up or read but the
+/// arguments.
 public struct ClientArguments: Equatable, Sendable {
     public var command: ClientCommand
 

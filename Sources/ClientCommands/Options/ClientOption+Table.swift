@@ -209,7 +209,8 @@ public enum ClientCommand: String, Sendable, CaseIterable {
     }
 }
 
-/// A file of options, one a line: the option, a blank, and all that follows as its value, as mosquitto's clients read it.
+/// A file of options, one a line: the option, a blank, and all that follows as its value, as mosquitto's clients read
+/// it.
 public struct OptionsFile {
     /// The longest file that is read: people write them.
     public static let bytesMax = 1 << 20
@@ -221,7 +222,8 @@ public struct OptionsFile {
         init(_ words: [String]) { self.words = words }
     }
 
-    /// Where a command's file is: what -o names, else the one of mosquitto's program in the user's configuration; nil if there is none.
+    /// Where a command's file is: what -o names, else the one of mosquitto's program in the user's configuration; nil
+    /// if there is none.
     ///
     /// - `variable`: reads a variable of the environment.
     public static func path(

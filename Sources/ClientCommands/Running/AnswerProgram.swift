@@ -105,10 +105,12 @@ struct AnswerProgram: Sendable {
         return number == 0 ? .success(process) : .failure(SystemError(errno: number, operation: "posix_spawnp"))
     }
 
-    /// Writes and reads at a time: a program may answer while it reads. nil if the answer is longer than a message may be.
+    /// Writes and reads at a time: a program may answer while it reads. nil if the answer is longer than a message may
+    /// be.
     private func exchange(_ input: [UInt8], into writing: inout Int32, from reading: Int32) -> [UInt8]? {
         _ = fcntl(writing, F_SETFL, O_NONBLOCK)
-        // The thread is this program's alone: one that reads no more is an error of `write`, and not the end of the process.
+        // The thread is this program's alone: one that reads no more is an error of `write`, and not the end of the
+        // process.
         var brokenPipe = sigset_t()
         sigemptyset(&brokenPipe)
         sigaddset(&brokenPipe, SIGPIPE)

@@ -8,8 +8,8 @@ struct CommandConsole: Sendable {
     private let isDebugging: Bool
     private let name: String
     private let lock = Locked(())
-    /// Whether a terminal shows standard output, and standard error. What others have written does nothing to it; into a pipe and a file bytes
-    /// go as they are.
+    /// Whether a terminal shows standard output, and standard error. What others have written does nothing to it; into
+    /// a pipe and a file bytes go as they are.
     let isShown = isatty(1) == 1
     private let areErrorsShown = isatty(2) == 1
 
@@ -18,10 +18,11 @@ struct CommandConsole: Sendable {
         name = arguments.identifier.map { "\($0)" } ?? "(null)"
     }
 
-    /// Writes all bytes to standard output. Returns why the command cannot go on when they cannot be written; of a reader that has gone nothing
-    /// is said.
+    /// Writes all bytes to standard output. Returns why the command cannot go on when they cannot be written; of a
+    /// reader that has gone nothing is said.
     ///
-    /// - Parameter finish: what belongs to the bytes once they are written; a reader that leaves then is noticed after it.
+    /// - Parameter finish: what belongs to the bytes once they are written; a reader that leaves then is noticed after
+    ///   it.
     func write(_ bytes: [UInt8], _ finish: () -> Void = {}) -> Ending.Reason? {
         lock.withLock { _ in
             if Self.write(bytes, to: 1) {
@@ -34,8 +35,8 @@ struct CommandConsole: Sendable {
         }
     }
 
-    /// Ends the command when who reads standard output has gone, as `head` does: nothing need be written for it. Of a file and a terminal
-    /// there is nothing to watch.
+    /// Ends the command when who reads standard output has gone, as `head` does: nothing need be written for it. Of a
+    /// file and a terminal there is nothing to watch.
     func watchReader(_ ending: Ending) {
         var status = stat()
         guard fstat(1, &status) == 0, [S_IFIFO, S_IFSOCK].contains(status.st_mode & S_IFMT) else { return }
@@ -96,7 +97,8 @@ enum ExitCode {
     /// Nothing came in the time of -W.
     static let timeout: Int32 = 27
 
-    /// What the user is told of an error, and the exit code: of a refusal the reason code of MQTT 5.0, or the return code of 3.1.1.
+    /// What the user is told of an error, and the exit code: of a refusal the reason code of MQTT 5.0, or the return
+    /// code of 3.1.1.
     static func of(_ error: ClientError, _ version: ProtocolVersion) -> (words: String, code: Int32) {
         switch error {
         case .refused(let reason, let words, _):
@@ -232,7 +234,8 @@ final class Ending: Sendable {
         }
     }
 
-    /// The work is over and keeps what it has until the process ends: letting a subscription go would end it at the server.
+    /// The work is over and keeps what it has until the process ends: letting a subscription go would end it at the
+    /// server.
     func never() async -> Never {
         while true { await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in } }
     }

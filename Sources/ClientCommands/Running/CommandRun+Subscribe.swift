@@ -53,7 +53,8 @@ extension CommandRun {
     /// Why the command ends with the message of that number, if it does.
     func reason(after count: Int) -> Ending.Reason? { count == arguments.messageCountMax ? .done : nil }
 
-    /// Prints a message if there is a printer, acknowledges it, and ends the command if it is the last. Returns why it cannot go on, if it cannot.
+    /// Prints a message if there is a printer, acknowledges it, and ends the command if it is the last. Returns why it
+    /// cannot go on, if it cannot.
     ///
     /// - Parameter place: the topic's line on the terminal; nil where messages follow each other.
     func show(
@@ -148,7 +149,8 @@ extension ClientArguments {
         return settings
     }
 
-    /// What waits while the output stands still: a pager, a slow terminal. Of QoS 0 the rest is dropped, and counted at the end.
+    /// What waits while the output stands still: a pager, a slow terminal. Of QoS 0 the rest is dropped, and counted at
+    /// the end.
     private static let backlog = SubscriptionSettings.Backlog.hold(1_000_000, bytes: 64 << 20)
 }
 

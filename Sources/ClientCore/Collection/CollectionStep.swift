@@ -53,7 +53,8 @@ public struct CollectionStep: Hashable, Sendable {
         (self.topic, self.old, self.new) = (topic, old, new)
     }
 
-    /// The steps of several commits as those of one: at most one for each topic, at the place of its first, none where nothing is different.
+    /// The steps of several commits as those of one: at most one for each topic, at the place of its first, none where
+    /// nothing is different.
     public static func merged(_ steps: [CollectionStep]) -> [CollectionStep] {
         var places: [TopicName: Int] = [:]
         var merged: [CollectionStep] = []

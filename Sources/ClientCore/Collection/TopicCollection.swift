@@ -1,6 +1,7 @@
 package import MQTTCodec
 
-/// What is retained below some topics, kept in step with the server: its values, what a new subscription gathers, and local writes on top.
+/// What is retained below some topics, kept in step with the server: its values, what a new subscription gathers, and
+/// local writes on top.
 ///
 /// ```
 ///   shown at a topic  =  the overlay's latest write, else the server's value, else the program's own
@@ -8,7 +9,8 @@ package import MQTTCodec
 ///                 ▲                               │
 ///                 └───────── new subscription ────┘
 /// ```
-/// Between `begin` and `ended` nothing of the server shows: at the end what is missing goes, and what is new comes, in one commit.
+/// Between `begin` and `ended` nothing of the server shows: at the end what is missing goes, and what is new comes, in
+/// one commit.
 package struct TopicCollection: Sendable {
     /// What a commit brings.
     package struct Commit: Sendable {
@@ -123,7 +125,8 @@ extension TopicCollection {
         }
     }
 
-    /// A new subscription is about to be made, which tells all that is retained. What an earlier one had gathered is forgotten.
+    /// A new subscription is about to be made, which tells all that is retained. What an earlier one had gathered is
+    /// forgotten.
     package mutating func begin(_ version: ProtocolVersion = .v5) {
         self.version = version
         generation = Generation()
@@ -135,8 +138,9 @@ extension TopicCollection {
     /// Whether a new subscription's messages are being gathered.
     package var isGathering: Bool { generation != nil }
 
-    /// A message has come for the subscription, which has asked for Retain As Published. Of those without RETAIN the server keeps nothing: in
-    /// MQTT 5.0 they are passed over. Earlier versions do not tell, nor do messages that came for somebody else's subscription to the filter.
+    /// A message has come for the subscription, which has asked for Retain As Published. Of those without RETAIN the
+    /// server keeps nothing: in MQTT 5.0 they are passed over. Earlier versions do not tell, nor do messages that came
+    /// for somebody else's subscription to the filter.
     package mutating func received(_ message: ReceivedMessage) {
         let identifier = message.greatestSubscriptionIdentifier
         let isPassing = version == .v5 && !message.retain
@@ -199,7 +203,8 @@ extension TopicCollection {
 // MARK: - Local writes
 
 extension TopicCollection {
-    /// Shows a local write at once; nil removes. Returns its number, and what its message has to carry as Correlation Data.
+    /// Shows a local write at once; nil removes. Returns its number, and what its message has to carry as Correlation
+    /// Data.
     package mutating func write(_ topic: TopicName, _ content: EntryContent?) -> (number: UInt64, correlationData: [UInt8]) {
         touch(topic)
         lastWrite += 1
@@ -291,9 +296,9 @@ extension ReceivedMessage {
 
 /// What has come for one subscription since SUBSCRIBE, gathered until the server has told everything that it retains.
 ///
-/// Messages of the subscription before may still come, from a session's queue that has lost what came after them: they are known by a
-/// Subscription Identifier that is not that of the end mark, nor one of the next behind it, and count for nothing. An earlier process that had the
-/// session may have had greater ones. Without identifiers all count.
+/// Messages of the subscription before may still come, from a session's queue that has lost what came after them: they
+/// are known by a Subscription Identifier that is not that of the end mark, nor one of the next behind it, and count
+/// for nothing. An earlier process that had the session may have had greater ones. Without identifiers all count.
 package struct Generation: Sendable {
     private struct Arrival {
         /// Nil where the topic was cleared.
@@ -305,7 +310,8 @@ package struct Generation: Sendable {
     private var arrivals: [TopicName: [Arrival]] = [:]
     /// The keys, in the order in which they came.
     private var topics: [TopicName] = []
-    /// What came without RETAIN for a subscription that has an identifier: it counts if that is not this one, which would have kept the flag.
+    /// What came without RETAIN for a subscription that has an identifier: it counts if that is not this one, which
+    /// would have kept the flag.
     private var others: [(topic: TopicName, arrival: Arrival)] = []
     /// The latest write of this collection that came back, for each topic.
     private var echoes: [TopicName: UInt64] = [:]
@@ -319,7 +325,8 @@ package struct Generation: Sendable {
 
     /// Takes a message in. What comes late from an older subscription does not replace what a newer one has told.
     ///
-    /// - Parameter isPassing: it came without RETAIN, and counts only if the subscription that it came for is not this one.
+    /// - Parameter isPassing: it came without RETAIN, and counts only if the subscription that it came for is not this
+    ///   one.
     package mutating func gather(_ topic: TopicName, _ content: EntryContent?, identifier: UInt32, isPassing: Bool = false) {
         bytes += content?.size ?? 0
         if isPassing {
@@ -356,8 +363,8 @@ package struct Generation: Sendable {
         }
     }
 
-    /// How many subscriptions a process makes at most between one and the end mark for it. Identifiers of processes begin anywhere: of another's, hardly
-    /// any is so near.
+    /// How many subscriptions a process makes at most between one and the end mark for it. Identifiers of processes
+    /// begin anywhere: of another's, hardly any is so near.
     private static let laterSubscriptionsMax: UInt32 = 1000
 
     /// Whether a subscription is that of the end mark, or was made by this process after it.
@@ -379,7 +386,8 @@ package struct Generation: Sendable {
 ///               │ └────a later one is known to be taken────────────► superseded ──acknowledged──► confirmed
 ///               └──────refused───────────────► rolled back                        └──refused────► rolled back
 /// ```
-/// Writes are numbered from 1 in the order in which they are published, and the server takes those of one topic in that order.
+/// Writes are numbered from 1 in the order in which they are published, and the server takes those of one topic in that
+/// order.
 package struct Overlay: Sendable {
     private struct LocalWrite {
         let number: UInt64
@@ -441,9 +449,9 @@ package struct Overlay: Sendable {
         return settle(topic, through: number) { $0.isAcknowledged || (isKnown && $0.number == number) }
     }
 
-    /// The server has taken a write over; so many pictures of it were whole by now. Returns what is confirmed by that: a write of which a later one
-    /// has come back already, and one that may have been in the server before the last picture was begun. It will not come back if another's came
-    /// after it, and has not stayed if it removed.
+    /// The server has taken a write over; so many pictures of it were whole by now. Returns what is confirmed by that:
+    /// a write of which a later one has come back already, and one that may have been in the server before the last
+    /// picture was begun. It will not come back if another's came after it, and has not stayed if it removed.
     package mutating func acknowledged(_ number: UInt64, picture: Int) -> [UInt64] {
         guard let topic = topics[number] else { return [] }
         guard let write = writes[topic]?.first(where: { $0.number == number }) else {
@@ -467,7 +475,8 @@ package struct Overlay: Sendable {
             .sorted { $0.number < $1.number }
     }
 
-    /// Takes the writes to a topic up to one of them away. Returns those of which `isConfirmed` is true; the others wait for their answer.
+    /// Takes the writes to a topic up to one of them away. Returns those of which `isConfirmed` is true; the others
+    /// wait for their answer.
     private mutating func settle(_ topic: TopicName, through number: UInt64, _ isConfirmed: (LocalWrite) -> Bool) -> [UInt64] {
         guard let all = writes[topic] else { return [] }
         let over = all.prefix { $0.number <= number }

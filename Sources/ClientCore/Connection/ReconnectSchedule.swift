@@ -30,9 +30,11 @@ public struct ReconnectSchedule: Hashable, Sendable {
     /// How many attempts have failed in a row.
     public var failureCount: Int { failures }
 
-    /// An attempt has failed, or a connection has ended. Returns the pause before the next in milliseconds, nil for none.
+    /// An attempt has failed, or a connection has ended. Returns the pause before the next in milliseconds, nil for
+    /// none.
     ///
-    /// Each pause is twice the one before, and less by chance, so that the clients of a server that comes back do not come all at once.
+    /// Each pause is twice the one before, and less by chance, so that the clients of a server that comes back do not
+    /// come all at once.
     public mutating func failed(chance: UInt64) -> UInt64? {
         if let most = policy.attemptsMax, failures >= most { return nil }
         let (first, longest) = (policy.firstMilliseconds, policy.longestMilliseconds)
@@ -50,7 +52,8 @@ public struct ReconnectSchedule: Hashable, Sendable {
     public var lastingMilliseconds: UInt64 { policy.attemptsMax == 0 ? 0 : min(policy.longestMilliseconds, 30_000) }
 }
 
-/// Which of several servers is tried next: in turn, the one that worked first again; and where a server sends its clients to another.
+/// Which of several servers is tried next: in turn, the one that worked first again; and where a server sends its
+/// clients to another.
 public struct ServerChoice: Sendable {
     private let count: Int
     private var index = 0
@@ -63,7 +66,8 @@ public struct ServerChoice: Sendable {
     /// The place of the server to be tried.
     public var current: Int { index }
 
-    /// It could not be reached, or did not let us in. Returns whether all have been tried since one did: then there is to be a pause.
+    /// It could not be reached, or did not let us in. Returns whether all have been tried since one did: then there is
+    /// to be a pause.
     public mutating func failed() -> Bool {
         index = (index + 1) % count
         triedCount += 1

@@ -5,9 +5,9 @@ import MQTTCodec
 ///     told ──acknowledge──► verdict known ──its turn──► PUBACK, or PUBREC that refuses: done
 ///                                └────────────────────► PUBREC: received ──PUBREL──► done
 ///
-/// Answers leave in the order in which the messages came, those of QoS 1 and those of QoS 2 each for themselves, whatever the order of the
-/// verdicts. [MQTT-4.6.0-2 v5] [MQTT-4.6.0-3 v5] A verdict that is given while there is no connection waits until the server sends the message
-/// again.
+/// Answers leave in the order in which the messages came, those of QoS 1 and those of QoS 2 each for themselves,
+/// whatever the order of the verdicts. [MQTT-4.6.0-2 v5] [MQTT-4.6.0-3 v5] A verdict that is given while there is no
+/// connection waits until the server sends the message again.
 struct IncomingFlow: Sendable {
     enum Arrival {
         /// To be told, with this token.
@@ -56,7 +56,8 @@ struct IncomingFlow: Sendable {
         (awaitingPuback, awaitingPubrec) = (Queue(), Queue())
     }
 
-    /// The server has forgotten the session: every token is over. Returns whether there was anything of QoS 2 to forget.
+    /// The server has forgotten the session: every token is over. Returns whether there was anything of QoS 2 to
+    /// forget.
     mutating func startOver() -> Bool {
         let hadReceived = flights.entries.contains { $0.isReceived }
         flights.removeAll()
@@ -88,7 +89,8 @@ struct IncomingFlow: Sendable {
         }
         guard hereCount < maximum else { return .tooMany }
         if !known.isReceived, !isDuplicate || known.qos != qos {
-            // The server has given the old one up, such as for its age, and the identifier to another. [MQTT-3.3.1-1 v5]
+            // The server has given the old one up, such as for its age, and the identifier to another.
+            // [MQTT-3.3.1-1 v5]
             flights.remove(identifier)
             return .new(begin(identifier, qos))
         }
@@ -98,7 +100,8 @@ struct IncomingFlow: Sendable {
         return .known
     }
 
-    /// A message of QoS 1 that is answered at once. Returns its token; nil if it has to go the long way, since others are before it.
+    /// A message of QoS 1 that is answered at once. Returns its token; nil if it has to go the long way, since others
+    /// are before it.
     @inline(__always)
     mutating func passed(_ identifier: UInt16, maximum: Int) -> AcknowledgementToken? {
         guard awaitingPuback.isEmpty, hereCount < maximum, flights.isEmpty || flights[identifier] == nil else { return nil }
@@ -118,8 +121,8 @@ struct IncomingFlow: Sendable {
         nextPuback() ?? nextPubrec()
     }
 
-    /// The message of those without a verdict whose turn is next, the earlier of QoS 1 and QoS 2, and how many the server counts as
-    /// unacknowledged.
+    /// The message of those without a verdict whose turn is next, the earlier of QoS 1 and QoS 2, and how many the
+    /// server counts as unacknowledged.
     var unanswered: (first: AcknowledgementToken, count: Int)? {
         let (one, two) = (unanswered(awaitingPuback.first), unanswered(awaitingPubrec.first))
         guard let one, let two else { return (one ?? two).map { ($0, hereCount) } }
@@ -186,7 +189,8 @@ struct IncomingFlow: Sendable {
     }
 }
 
-/// First in, first out, in one array: memory is given back when half of it is taken, so that each element is moved once.
+/// First in, first out, in one array: memory is given back when half of it is taken, so that each element is moved
+/// once.
 package struct Queue<Element> {
     @usableFromInline var elements: [Element] = []
     @usableFromInline var firstIndex = 0

@@ -1,7 +1,7 @@
 import MQTTCodec
 
-/// What the client has asked of the server and the server has not answered: QoS 1 and 2 messages, those that wait and those whose handshake
-/// is under way, and SUBSCRIBE and UNSUBSCRIBE, which share the packet identifiers with them.
+/// What the client has asked of the server and the server has not answered: QoS 1 and 2 messages, those that wait and
+/// those whose handshake is under way, and SUBSCRIBE and UNSUBSCRIBE, which share the packet identifiers with them.
 ///
 ///     wait ──► waiting ──sendNext──► in flight ──PUBACK──────────────────────────► done
 ///                                     ▲  └──────PUBREC──► released ──PUBCOMP─────► done
@@ -27,7 +27,8 @@ struct OutgoingFlow: Sendable {
     struct Flight: Identified {
         let packetIdentifier: UInt16
         var step: Step
-        /// Whether the message was sent on this connection, which the server's Receive Maximum counts. [MQTT-4.9.0-2 v5]
+        /// Whether the message was sent on this connection, which the server's Receive Maximum counts.
+        /// [MQTT-4.9.0-2 v5]
         var isCounted = true
         /// What PUBREC has said.
         var reason = ReasonCode.success
@@ -136,8 +137,8 @@ struct OutgoingFlow: Sendable {
             return .wrong
         }
         if flight.isCounted { countedFlights -= 1 }
-        // A server that has completed the flow before a connection was lost says Packet Identifier not found in PUBCOMP: the message arrived when
-        // PUBREC said so.
+        // A server that has completed the flow before a connection was lost says Packet Identifier not found in
+        // PUBCOMP: the message arrived when PUBREC said so.
         return .expected(flight.ticket, step == .awaitingPubcomp ? flight.reason : reason)
     }
 
@@ -155,7 +156,8 @@ struct OutgoingFlow: Sendable {
         requestCount = 0
     }
 
-    /// The server knows the session. Returns what has to be released again, in order; what has to be sent again comes from `resendNext`.
+    /// The server knows the session. Returns what has to be released again, in order; what has to be sent again comes
+    /// from `resendNext`.
     mutating func resume() -> [UInt16] {
         let inOrder = messagesInOrder
         for flight in inOrder { _ = flights.change(flight.packetIdentifier) { $0.isCounted = false } }
@@ -164,7 +166,8 @@ struct OutgoingFlow: Sendable {
         return inOrder.filter { $0.step == .awaitingPubcomp }.map(\.packetIdentifier)
     }
 
-    /// The next message that has to be sent again, counted as sent; nil when there is none. To be called only if `maySend`.
+    /// The next message that has to be sent again, counted as sent; nil when there is none. To be called only if
+    /// `maySend`.
     mutating func resendNext() -> (publication: Publication, expiresAt: UInt64, identifier: UInt16)? {
         while let identifier = unsent.popLast() {
             let message = flights.change(identifier) { flight -> (publication: Publication, expiresAt: UInt64)? in
@@ -180,8 +183,8 @@ struct OutgoingFlow: Sendable {
         return nil
     }
 
-    /// The server has forgotten: what it did not have waits again, before all else, and identifiers begin anew. Returns what it did have,
-    /// which is done.
+    /// The server has forgotten: what it did not have waits again, before all else, and identifiers begin anew. Returns
+    /// what it did have, which is done.
     mutating func startOver() -> [PublishTicket] {
         let inOrder = messagesInOrder
         flights.removeAll()
@@ -241,10 +244,12 @@ extension Identified {
     fileprivate mutating func change<Answer>(_ body: (inout Self) -> Answer) -> Answer { body(&self) }
 }
 
-/// Entries by packet identifier, without hashing: each lies in the slot of its identifier modulo the number of slots, a power of two.
+/// Entries by packet identifier, without hashing: each lies in the slot of its identifier modulo the number of slots, a
+/// power of two.
 ///
-/// Identifiers are given out one after another, so those in use lie side by side. Two that meet in one slot make the table twice as large;
-/// our own are chosen so that they do not meet. Invariant: at most half of the slots are taken until there are 65,536.
+/// Identifiers are given out one after another, so those in use lie side by side. Two that meet in one slot make the
+/// table twice as large; our own are chosen so that they do not meet. Invariant: at most half of the slots are taken
+/// until there are 65,536.
 struct IdentifierTable<Entry: Identified>: Sendable {
     private var slots: [Entry?] = []
     private(set) var count = 0
@@ -297,8 +302,8 @@ struct IdentifierTable<Entry: Identified>: Sendable {
         return slots[index].take()
     }
 
-    /// An identifier that is not in use: the one after the last, unless it or its slot is taken; nil when all 65,535 are in use.
-    /// [MQTT-2.2.1-3 v5]
+    /// An identifier that is not in use: the one after the last, unless it or its slot is taken; nil when all 65,535
+    /// are in use. [MQTT-2.2.1-3 v5]
     mutating func takeIdentifier() -> UInt16? {
         guard count < Int(UInt16.max) else { return nil }
         if (count &+ 1) &* 2 > slots.count, slots.count < Self.slotsMax { grow() }

@@ -1,8 +1,10 @@
 import MQTTCodec
 
-/// The topics that came, so that one that comes again takes no new memory; and what the server's Topic Aliases stand for.
+/// The topics that came, so that one that comes again takes no new memory; and what the server's Topic Aliases stand
+/// for.
 ///
-/// Each topic has one place, by its bytes; the last that came has it. There are few places until topics drive each other out.
+/// Each topic has one place, by its bytes; the last that came has it. There are few places until topics drive each
+/// other out.
 struct ReceivedTopics: Sendable {
     private var places: [TopicName?] = []
     private var drivenOut = 0
@@ -86,7 +88,8 @@ struct ReceivedTopics: Sendable {
     private static let placesMax = 256
 }
 
-/// The bytes of one read, and copies of them that the messages in it share: one piece of memory for the payloads of many.
+/// The bytes of one read, and copies of them that the messages in it share: one piece of memory for the payloads of
+/// many.
 struct ReceivedBytes {
     private let bytes: UnsafeRawBufferPointer
     /// Where the copy of now begins in the bytes.

@@ -1,8 +1,9 @@
 /// Tells messages that came before from new ones.
 ///
-/// A message that says what its publisher calls it is known by that, however often and from whichever session it comes. One that does not is
-/// a repeat if it has DUP set, and the packet identifier and the contents of one that came in the same session. ![MQTT-4.3.2-5 v5] takes it for
-/// a new one when its PUBACK was sent; but whether the server has got that is what nobody knows after a cut or a crash.
+/// A message that says what its publisher calls it is known by that, however often and from whichever session it comes.
+/// One that does not is a repeat if it has DUP set, and the packet identifier and the contents of one that came in the
+/// same session. ![MQTT-4.3.2-5 v5] takes it for a new one when its PUBACK was sent; but whether the server has got
+/// that is what nobody knows after a cut or a crash.
 public struct Repeats: Sendable {
     /// What is remembered of a message.
     public struct Mark: Hashable, Sendable {

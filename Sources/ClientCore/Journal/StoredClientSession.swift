@@ -62,10 +62,11 @@ public struct StoredClientSession: Hashable, Sendable {
 
 /// What changed in a session that a client needs to know after a crash.
 ///
-/// The shell stores the changes, in this order, before the output that was made up to then leaves: then whatever the server has seen is known
-/// after a crash as well. They name messages by their tickets.
+/// The shell stores the changes, in this order, before the output that was made up to then leaves: then whatever the
+/// server has seen is known after a crash as well. They name messages by their tickets.
 public enum SessionChange: Hashable, Sendable {
-    /// A message of QoS 1 or 2 has a packet identifier, and is sent. A ticket comes again when the server had forgotten the session.
+    /// A message of QoS 1 or 2 has a packet identifier, and is sent. A ticket comes again when the server had forgotten
+    /// the session.
     case sent(PublishTicket, packetIdentifier: UInt16, Publication)
     /// The server has a message of QoS 2 (PUBREC): it is not sent again, only released (PUBREL).
     case released(PublishTicket)

@@ -5,14 +5,15 @@ public struct ReceivedMessage: Sendable {
     public var topic: TopicName
     public var payload: Payload
     public var qos: QoS
-    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it was published so.
+    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it
+    /// was published so.
     public var retain: Bool
     /// Whether the server may have sent it before.
     public var duplicate: Bool
     /// What `ClientSession.acknowledge` wants to know; nil at QoS 0.
     public var token: AcknowledgementToken?
-    /// The first Subscription Identifier that came with it, 0 for none. Where a server sends one message for several subscriptions, the others
-    /// stand in the properties.
+    /// The first Subscription Identifier that came with it, 0 for none. Where a server sends one message for several
+    /// subscriptions, the others stand in the properties.
     public var subscriptionIdentifier: UInt32 = 0
     /// When its Message Expiry Interval is over, in milliseconds of the session's clock; `UInt64.max` for never.
     package var expiresAt = UInt64.max
@@ -37,7 +38,8 @@ public struct ReceivedMessage: Sendable {
         (self.duplicate, self.token, self.propertyBytes) = (duplicate, token, propertyBytes)
     }
 
-    /// Its properties but the Topic Alias and a lone Subscription Identifier. They are taken apart each time they are asked for.
+    /// Its properties but the Topic Alias and a lone Subscription Identifier. They are taken apart each time they are
+    /// asked for.
     public var properties: Properties {
         get {
             guard !propertyBytes.isEmpty else { return box.value }
@@ -95,12 +97,13 @@ public struct AcknowledgementToken: Hashable, Sendable {
     @inline(__always)
     init(_ packetIdentifier: UInt16, serial: UInt64) { number = serial << 16 | UInt64(packetIdentifier) }
 
-    /// The packet identifier under which the message came. The server uses it again for others when the message is acknowledged.
+    /// The packet identifier under which the message came. The server uses it again for others when the message is
+    /// acknowledged.
     public var packetIdentifier: UInt16 { UInt16(truncatingIfNeeded: number) }
 }
 
-/// Tokens of messages that the server may forget, for they are in the client's store: the highest bit, 20 bits for the subscription, and
-/// the message's number there.
+/// Tokens of messages that the server may forget, for they are in the client's store: the highest bit, 20 bits for the
+/// subscription, and the message's number there.
 extension AcknowledgementToken {
     package init(stored number: UInt64, for subscription: UInt32) {
         self.number = 1 << 63 | UInt64(subscription & 0xf_ffff) << 43 | (number & 0x7ff_ffff_ffff)
@@ -118,8 +121,8 @@ extension AcknowledgementToken {
 
 /// The bytes of a message, counted from 0.
 ///
-/// Received payloads share the memory of what came with them: one that is kept for long keeps up to 16 KiB alive; `bytes`
-/// is a copy of its own.
+/// Received payloads share the memory of what came with them: one that is kept for long keeps up to 16 KiB alive;
+/// `bytes` is a copy of its own.
 public struct Payload: Sendable {
     @usableFromInline let shared: ArraySlice<UInt8>
 
@@ -201,7 +204,8 @@ public struct Publication: Hashable, Sendable {
     ///   - payload: its bytes.
     ///   - qos: how often it arrives: at most, at least or exactly once.
     ///   - retain: whether the server keeps it for those who subscribe later.
-    ///   - properties: Topic Alias and Subscription Identifiers are the library's, and left out. Before MQTT 5.0 none is sent.
+    ///   - properties: Topic Alias and Subscription Identifiers are the library's, and left out. Before MQTT 5.0 none
+    ///     is sent.
     public init(
         _ topic: TopicName, _ payload: Payload = Payload(), qos: QoS = .atMostOnce, retain: Bool = false,
         properties: Properties = Properties()
@@ -221,13 +225,15 @@ public struct Publication: Hashable, Sendable {
         set { box.value = newValue }
     }
 
-    /// When it is too old, if it was given at a time in milliseconds: by its Message Expiry Interval; `UInt64.max` for never.
+    /// When it is too old, if it was given at a time in milliseconds: by its Message Expiry Interval; `UInt64.max` for
+    /// never.
     package func expiry(since time: UInt64) -> UInt64 {
         guard hasProperties, let seconds = properties.messageExpiryInterval else { return .max }
         return time + UInt64(seconds) * 1000
     }
 
-    /// As it is to be sent now: what is left of its time is its Message Expiry Interval, in whole seconds, and at least 1.
+    /// As it is to be sent now: what is left of its time is its Message Expiry Interval, in whole seconds, and at
+    /// least 1.
     package func aged(to now: UInt64, expiresAt: UInt64) -> Publication {
         guard expiresAt != .max else { return self }
         var aged = self

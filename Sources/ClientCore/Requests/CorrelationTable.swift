@@ -4,7 +4,8 @@ public import MQTTCodec
 ///
 /// Inlinable where it is on a request's way: of a waiter's type that is known it costs a fifth.
 ///
-/// Invariant: a request ends once, which gives its waiter out; an answer that comes later finds nobody and is counted as late.
+/// Invariant: a request ends once, which gives its waiter out; an answer that comes later finds nobody and is counted
+/// as late.
 public struct CorrelationTable<Waiter: Sendable>: Sendable {
     /// So many requests may be open at once; what is more is refused.
     @inlinable
@@ -34,7 +35,8 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
     /// How many answers came to no request of this table.
     public var strangeCount: Int { counts.strange }
 
-    /// - Parameter bytesMax: how many bytes the open requests may have together; what is more is refused, unless it is alone.
+    /// - Parameter bytesMax: how many bytes the open requests may have together; what is more is refused, unless it is
+    ///   alone.
     @inlinable
     public init(bytesMax: Int = .max) { self.bytesMax = bytesMax }
 
@@ -85,7 +87,8 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
         entries.keys.sorted().compactMap { end($0) }
     }
 
-    /// Ends all requests whose deadline has come, and returns who waits, in the order in which the requests began. Linear in those that are open.
+    /// Ends all requests whose deadline has come, and returns who waits, in the order in which the requests began.
+    /// Linear in those that are open.
     public mutating func endDue(now: Duration) -> [Waiter] {
         entries.filter { $0.value.deadline <= now }.keys.sorted().compactMap { end($0) }
     }
@@ -107,8 +110,8 @@ public struct CorrelationTable<Waiter: Sendable>: Sendable {
 
 /// The latest answer to each request, so that it can be given again without asking.
 ///
-/// A value without clock: times are milliseconds since 1970, from the caller. Invariant: not more than `countMax` answers of together not more than
-/// `bytesMax` are kept; those that were stored longest ago go first.
+/// A value without clock: times are milliseconds since 1970, from the caller. Invariant: not more than `countMax`
+/// answers of together not more than `bytesMax` are kept; those that were stored longest ago go first.
 public struct AnswerTable: Sendable {
     /// What makes a request the same: for whom, where, and what is asked.
     public struct Key: Hashable, Sendable {
@@ -177,8 +180,8 @@ public struct AnswerTable: Sendable {
 
 /// The answers that a responder gave lately, so that a request that comes again is answered and not run again.
 ///
-/// Invariant: not more than `countMax` answers of together not more than `bytesMax` are kept; the oldest go first. Requests that run are
-/// known until they end, and not counted.
+/// Invariant: not more than `countMax` answers of together not more than `bytesMax` are kept; the oldest go first.
+/// Requests that run are known until they end, and not counted.
 public struct ResponseCache: Sendable {
     /// What makes a request the same: to whom it is answered, and which one of theirs it is.
     public struct Key: Hashable, Sendable {

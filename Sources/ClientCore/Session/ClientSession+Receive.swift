@@ -23,7 +23,8 @@ extension ClientSession {
 
     private var isReading: Bool { state == .connecting || state == .online }
 
-    /// Takes as many bytes as the packet that has begun needs, and works it off when it is complete. Returns how many bytes those were.
+    /// Takes as many bytes as the packet that has begun needs, and works it off when it is complete. Returns how many
+    /// bytes those were.
     ///
     /// A large packet comes in many pieces: what there is of it stays where it is.
     private mutating func completeCarried(_ bytes: UnsafeRawBufferPointer, now: UInt64) -> Int {
@@ -121,7 +122,8 @@ extension ClientSession {
         }
     }
 
-    /// CONNACK without properties: a server that speaks no MQTT 5.0 refuses in the form that it knows. (MQTT 3.1.1, section 3.2.2.3)
+    /// CONNACK without properties: a server that speaks no MQTT 5.0 refuses in the form that it knows. (MQTT 3.1.1,
+    /// section 3.2.2.3)
     private mutating func receivedOlderConnack(_ byte: UInt8) {
         state = .ending
         answerDeadline = nil
@@ -202,7 +204,8 @@ extension ClientSession {
         }
     }
 
-    /// PUBACK, PUBCOMP, or a PUBREC that refuses. One for what is not in flight is left unanswered: a resumed session may bring it.
+    /// PUBACK, PUBCOMP, or a PUBREC that refuses. One for what is not in flight is left unanswered: a resumed session
+    /// may bring it.
     private mutating func complete(
         _ view: AcknowledgementView, at step: OutgoingFlow.Step, _ texts: AnswerTexts?, now: UInt64
     ) {
@@ -245,7 +248,8 @@ public enum ClientEvent: Hashable, Sendable {
     case message(ReceivedMessage)
     /// The server has a message of QoS 2 (PUBREC); `published` is still to come.
     case received(PublishTicket)
-    /// A message of QoS 1 or 2 has been taken over by the server, or refused with that reason, and with what the server says of it.
+    /// A message of QoS 1 or 2 has been taken over by the server, or refused with that reason, and with what the server
+    /// says of it.
     case published(PublishTicket, ReasonCode, AnswerTexts? = nil)
     /// A message of QoS 1 or 2 has waited for longer than its Message Expiry Interval: it is not sent.
     case expired(PublishTicket)

@@ -2,11 +2,12 @@ public import MQTTCodec
 
 /// What the client's owner asks for.
 extension ClientSession {
-    /// Publishes a message. One of QoS 1 or 2 waits while there is no connection or the window is full, and ends in a `published` event;
-    /// one of QoS 0 needs a connection.
+    /// Publishes a message. One of QoS 1 or 2 waits while there is no connection or the window is full, and ends in a
+    /// `published` event; one of QoS 0 needs a connection.
     ///
-    /// Its Message Expiry Interval is counted while it waits: what is left of it is sent; one that was never sent and gets too old ends in an
-    /// `expired` event. One that was sent goes again, for the standard wants it so, with at least a second. [MQTT-4.4.0-1 v5]
+    /// Its Message Expiry Interval is counted while it waits: what is left of it is sent; one that was never sent and
+    /// gets too old ends in an `expired` event. One that was sent goes again, for the standard wants it so, with at
+    /// least a second. [MQTT-4.4.0-1 v5]
     ///
     /// - `time`: since when its Message Expiry Interval counts, in milliseconds; nil for now.
     @discardableResult
@@ -77,7 +78,8 @@ extension ClientSession {
         return identifier
     }
 
-    /// The largest packet that the server takes, in bytes; no packet can be larger than the standard's own limit. [MQTT-3.2.2-15 v5]
+    /// The largest packet that the server takes, in bytes; no packet can be larger than the standard's own limit.
+    /// [MQTT-3.2.2-15 v5]
     var packetSizeMax: Int {
         let standard = VariableByteInteger.max + 5
         guard state == .online, options.version == .v5, let maximum = serverProperties.maximumPacketSize else { return standard }
@@ -184,8 +186,8 @@ extension ClientSession {
     }
 }
 
-/// Which call of `publish` is meant: they are numbered from 1, and grow for as long as the session object lives. One that is restored goes on
-/// behind the highest that is stored.
+/// Which call of `publish` is meant: they are numbered from 1, and grow for as long as the session object lives. One
+/// that is restored goes on behind the highest that is stored.
 public struct PublishTicket: Hashable, Sendable, Comparable {
     public let number: UInt64
 
@@ -208,7 +210,8 @@ public enum RequestRefusal: Error, Hashable, Sendable {
     case retainNotSupported
     /// 65,535 requests are unanswered.
     case noIdentifierLeft
-    /// The standard does not let a client send it, or this server has said that it takes no such thing: what it would answer.
+    /// The standard does not let a client send it, or this server has said that it takes no such thing: what it would
+    /// answer.
     case notAllowed(ReasonCode)
 }
 

@@ -10,12 +10,13 @@ public import MQTTCodec
 ///      │     transportClosed      ▼                           ▼
 ///      └────────────────────── ending ◄───────────────────────┘
 /// ```
-/// offline: QoS 1 and 2 messages may be published, and wait. connecting: CONNECT is sent. online: messages flow. ending: what waits in
-/// the output is to be sent, then the transport to be closed; nothing more is read.
+/// offline: QoS 1 and 2 messages may be published, and wait. connecting: CONNECT is sent. online: messages flow.
+/// ending: what waits in the output is to be sent, then the transport to be closed; nothing more is read.
 ///
-/// A value without clock, socket or thread: times are milliseconds on the shell's monotonic clock. It outlives connections: messages
-/// whose handshake is not complete are sent again on the next one. With a journal it outlives its process as well: the shell stores
-/// `takeChanges` before the output leaves, and `init(_:restoring:)` goes on from what they come to.
+/// A value without clock, socket or thread: times are milliseconds on the shell's monotonic clock. It outlives
+/// connections: messages whose handshake is not complete are sent again on the next one. With a journal it outlives its
+/// process as well: the shell stores `takeChanges` before the output leaves, and `init(_:restoring:)` goes on from what
+/// they come to.
 ///
 /// Small while idle: memory grows with use, and is given back when nothing was sent for a Keep Alive.
 public struct ClientSession: Sendable {
@@ -28,7 +29,8 @@ public struct ClientSession: Sendable {
 
     public internal(set) var state = State.offline
     public var options: ClientOptions
-    /// Whether the shell reads nothing now, because what it stores messages in is behind: then silence is not the server's fault.
+    /// Whether the shell reads nothing now, because what it stores messages in is behind: then silence is not the
+    /// server's fault.
     public var isHeldUp = false
     /// What the server let us know when it let us in; of no meaning while not online.
     public internal(set) var serverProperties = Properties()
@@ -59,8 +61,8 @@ public struct ClientSession: Sendable {
 
     /// Goes on after a crash with what is stored of a session of the same client identifier.
     ///
-    /// What is stored is sent before all that is published now. What had been published and not sent is not stored here: its owner publishes
-    /// it again.
+    /// What is stored is sent before all that is published now. What had been published and not sent is not stored
+    /// here: its owner publishes it again.
     public init(_ options: ClientOptions, restoring stored: StoredClientSession) {
         self.options = options
         outgoing.restore(stored.outgoing)
@@ -82,7 +84,8 @@ public struct ClientSession: Sendable {
         return event
     }
 
-    /// What has changed since the last call, where `ClientOptions.isJournaled`; to be stored before the output of now leaves.
+    /// What has changed since the last call, where `ClientOptions.isJournaled`; to be stored before the output of now
+    /// leaves.
     public mutating func takeChanges() -> [SessionChange] {
         var taken: [SessionChange] = []
         swap(&taken, &changes)
@@ -92,8 +95,8 @@ public struct ClientSession: Sendable {
     /// How many bytes for the server wait to be sent.
     public var outputByteCount: Int { output.count }
 
-    /// Lends the bytes for the server. The body returns how many of them, from the front, it has taken; the others stay, and what is sent
-    /// later stands behind them.
+    /// Lends the bytes for the server. The body returns how many of them, from the front, it has taken; the others
+    /// stay, and what is sent later stands behind them.
     public mutating func withOutput(_ body: (UnsafeRawBufferPointer) -> Int) { output.take(body) }
 
     /// The bytes for the server since the last call.
@@ -171,8 +174,8 @@ extension ClientSession {
         return deadline == .max ? nil : deadline
     }
 
-    /// Tells the session the time: sends PINGREQ when nothing was sent for the Keep Alive, gives up when an answer is overdue, and messages that
-    /// have waited too long.
+    /// Tells the session the time: sends PINGREQ when nothing was sent for the Keep Alive, gives up when an answer is
+    /// overdue, and messages that have waited too long.
     public mutating func advance(to now: UInt64) {
         beginCounting(now: now)
         for ticket in outgoing.waiting.expire(now: now) { expire(ticket) }
@@ -203,7 +206,8 @@ extension ClientSession {
         answerDeadline = now + pingTimeoutMilliseconds
     }
 
-    /// How long an answer to PINGREQ is awaited: not longer than the Keep Alive, in which the server hears nothing else from us.
+    /// How long an answer to PINGREQ is awaited: not longer than the Keep Alive, in which the server hears nothing else
+    /// from us.
     private var pingTimeoutMilliseconds: UInt64 { min(options.pingTimeoutMilliseconds, keepAliveMilliseconds) }
 
     /// The Keep Alive that holds, in milliseconds: the server's if it ordered one. [MQTT-3.1.2-21 v5]
@@ -246,12 +250,12 @@ extension ClientSession {
         sendReceipts(now: now)
     }
 
-    /// Takes or refuses a message of QoS 1 or 2, where that is not done automatically; does nothing for one whose turn is over: it was
-    /// answered, or the server has forgotten the session.
+    /// Takes or refuses a message of QoS 1 or 2, where that is not done automatically; does nothing for one whose turn
+    /// is over: it was answered, or the server has forgotten the session.
     ///
-    /// The answer leaves behind those of the messages that came before. Without a connection it is remembered, and given when the server sends
-    /// the message again; the message is not told again then. Before MQTT 5.0 nothing can be refused, and a reason that the standard does not
-    /// know for this is an unspecified error.
+    /// The answer leaves behind those of the messages that came before. Without a connection it is remembered, and
+    /// given when the server sends the message again; the message is not told again then. Before MQTT 5.0 nothing can
+    /// be refused, and a reason that the standard does not know for this is an unspecified error.
     public mutating func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode = .success, now: UInt64) {
         var said = options.version == .v5 ? reason : .success
         if said != .success, !said.isAllowed(in: .puback, from: .client) { said = said.isError ? .unspecifiedError : .success }
@@ -259,8 +263,8 @@ extension ClientSession {
         if state == .online { sendReceipts(now: now) }
     }
 
-    /// The message of QoS 1 or 2 that is to be acknowledged next, and how many messages of this connection are not acknowledged; nil if none is
-    /// awaited.
+    /// The message of QoS 1 or 2 that is to be acknowledged next, and how many messages of this connection are not
+    /// acknowledged; nil if none is awaited.
     public var unanswered: (first: AcknowledgementToken, count: Int)? { incoming.unanswered }
 
     /// Receive Maximum, which is told in MQTT 5.0 only. [MQTT-3.3.4-9 v5]
@@ -334,8 +338,9 @@ extension ClientSession {
         answerDeadline = nil
     }
 
-    /// What the server would not take is left out: reasons that the standard does not know, texts that make the packet too large, a Session
-    /// Expiry Interval where CONNECT had none. [MQTT-3.14.2-1 v5] [MQTT-3.14.2-3 v5] [MQTT-3.14.2-4 v5]
+    /// What the server would not take is left out: reasons that the standard does not know, texts that make the packet
+    /// too large, a Session Expiry Interval where CONNECT had none. [MQTT-3.14.2-1 v5] [MQTT-3.14.2-3 v5]
+    /// [MQTT-3.14.2-4 v5]
     private mutating func sendDisconnect(_ reason: ReasonCode, _ properties: Properties, now: UInt64) {
         var packet = DisconnectPacket(reasonCode: reason, properties: properties)
         if !reason.isAllowed(in: .disconnect, from: .client) {
@@ -346,10 +351,11 @@ extension ClientSession {
         send(.disconnect(packet), now: now)
     }
 
-    /// Takes the next step of an extended authentication, whose method CONNECT has named; with Re-authenticate, once online, begins it again.
+    /// Takes the next step of an extended authentication, whose method CONNECT has named; with Re-authenticate, once
+    /// online, begins it again.
     ///
-    /// The method is put into the packet. [MQTT-4.12.0-5 v5] Texts that make it too large are left out. [MQTT-3.15.2-2 v5] Throws `packetTooLarge` if
-    /// the server does not take it then either. [MQTT-3.2.2-15 v5]
+    /// The method is put into the packet. [MQTT-4.12.0-5 v5] Texts that make it too large are left out.
+    /// [MQTT-3.15.2-2 v5] Throws `packetTooLarge` if the server does not take it then either. [MQTT-3.2.2-15 v5]
     public mutating func authenticate(_ packet: AuthPacket, now: UInt64) throws(RequestRefusal) {
         guard options.version == .v5, state == .connecting || state == .online else { throw .notConnected }
         // [MQTT-4.12.0-7 v5]
@@ -412,7 +418,8 @@ extension ClientSession {
         sentAliases.allow(options.setsTopicAliases ? packet.properties.topicAliasMaximum ?? 0 : 0)
         outgoing.window = min(options.inFlightMessagesMax, Int(packet.properties.receiveMaximum ?? .max))
         tell(.connected(packet))
-        // MQTT 3.1 cannot tell whether the session is there: sending again does no harm, starting over would repeat messages of QoS 2.
+        // MQTT 3.1 cannot tell whether the session is there: sending again does no harm, starting over would repeat
+        // messages of QoS 2.
         if packet.sessionPresent || (options.version == .v31 && !startsClean) {
             resume(now: now)
         } else {
@@ -421,8 +428,8 @@ extension ClientSession {
         sendWaiting(now: now)
     }
 
-    /// The server knows the session: PUBREL goes again at once, and what it had not acknowledged as far as its window lets it, before anything
-    /// that is new. [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
+    /// The server knows the session: PUBREL goes again at once, and what it had not acknowledged as far as its window
+    /// lets it, before anything that is new. [MQTT-4.4.0-1 v5] [MQTT-4.6.0-1 v5]
     private mutating func resume(now: UInt64) {
         for identifier in outgoing.resume() {
             send(.pubrel, identifier, now: now)
@@ -481,14 +488,16 @@ public struct ClientOptions: Sendable {
     public var inFlightMessagesMax = 100
     /// How many messages wait for that or for a connection; beyond it `publish` refuses.
     public var waitingMessagesMax = 10_000
-    /// Whether messages are acknowledged when they are told; if not, `acknowledge` is to be called for each of QoS 1 and 2.
+    /// Whether messages are acknowledged when they are told; if not, `acknowledge` is to be called for each of QoS 1
+    /// and 2.
     public var acknowledgesAutomatically = true
-    /// Whether the session says what changes in it, so that it can go on after a crash; then `takeChanges` is to be called.
+    /// Whether the session says what changes in it, so that it can go on after a crash; then `takeChanges` is to be
+    /// called.
     public var isJournaled = false
     /// How long the server may take to answer CONNECT, in milliseconds.
     public var connectTimeoutMilliseconds: UInt64 = 10_000
-    /// How long it may take to answer one of the SUBSCRIBEs and UNSUBSCRIBEs that are unanswered, in milliseconds. Longer than CONNECT: its answer
-    /// comes behind the messages that are on their way.
+    /// How long it may take to answer one of the SUBSCRIBEs and UNSUBSCRIBEs that are unanswered, in milliseconds.
+    /// Longer than CONNECT: its answer comes behind the messages that are on their way.
     public var requestTimeoutMilliseconds: UInt64 = 60_000
     /// How long it may take to answer PINGREQ, in milliseconds; the Keep Alive, where that is shorter.
     public var pingTimeoutMilliseconds: UInt64 = 10_000

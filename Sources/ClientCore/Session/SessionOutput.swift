@@ -28,7 +28,8 @@ struct SessionOutput: Sendable {
         if hasReason { bytes.append(reason.rawValue) }
     }
 
-    /// PUBLISH. `properties` are its property bytes without their length; the Topic Alias, if it is not 0, is put behind them.
+    /// PUBLISH. `properties` are its property bytes without their length; the Topic Alias, if it is not 0, is put
+    /// behind them.
     @inline(__always)
     mutating func append(
         _ header: PublishHeader, version: ProtocolVersion, qos: QoS, topic: [UInt8], alias: UInt16, packetIdentifier: UInt16,

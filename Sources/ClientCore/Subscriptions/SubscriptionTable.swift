@@ -2,8 +2,8 @@ public import MQTTCodec
 
 /// What a client's consumers have subscribed to, what of it the server knows, and for whom a message is.
 ///
-/// Each consumer has a number, which is also the Subscription Identifier of its SUBSCRIBE. Consumers may ask for the same filter: for the
-/// server it is one subscription, of whoever asked last, and it ends with the last who wants it.
+/// Each consumer has a number, which is also the Subscription Identifier of its SUBSCRIBE. Consumers may ask for the
+/// same filter: for the server it is one subscription, of whoever asked last, and it ends with the last who wants it.
 ///
 /// ```
 ///   add ──► unasked ──asked──► awaited ──answered──► granted ──remove──► leaving (until UNSUBACK, if nobody else wants the filter)
@@ -42,7 +42,8 @@ public struct SubscriptionTable: Sendable {
 
     private var lastNumber: UInt32
 
-    /// - Parameter chance: where the numbers begin. A session that outlives the process has those of an earlier one, which are not to be met again.
+    /// - Parameter chance: where the numbers begin. A session that outlives the process has those of an earlier one,
+    ///   which are not to be met again.
     public init(chance: UInt64) { lastNumber = UInt32(chance % UInt64(Self.numberMax / 2)) }
 
     /// Whether there is no consumer.
@@ -62,8 +63,8 @@ public struct SubscriptionTable: Sendable {
         return number
     }
 
-    /// Removes a consumer. Returns the filters that nobody wants any more and that the server may know: UNSUBSCRIBE is due, if there is a
-    /// connection; `left` follows its answer.
+    /// Removes a consumer. Returns the filters that nobody wants any more and that the server may know: UNSUBSCRIBE is
+    /// due, if there is a connection; `left` follows its answer.
     public mutating func remove(_ number: UInt32) -> [TopicFilter] {
         guard let consumer = consumers.removeValue(forKey: number) else { return [] }
         unasked.removeAll { $0 == number }
@@ -110,7 +111,8 @@ public struct SubscriptionTable: Sendable {
         unasked.append(number)
     }
 
-    /// Another connection begins. What was granted is if the server has kept the session. Returns what it has not been told to forget.
+    /// Another connection begins. What was granted is if the server has kept the session. Returns what it has not been
+    /// told to forget.
     public mutating func connected(sessionPresent: Bool) -> [TopicFilter] {
         let forgotten = sessionPresent ? leaving.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) } : []
         leaving = [:]
@@ -124,8 +126,8 @@ public struct SubscriptionTable: Sendable {
         return forgotten.filter { wanted[$0] == nil }
     }
 
-    /// For whom a message is: those whose filters match, and of retained ones only whose SUBSCRIBE brought them. Where that asked for Retain As
-    /// Published, the flag does not tell.
+    /// For whom a message is: those whose filters match, and of retained ones only whose SUBSCRIBE brought them. Where
+    /// that asked for Retain As Published, the flag does not tell.
     ///
     /// - Parameters:
     ///   - topic: the message's.

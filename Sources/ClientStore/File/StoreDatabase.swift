@@ -251,8 +251,8 @@ extension RowChecksum {
 
 /// Reads a client's store beside the client, in its process or another.
 ///
-/// Each reading sees what one commit left. Whoever wants to be woken watches ``watchedPath``, whose times change after a commit that
-/// changes entries, and compares ``version()``.
+/// Each reading sees what one commit left. Whoever wants to be woken watches ``watchedPath``, whose times change after
+/// a commit that changes entries, and compares ``version()``.
 public final class StoreReader: Sendable {
     private let database: Locked<StoreDatabase>
     /// The file whose times change (`IN_ATTRIB`) after a commit that changes entries.

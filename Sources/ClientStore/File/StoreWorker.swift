@@ -2,8 +2,8 @@ internal import Glibc
 internal import Platform
 internal import RowStore
 
-/// What is to be done to one store, and does it on the process's writing thread: batches that wait are committed together. So the disk's
-/// sync is the time in which batches gather, and there is no timer.
+/// What is to be done to one store, and does it on the process's writing thread: batches that wait are committed
+/// together. So the disk's sync is the time in which batches gather, and there is no timer.
 ///
 ///     open ──no room──► open, and what waits for room is tried again twice a second      ──any other failure──► failed
 ///       └─end──► ended
@@ -331,8 +331,8 @@ public final class FileStore: ClientStorage {
     public func crash() { worker.end(.crash, waits: true) }
 }
 
-/// The file beside a store's database that keeps other clients out. It names the process that has the store, and changes with each commit
-/// that its readers may want to know of.
+/// The file beside a store's database that keeps other clients out. It names the process that has the store, and
+/// changes with each commit that its readers may want to know of.
 final class StoreLock: Sendable {
     private let file: LockFile
 

@@ -1,10 +1,10 @@
 public import ClientCore
 
-/// What an inbox knows without looking into the store, and what it writes there: messages by conversation, in the order in which they came or were
-/// sent, each once.
+/// What an inbox knows without looking into the store, and what it writes there: messages by conversation, in the order
+/// in which they came or were sent, each once.
 ///
-/// A value without store or thread. Its changes are to be committed in the order in which it gives them, and before the server is told that a
-/// message was taken. `totals` goes with each commit.
+/// A value without store or thread. Its changes are to be committed in the order in which it gives them, and before the
+/// server is told that a message was taken. `totals` goes with each commit.
 public struct InboxBook: Sendable {
     public let name: String
     public internal(set) var unread = UnreadCount()
@@ -37,7 +37,8 @@ public struct InboxBook: Sendable {
     ///
     /// - `conversation`: what it belongs to; the byte 0 is left out.
     /// - `now`: milliseconds since 1970.
-    /// - Returns: the message in its place, nil for one's own that has come back; and what is to be written. Nil for a repeat.
+    /// - Returns: the message in its place, nil for one's own that has come back; and what is to be written. Nil for a
+    ///   repeat.
     public mutating func arrived(
         _ message: ReceivedMessage, in conversation: String, now: UInt64
     ) -> (message: InboxMessage?, changes: [StoreChange])? {
@@ -240,7 +241,8 @@ extension InboxBook {
     /// One's own message that has its place and is to be stored.
     public struct Own: Sendable {
         public let message: InboxMessage
-        /// The inbox's count of arrivals when it was sent, and that of the message that stood for the conversation before.
+        /// The inbox's count of arrivals when it was sent, and that of the message that stood for the conversation
+        /// before.
         let recency: UInt64
         let before: UInt64
     }
@@ -248,7 +250,8 @@ extension InboxBook {
     /// Whether an inbox has any of one's own: a row, or none.
     public static func anyOwn(_ inbox: String) -> StoreQuery { StoreQuery(.own, under: StoreKey(inbox), limit: 1) }
 
-    /// Gives a message of one's own its place. What is to be written says `changes(for:)`, when the changes of before are handed over.
+    /// Gives a message of one's own its place. What is to be written says `changes(for:)`, when the changes of before
+    /// are handed over.
     ///
     /// - `now`: milliseconds since 1970.
     public mutating func sent(_ publication: Publication, in conversation: String, now: UInt64) -> Own {
@@ -353,8 +356,8 @@ extension InboxBook {
     /// Removes of the oldest messages those that are too many, or too old.
     ///
     /// - `rows`: what `oldest` has found.
-    /// - Returns: where they stood, what is to be written, whether there may be more to remove; and when the next is too old, in milliseconds since
-    ///   1970, nil for never.
+    /// - Returns: where they stood, what is to be written, whether there may be more to remove; and when the next is
+    ///   too old, in milliseconds since 1970, nil for never.
     public mutating func trim(_ rows: StoreRows, to bounds: InboxBounds, now: UInt64) -> (
         removed: [(conversation: String, number: UInt64)], changes: [StoreChange], hasMore: Bool, next: UInt64?
     ) {
@@ -426,7 +429,8 @@ extension InboxBook {
         StoreQuery(.inbox, under: prefix.text(conversation), limit: 1, isDescending: true)
     }
 
-    /// Shows the message that was found to be the newest of a conversation among the recent ones; a conversation without any goes.
+    /// Shows the message that was found to be the newest of a conversation among the recent ones; a conversation
+    /// without any goes.
     public mutating func show(_ rows: StoreRows, of conversation: String) -> [StoreChange] {
         unshown.remove(conversation)
         // Something has come meanwhile.

@@ -1,7 +1,8 @@
-/// One's own messages that a server before MQTT 5.0 is to send back to an inbox: it sends them like another's, known by their contents alone.
+/// One's own messages that a server before MQTT 5.0 is to send back to an inbox: it sends them like another's, known by
+/// their contents alone.
 ///
-/// Each is taken out by the first message that is like it. Where one never comes, as its connection or session was lost, it is forgotten: a message
-/// like it is another's then.
+/// Each is taken out by the first message that is like it. Where one never comes, as its connection or session was
+/// lost, it is forgotten: a message like it is another's then.
 ///
 ///     rows of the table `arrival`: inbox, 2^62 + number in the outbox      body: number in the outbox 8 | contents 8 | sent at 8 | acknowledged 1
 struct OwnEchoes {
@@ -62,7 +63,8 @@ struct OwnEchoes {
         return [remove(at: place)]
     }
 
-    /// The server has forgotten the session: what it has taken over does not come any more, and what it has not is sent to it again.
+    /// The server has forgotten the session: what it has taken over does not come any more, and what it has not is sent
+    /// to it again.
     mutating func sessionLost() -> [StoreChange] {
         let lost = echoes.filter(\.isAcknowledged)
         echoes.removeAll(where: \.isAcknowledged)
@@ -84,8 +86,8 @@ struct OwnEchoes {
 }
 
 extension Limits {
-    /// One's own messages that an inbox expects back from a server before MQTT 5.0, which does not say whose they are; of more the oldest are taken for
-    /// another's when they come.
+    /// One's own messages that an inbox expects back from a server before MQTT 5.0, which does not say whose they are;
+    /// of more the oldest are taken for another's when they come.
     static let echoesMax = 1000
 
     /// How long it does so after a message was sent, in milliseconds: a day. Then a message like it is another's.

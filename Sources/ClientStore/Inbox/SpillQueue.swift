@@ -6,7 +6,8 @@ internal import MQTTCodec
 /// ```
 ///   arrived ──► adding ──stored──► waiting ──take──► with the consumer ──settled──► gone
 /// ```
-/// A value without store or thread. Of those that wait only the first are in memory. After a crash what was not settled comes again, in order.
+/// A value without store or thread. Of those that wait only the first are in memory. After a crash what was not settled
+/// comes again, in order.
 public struct SpillQueue: Sendable {
     private var queue: NumberedQueue<ReceivedMessage>
     private let prefix: StoreKey
@@ -47,7 +48,8 @@ public struct SpillQueue: Sendable {
     /// The store has all messages up to a number.
     public mutating func stored(through number: UInt64) { queue.stored(through: number) }
 
-    /// The next message for the consumer, with a token for `settled`; nil if the store has to be read first, or nothing waits.
+    /// The next message for the consumer, with a token for `settled`; nil if the store has to be read first, or nothing
+    /// waits.
     public mutating func take() -> ReceivedMessage? { queue.popFirst()?.element }
 
     /// The consumer is done with a message.

@@ -18,9 +18,10 @@ public struct OutboxBounds: Hashable, Sendable {
 ///              └─ notStored ─► gone       ├── withdraw, drop ─────────► gone
 ///                                         └── too old ────────────────► gone
 /// ```
-/// A value without store or thread: it says what is to be written and read, and is told what came of it. Of the messages that wait only the
-/// first are in memory. Invariant: what `add` gave is in the store from `stored` on until `settled`, `withdraw`, a drop or its age take it out;
-/// numbers rise in the order of `add`, and `next` gives them in that order.
+/// A value without store or thread: it says what is to be written and read, and is told what came of it. Of the
+/// messages that wait only the first are in memory. Invariant: what `add` gave is in the store from `stored` on until
+/// `settled`, `withdraw`, a drop or its age take it out; numbers rise in the order of `add`, and `next` gives them in
+/// that order.
 public struct OutboxQueue: Sendable {
     var queue: NumberedQueue<OutboxMessage>
     /// In the session's hands: how many bytes each has.
@@ -38,7 +39,8 @@ public struct OutboxQueue: Sendable {
 
     /// An outbox as it is in a store.
     ///
-    /// - `prefix`: what identifiers of messages begin with; no other outbox and no earlier run of this one has the same.
+    /// - `prefix`: what identifiers of messages begin with; no other outbox and no earlier run of this one has the
+    ///   same.
     /// - `stored`: the numbers from the first to the last message in the store; nil for none.
     /// - `measure`: how many these are.
     public init(
@@ -159,7 +161,8 @@ public struct OutboxQueue: Sendable {
         }
     }
 
-    /// A message that a session has had since an earlier run: it does not come from `next`. To be called before anything is read.
+    /// A message that a session has had since an earlier run: it does not come from `next`. To be called before
+    /// anything is read.
     public mutating func restore(_ message: OutboxMessage) { inFlight[message.number] = message.row.body.count }
 
     /// The session is done with a message: what is to be written.
@@ -304,7 +307,8 @@ extension OutboxQueue {
         return StoreQuery(.outbox, from: StoreKey(from), to: nil, limit: Limits.sweepRowsMax)
     }
 
-    /// What was read. Returns the numbers of those that are too old, which are gone from now on, and what is to be written.
+    /// What was read. Returns the numbers of those that are too old, which are gone from now on, and what is to be
+    /// written.
     public mutating func swept(_ rows: StoreRows, of query: StoreQuery, now: UInt64) -> (
         expired: [UInt64], changes: [StoreChange]
     ) {
@@ -331,11 +335,11 @@ extension OutboxQueue {
 }
 
 extension Limits {
-    /// Milliseconds between two looks through all of an outbox's messages that only the store has, at least. So late is told at most that one of
-    /// these is too old, but for the next.
+    /// Milliseconds between two looks through all of an outbox's messages that only the store has, at least. So late is
+    /// told at most that one of these is too old, but for the next.
     static let sweepPauseMilliseconds: UInt64 = 1000
 
-    /// Rows that were looked at for which that pause is a millisecond longer, so that looking takes little of the disk's time: of a million
-    /// messages it is 200 s.
+    /// Rows that were looked at for which that pause is a millisecond longer, so that looking takes little of the
+    /// disk's time: of a million messages it is 200 s.
     static let sweepRowsPerMillisecond = 5
 }

@@ -87,10 +87,11 @@ public struct RefusedRow: Hashable, Sendable {
     }
 }
 
-/// The messages of an outbox that the server has refused and whose owner has not let go of yet: which rows stay, which go.
+/// The messages of an outbox that the server has refused and whose owner has not let go of yet: which rows stay, which
+/// go.
 ///
-/// A value without store: it says what is to be written. Invariant: not more than `Limits.refusedMessagesMax` of together not more than
-/// `Limits.refusedBytesMax` are kept; the oldest go first.
+/// A value without store: it says what is to be written. Invariant: not more than `Limits.refusedMessagesMax` of
+/// together not more than `Limits.refusedBytesMax` are kept; the oldest go first.
 public struct RefusedMessages: Sendable {
     private var kept: [(number: UInt64, byteCount: Int)] = []
     private var byteCount = 0

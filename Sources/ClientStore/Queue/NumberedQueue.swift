@@ -5,8 +5,9 @@
 ///   ──────────┼────────────────────┼──────────────────────► numbers
 ///             first       readThrough       lastNumber
 /// ```
-/// An element that is added stays in memory if all before it are there and there is room. When those in memory become few, more are asked
-/// for (`nextReading`). Only what the store has is given out. Invariant: every number up to `readThrough` is in memory or taken.
+/// An element that is added stays in memory if all before it are there and there is room. When those in memory become
+/// few, more are asked for (`nextReading`). Only what the store has is given out. Invariant: every number up to
+/// `readThrough` is in memory or taken.
 struct NumberedQueue<Element: Sendable>: Sendable {
     struct Item: Sendable {
         let number: UInt64

@@ -56,8 +56,8 @@ struct ConversationRow: Hashable {
     var recency: UInt64 = 0
     /// The message that stands for it among the recent ones; 0 while it is to be looked for.
     var shown: UInt64 = 0
-    /// Numbers beyond those that were read that are not unread, as they are one's own messages or were removed: they rise, and have numbers between
-    /// them.
+    /// Numbers beyond those that were read that are not unread, as they are one's own messages or were removed: they
+    /// rise, and have numbers between them.
     private(set) var passed: [ClosedRange<UInt64>] = []
 
     init() {}
@@ -315,7 +315,7 @@ extension Repeats.Mark {
 }
 
 extension Limits {
-    /// Ranges of one's own and of removed messages between a conversation's unread ones. Who answers once more is taken to have read what is before the
-    /// first of them.
+    /// Ranges of one's own and of removed messages between a conversation's unread ones. Who answers once more is taken
+    /// to have read what is before the first of them.
     static let passedRangesMax = 100
 }

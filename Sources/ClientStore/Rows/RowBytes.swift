@@ -270,7 +270,8 @@ public struct OutboxMessage: Hashable, Sendable {
     /// What all receivers know the message by, however often it comes; nil if it was not given any.
     public var identifier: String? { publication.properties.messageIdentifier }
 
-    /// The message as it is to be sent now: what is left of its time is its Message Expiry Interval, and at least a second.
+    /// The message as it is to be sent now: what is left of its time is its Message Expiry Interval, and at least a
+    /// second.
     public func publication(at now: UInt64) -> Publication { publication.aged(to: now, expiresAt: expiresAt ?? .max) }
 }
 
@@ -289,7 +290,8 @@ extension Properties {
         }
     }
 
-    /// The name of the User Property that all messages from an outbox have: their publisher's own identifier for the message.
+    /// The name of the User Property that all messages from an outbox have: their publisher's own identifier for the
+    /// message.
     public static let messageIdentifierName: EncodedString = "message-id"
 
     /// What the publisher knows the message by; nil where it does not say.

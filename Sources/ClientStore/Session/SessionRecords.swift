@@ -7,7 +7,8 @@ internal import MQTTCodec
 ///     incoming: packet identifier
 ///     session: "serial" │ 8
 ///
-/// When the server forgets the session, the serial number of the session grows: packet identifiers of earlier ones mean nothing any more.
+/// When the server forgets the session, the serial number of the session grows: packet identifiers of earlier ones mean
+/// nothing any more.
 public struct SessionRecords: Sendable {
     private struct Flight {
         var identifier: UInt16
@@ -81,8 +82,8 @@ public struct SessionRecords: Sendable {
     /// What a session's changes come to in rows.
     public struct Rows: Sendable {
         public var changes: [StoreChange] = []
-        /// Whether the server must hear of nothing that follows before they are durable. Not so where only messages of QoS 1 were sent: if
-        /// these are forgotten, they are sent once more.
+        /// Whether the server must hear of nothing that follows before they are durable. Not so where only messages of
+        /// QoS 1 were sent: if these are forgotten, they are sent once more.
         public var holdsOutput = false
         /// Whether the server has forgotten the session.
         public var hasStartedOver = false

@@ -67,7 +67,8 @@ public struct StoreBatch: Sendable {
     public var changes: [StoreChange]
     /// Whether it waits while there is no room; if not, it fails then.
     public var waitsForRoom: Bool
-    /// Whether nobody waits for it: then it may be made durable together with the next that somebody waits for, or a little later alone.
+    /// Whether nobody waits for it: then it may be made durable together with the next that somebody waits for, or a
+    /// little later alone.
     public var isLazy: Bool
 
     public init(_ changes: [StoreChange] = [], waitsForRoom: Bool = true, isLazy: Bool = false) {
@@ -197,7 +198,8 @@ public final class MemoryDisk: Sendable {
     }
 }
 
-/// A store in memory, for tests and simulation: a test may hold commits back, complete them one by one, or lose those that are held.
+/// A store in memory, for tests and simulation: a test may hold commits back, complete them one by one, or lose those
+/// that are held.
 public final class MemoryStore: ClientStorage {
     private enum Work: Sendable {
         case commit(StoreBatch, @Sendable (StoreError?) -> Void)
@@ -248,7 +250,8 @@ public final class MemoryStore: ClientStorage {
             leastHead: found.rows.map { StoreMeasure.head($0.body) }.min())
     }
 
-    /// What was lost in a crash is answered now, as closed: for a simulation that is over, and whose dead nobody waits for any more.
+    /// What was lost in a crash is answered now, as closed: for a simulation that is over, and whose dead nobody waits
+    /// for any more.
     public func close() {
         holdsCommits = false
         end()
@@ -313,7 +316,8 @@ extension MemoryStore {
         }
     }
 
-    /// The client's process dies: what waits is lost, nobody is told before `close`, and another client may have the disk.
+    /// The client's process dies: what waits is lost, nobody is told before `close`, and another client may have the
+    /// disk.
     public func crash() {
         state.withLock { state in
             state.lost += state.waiting

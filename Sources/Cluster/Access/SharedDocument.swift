@@ -8,8 +8,8 @@ public enum DocumentVerdict: Equatable, Sendable {
     case refused(String)
 }
 
-/// One node's view of a document that all nodes share and any may change: an entry that is written by compare-and-set, and, if it is large,
-/// parts beside it that are written once and never changed.
+/// One node's view of a document that all nodes share and any may change: an entry that is written by compare-and-set,
+/// and, if it is large, parts beside it that are written once and never changed.
 ///
 /// ```
 ///   change(base) ─► parts are put ─► all are there ─► the entry is put, if it is still the one of `base` ─► it comes back: stored
@@ -17,9 +17,10 @@ public enum DocumentVerdict: Equatable, Sendable {
 ///   scanning ─► whole (all that is there was read) ─► every newer entry is told as it comes
 ///       └────────── lost ◄──────────┘
 /// ```
-/// The servers' answer to a change only says whether to go on waiting: what counts is what comes back in the one order that all nodes see. An
-/// entry names the changes before its own, so that a change whose answer was lost is found even if others came after it. A part's name begins
-/// with the number of the state that it was written for: when a newer state holds and does not name it, nobody will, and it can go.
+/// The servers' answer to a change only says whether to go on waiting: what counts is what comes back in the one order
+/// that all nodes see. An entry names the changes before its own, so that a change whose answer was lost is found even
+/// if others came after it. A part's name begins with the number of the state that it was written for: when a newer
+/// state holds and does not name it, nobody will, and it can go.
 ///
 /// Knows no clock and no socket. The owner does what `takeEffects` tells, in order.
 public struct SharedDocument: Sendable {
@@ -214,7 +215,8 @@ public struct SharedDocument: Sendable {
         if change?.missing.isEmpty == true { putHead() } else { putPart() }
     }
 
-    /// The servers have refused what was put last, for this reason. That another entry came first is none: that entry is waited for.
+    /// The servers have refused what was put last, for this reason. That another entry came first is none: that entry
+    /// is waited for.
     public mutating func failed(_ reason: String) { if change?.isUncertain == false { settle(.refused(reason)) } }
 
     /// There was no answer to what was put last: what has become of it is seen when everything was read.
@@ -307,7 +309,8 @@ struct DocumentHead: Equatable, Sendable {
     private static let lineBreak = UInt8(ascii: "\n")
 }
 
-/// A text of lines in parts, so that a change of some lines leaves most parts as they were: where one ends is decided by the lines themselves.
+/// A text of lines in parts, so that a change of some lines leaves most parts as they were: where one ends is decided
+/// by the lines themselves.
 public enum DocumentParts {
     /// O(bytes). One part, or none, for a short text; joined they are the text.
     public static func split(_ text: [UInt8]) -> [[UInt8]] {
@@ -353,12 +356,14 @@ extension Limits {
     /// Parts of a document: a larger one is not shared. Bytes: `documentPartBytesMax` each.
     static let documentPartsMax = 4096
 
-    /// Changes that a document's entry tells of beside its own: of a change that was lost sight of for longer it is not known whether it was made.
+    /// Changes that a document's entry tells of beside its own: of a change that was lost sight of for longer it is not
+    /// known whether it was made.
     static let documentEarlierChanges = 16
 
     /// Parts of a document that are under way to the engine at the same time.
     static let documentQueues = 8
 
-    /// Milliseconds without progress that a change of a document has; then whoever wants it is told that it is not known whether it was made.
+    /// Milliseconds without progress that a change of a document has; then whoever wants it is told that it is not
+    /// known whether it was made.
     static let documentChangeMillisecondsMax: UInt64 = 8000
 }

@@ -7,8 +7,8 @@ public import MQTTCodec
 ///     version 2: behind the sequence │ hops │ count │ (node 8 │ number)*
 ///
 /// Version 2 says who dispatches the message to members of share groups; without it each node dispatches to its own.
-/// Numbers without a size are variable integers of seven bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it
-/// expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
+/// Numbers without a size are variable integers of seven bits a byte, least significant first. Flags: bits 0–1 QoS, 2
+/// retain, 3 it expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
 public struct BusMessage {
     public var topic: UnsafeRawBufferPointer
     /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
@@ -16,14 +16,16 @@ public struct BusMessage {
     public var payload: UnsafeRawBufferPointer
     public var qos: QoS
     public var retain: Bool
-    /// Milliseconds that are left of its life; nil if it does not expire. Not a point in time, because the nodes' clocks differ.
+    /// Milliseconds that are left of its life; nil if it does not expire. Not a point in time, because the nodes'
+    /// clocks differ.
     public var millisecondsLeft: UInt64?
     /// Whether the log has it as well, from which sessions that last get it.
     public var isLogged = false
-    /// Stands for its publisher's Client Identifier, on all nodes alike; 0 for none. In the log only: a client's session is on one node.
+    /// Stands for its publisher's Client Identifier, on all nodes alike; 0 for none. In the log only: a client's
+    /// session is on one node.
     public var publisher: UInt64 = 0
-    /// Of a message to be retained: the number of the change among its node's, by which the stream of retained messages has it; else 0.
-    /// Every node gets it then, whatever it wants.
+    /// Of a message to be retained: the number of the change among its node's, by which the stream of retained messages
+    /// has it; else 0. Every node gets it then, whatever it wants.
     public var change: UInt64 = 0
     /// Of a message to be retained: whose it is, in the words of the brokers.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -34,7 +36,8 @@ public struct BusMessage {
     public var logShares: [LogShare] = []
     /// In the log, of what was passed on by it: what names it there before, in the brokers' way; else 0.
     public var nameBefore: UInt64 = 0
-    /// How often nodes have passed it on to others, because they had no member any more; then it is for the shares alone.
+    /// How often nodes have passed it on to others, because they had no member any more; then it is for the shares
+    /// alone.
     public var hops: UInt8 = 0
     /// On its arrival: the share groups of this node whose turn it is; nil if it is to dispatch to its own.
     public internal(set) var dispatched: [ShareGroupName]?
@@ -150,7 +153,8 @@ extension BusMessage {
 
 /// Carries out what a `ClusterBus` decides, in the order of the calls. It does not call the bus from them.
 ///
-/// What concerns the engine goes to one connection, which keeps the order and does not send a node's own messages back to it.
+/// What concerns the engine goes to one connection, which keeps the order and does not send a node's own messages back
+/// to it.
 public protocol BusSink: AnyObject {
     /// Asks the engine for what is published to a subject; `identifier` has not been used on this connection.
     func subscribe(_ subject: [UInt8], identifier: UInt64)

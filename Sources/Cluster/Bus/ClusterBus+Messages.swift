@@ -49,7 +49,8 @@ extension ClusterBus {
     /// - Parameters:
     ///   - subject: where it was published to.
     ///   - reply: the subject for answers; empty if there is none.
-    ///   - isNobodyThere: whether this is the engine's word (status 503) that nobody listens on the subject of a request.
+    ///   - isNobodyThere: whether this is the engine's word (status 503) that nobody listens on the subject of a
+    ///     request.
     ///   - payload: without headers.
     ///   - now: milliseconds of any clock that does not go back.
     ///   - sink: what is to be done goes there.
@@ -102,7 +103,8 @@ extension ClusterBus {
 
     // MARK: What was held
 
-    /// Sends what was held. Where a node that was chosen is gone since, or has no member any more, another one is chosen.
+    /// Sends what was held. Where a node that was chosen is gone since, or has no member any more, another one is
+    /// chosen.
     mutating func leave(_ held: HeldMessage, _ sink: some BusSink) {
         let peers = peers
         let stale = held.shares.filter {
@@ -134,8 +136,8 @@ extension ClusterBus {
         }
     }
 
-    /// Whose turn it is in a share group, by what all nodes have told: one with a connected member, if there is any, by turns of members. The number
-    /// of this node says nothing; nil if there is no member.
+    /// Whose turn it is in a share group, by what all nodes have told: one with a connected member, if there is any, by
+    /// turns of members. The number of this node says nothing; nil if there is no member.
     func choose(_ name: ShareGroupName, turn: UInt64) -> GroupShare? {
         var sizes = [(share: GroupShare(node: node, number: 0), size: groups.size(of: name))]
         for peer in peers.sorted() {
@@ -177,7 +179,8 @@ extension ClusterBus {
     }
 }
 
-/// Messages of a node that follow each other on one subject, and leave together: what a client sends quickly costs the servers one message then.
+/// Messages of a node that follow each other on one subject, and leave together: what a client sends quickly costs the
+/// servers one message then.
 ///
 ///     version 3 │ (length │ envelope of a message)*
 ///

@@ -8,14 +8,16 @@ internal import MQTTCodec
 ///         └───────────────────────┴────────── detached ────────┘
 ///
 /// - detached: there is no connection. What is published is dropped and counted.
-/// - joining: all interest has been asked for on a new connection, and every other node asked for an answer. What is published waits, because
-///   the server may not have heard of the others' interest; at the latest when their answers come it has.
+/// - joining: all interest has been asked for on a new connection, and every other node asked for an answer. What is
+///   published waits, because the server may not have heard of the others' interest; at the latest when their answers
+///   come it has.
 /// - open: what is published leaves at once.
 ///
-/// The promise: interest whose ticket is confirmed gets every message that any node publishes afterwards, as long as the connections of the
-/// two nodes stand; in the order of each publisher; once.
+/// The promise: interest whose ticket is confirmed gets every message that any node publishes afterwards, as long as
+/// the connections of the two nodes stand; in the order of each publisher; once.
 ///
-/// Owned by the loop that speaks to the engine. The order of calls is free, but for `attached` and `detached`, which alternate.
+/// Owned by the loop that speaks to the engine. The order of calls is free, but for `attached` and `detached`, which
+/// alternate.
 public struct ClusterBus {
     /// What becomes of a message that is published.
     public enum Outcome: Equatable, Sendable {
@@ -72,12 +74,14 @@ public struct ClusterBus {
     var lastMemory: UInt64 = 0
     /// Up to which change of this node's share groups an answer to the fence under way has to know all.
     var fenceVersion: UInt64 = 0
-    /// When fences go on for nodes that do not know of the share groups here, or have not told of theirs, though no interest waits for them.
+    /// When fences go on for nodes that do not know of the share groups here, or have not told of theirs, though no
+    /// interest waits for them.
     var tellsAgainAt: UInt64?
     var told: UInt64 = 0
     /// Of the newest filter that the engine was asked for.
     var interestTicket: UInt64 = 0
-    /// When every node knows that a share group has members here, and connected ones: of those of which some do not yet.
+    /// When every node knows that a share group has members here, and connected ones: of those of which some do not
+    /// yet.
     var groupTickets: [ShareGroupName: UInt64] = [:]
     /// The other nodes by the list of leases; nil until it came.
     var listed: Set<NodeID>?
@@ -115,7 +119,8 @@ public struct ClusterBus {
 
     // MARK: The connection
 
-    /// There is a connection to one of the engine's servers, which takes messages of so many bytes, and nothing has been sent on it.
+    /// There is a connection to one of the engine's servers, which takes messages of so many bytes, and nothing has
+    /// been sent on it.
     public mutating func attached(now: UInt64, payloadBytesMax: Int = .max, _ sink: some BusSink) {
         precondition(state == .detached, "a lane has one connection")
         state = .joining
@@ -142,8 +147,8 @@ public struct ClusterBus {
         report(sink)
     }
 
-    /// Without a connection: this node is another one for all others from now on. They may be others too: the list of them is waited for, unless the
-    /// node goes on without the servers that have it.
+    /// Without a connection: this node is another one for all others from now on. They may be others too: the list of
+    /// them is waited for, unless the node goes on without the servers that have it.
     public mutating func begin(as node: NodeID) {
         precondition(state == .detached, "on a connection the others know who it is")
         self.node = node
@@ -152,8 +157,8 @@ public struct ClusterBus {
 
     /// The list of all nodes that hold a lease, this one's apart.
     ///
-    /// A node writes its own lease before it reads the list for the first time: of two that start together one knows the other then,
-    /// and asks it.
+    /// A node writes its own lease before it reads the list for the first time: of two that start together one knows
+    /// the other then, and asks it.
     public mutating func live(_ nodes: some Sequence<NodeID>, now: UInt64, _ sink: some BusSink) {
         let isFirst = listed == nil
         let all = Set(nodes).subtracting([node])
@@ -212,8 +217,8 @@ public struct ClusterBus {
 extension ClusterBus {
     /// A part of this node has so many members of a share group.
     ///
-    /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and connected ones, if it has; nil if
-    ///   all do. How many there are nobody has to wait for.
+    /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and
+    ///   connected ones, if it has; nil if all do. How many there are nobody has to wait for.
     public mutating func members(
         of name: ShareGroupName, part: Int, _ size: GroupSize, now: UInt64, _ sink: some BusSink
     ) -> UInt64? {
@@ -269,7 +274,8 @@ extension ClusterBus {
         }
     }
 
-    /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole node knows as much.
+    /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole
+    /// node knows as much.
     ///
     /// - Parameters:
     ///   - message: nil from a node that knows nothing of share groups.
@@ -428,8 +434,9 @@ extension ClusterBus {
 
 /// Knows the second copies of messages, which the engine sends where several of a node's filters match.
 ///
-/// A node numbers its messages, and the engine keeps the order of one connection's. So what is not newer than the last one is a copy, or has
-/// been overtaken while its sender changed to another server: order is a promise, arrival on this bus is none.
+/// A node numbers its messages, and the engine keeps the order of one connection's. So what is not newer than the last
+/// one is a copy, or has been overtaken while its sender changed to another server: order is a promise, arrival on this
+/// bus is none.
 struct SecondCopies {
     /// Few: they are sought one by one for each message.
     private var last: [(node: NodeID, sequence: UInt64)] = []
@@ -450,8 +457,8 @@ struct SecondCopies {
 }
 
 extension Limits {
-    /// How many filters a node asks the engine for; beyond them they are cut to prefixes, and more comes than is wanted.
-    /// Bytes: `subjectBytesMax` each at most.
+    /// How many filters a node asks the engine for; beyond them they are cut to prefixes, and more comes than is
+    /// wanted. Bytes: `subjectBytesMax` each at most.
     static let interestFiltersMax = 10_000
 
     /// Bytes of messages of one topic that leave together.

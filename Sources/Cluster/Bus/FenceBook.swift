@@ -1,8 +1,9 @@
 /// Which of a node's interest is known to be in force at every other node.
 ///
-/// Interest travels through the engine by itself, and nobody tells when it has arrived. So the node asks every other one for an answer, behind
-/// its interest on the same connection: what asks comes to the other's server behind the interest, and the answer comes to ours behind
-/// the interest of the other. When all have answered, both directions are in force.
+/// Interest travels through the engine by itself, and nobody tells when it has arrived. So the node asks every other
+/// one for an answer, behind its interest on the same connection: what asks comes to the other's server behind the
+/// interest, and the answer comes to ours behind the interest of the other. When all have answered, both directions are
+/// in force.
 ///
 ///     numbers:   … ≤ complete   in force
 ///                current        asked for; some have not answered
@@ -43,7 +44,8 @@ struct FenceBook {
         completeIfAnswered()
     }
 
-    /// There is no connection any more: what was asked is asked anew, and what was known of absent nodes came from another server.
+    /// There is no connection any more: what was asked is asked anew, and what was known of absent nodes came from
+    /// another server.
     mutating func interrupt() {
         absentSince = [:]
         if let current, last == current.number { last += 1 }
@@ -108,7 +110,8 @@ struct FenceBook {
 }
 
 extension Limits {
-    /// How long the engine has to say of a node that nobody is there, in milliseconds, until fences go on without it: longer than two of its
-    /// servers need to find each other again, so that a server that has just started does not vouch for nodes that it has not heard of.
+    /// How long the engine has to say of a node that nobody is there, in milliseconds, until fences go on without it:
+    /// longer than two of its servers need to find each other again, so that a server that has just started does not
+    /// vouch for nodes that it has not heard of.
     static let absenceMilliseconds: UInt64 = 3000
 }

@@ -1,9 +1,10 @@
 /// The share groups of which a node has members, and what the other nodes know of them.
 ///
-/// Each change has a version. With each other node there is a conversation, in which that node is told everything from the first version on, and
-/// says up to which it knows: what it does not know goes with every message to it. Who knows less than it has said
-/// before has forgotten, and who leaves the nodes is forgotten: then the next conversation begins. A group without a
-/// member is kept until all in a conversation know of its end, so that nothing that was told in one stays untrue.
+/// Each change has a version. With each other node there is a conversation, in which that node is told everything from
+/// the first version on, and says up to which it knows: what it does not know goes with every message to it. Who knows
+/// less than it has said before has forgotten, and who leaves the nodes is forgotten: then the next conversation
+/// begins. A group without a member is kept until all in a conversation know of its end, so that nothing that was told
+/// in one stays untrue.
 struct GroupBook {
     private struct Entry {
         var name: ShareGroupName
@@ -42,7 +43,8 @@ struct GroupBook {
         (self.lastNumber, self.newsBytesMax) = (lastNumber, newsBytesMax)
     }
 
-    /// A number that no group has: after 4,294,967,295 they begin again. 0 stands for none. O(1) but for runs of numbers that are taken.
+    /// A number that no group has: after 4,294,967,295 they begin again. 0 stands for none. O(1) but for runs of
+    /// numbers that are taken.
     private mutating func nextNumber() -> UInt32 {
         repeat { lastNumber &+= 1 } while lastNumber == 0 || entries[lastNumber] != nil
         return lastNumber

@@ -194,7 +194,8 @@ public struct GroupReceipt: Equatable, Sendable {
     let reply: [UInt8]
 }
 
-/// What a node says that it knows of another one's share groups: all changes up to one, as it was told them in a conversation.
+/// What a node says that it knows of another one's share groups: all changes up to one, as it was told them in a
+/// conversation.
 struct GroupWord: Equatable {
     var conversation: UInt64 = 0
     var through: UInt64 = 0

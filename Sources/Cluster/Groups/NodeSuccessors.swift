@@ -273,6 +273,7 @@ extension Limits {
     /// the one that does is gone as well, in seconds: longer than what nobody is there for waits.
     static let inheritanceSeconds = 660
 
-    /// How long a node is watched that was there before this one, in milliseconds, until it would have said what it is not done with.
+    /// How long a node is watched that was there before this one, in milliseconds, until it would have said what it is
+    /// not done with.
     static let dispatchedWatchMilliseconds: UInt64 = 15_000
 }

@@ -1,8 +1,8 @@
-/// What a node's clients want of the cluster, and what the node asks the engine for: each filter once, counted, those left out that another
-/// one covers, and beyond a bound cut to prefixes.
+/// What a node's clients want of the cluster, and what the node asks the engine for: each filter once, counted, those
+/// left out that another one covers, and beyond a bound cut to prefixes.
 ///
-/// Invariant: what is asked for matches every topic that a wanted filter matches, after each change; while a change is carried out in its
-/// order as well, because what is new comes first.
+/// Invariant: what is asked for matches every topic that a wanted filter matches, after each change; while a change is
+/// carried out in its order as well, because what is new comes first.
 public struct InterestTable {
     /// A step to be carried out, in order. Filters are what is matched, without `$share/NAME/`.
     public enum Change: Equatable, Sendable {
@@ -81,8 +81,8 @@ public struct InterestTable {
         return low
     }
 
-    /// The filter, or its first levels and `#`, which matches more. Where no level is left, what begins with `$` keeps its first one,
-    /// because a bare `#` does not match it.
+    /// The filter, or its first levels and `#`, which matches more. Where no level is left, what begins with `$` keeps
+    /// its first one, because a bare `#` does not match it.
     private func cut(_ filter: [UInt8], to levelsMax: Int?) -> [UInt8] {
         guard let levelsMax else { return filter }
         let levels = filter.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
@@ -105,8 +105,9 @@ public struct InterestTable {
 ///        ├─ b      wanted, covered by a/#
 ///        └─ + ─ c  wanted, covered by a/#
 ///
-/// Invariant: a filter is at the top ⇔ it is wanted and no other wanted filter covers it. To cover is to match all topics that the other
-/// matches, decided by their levels; it is a strict order, so that of two filters never both go because of the other.
+/// Invariant: a filter is at the top ⇔ it is wanted and no other wanted filter covers it. To cover is to match all
+/// topics that the other matches, decided by their levels; it is a strict order, so that of two filters never both go
+/// because of the other.
 struct CoverTree {
     private struct Node {
         let level: [UInt8]

@@ -336,8 +336,8 @@ extension BusMessage {
 
 /// What has become of a packet identifier with which a session's client sends QoS 2, as the log has it.
 public struct LoggedReceipt: Hashable, Sendable {
-    /// By which claim its node kept the session. Of an identifier's receipts the one with the highest epoch counts, and of these the one with the
-    /// highest number.
+    /// By which claim its node kept the session. Of an identifier's receipts the one with the highest epoch counts, and
+    /// of these the one with the highest number.
     public var epoch: UInt64
     public var number: UInt64
     /// 0 for none: then it says that a node takes the session up from the log.
@@ -359,8 +359,8 @@ public struct LoggedDelivery: Hashable, Sendable {
     public var number: UInt64
     /// 0 for a message that was dispatched, and waits for the client.
     public var packetIdentifier: UInt16
-    /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the client has acknowledged what it
-    /// was sent.
+    /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the
+    /// client has acknowledged what it was sent.
     public var name: UInt64?
     /// Identifiers whose flows have ended since the session's step before.
     public var finished: [UInt16]

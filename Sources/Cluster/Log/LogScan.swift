@@ -2,8 +2,8 @@
 ///
 ///     found ──► passed ──► … ──► caughtUp, and found again while something that is wanted has not come
 ///
-/// A record that is wanted has been read on this node before, so it is there; what the stream was found to have says so only of what was
-/// wanted by then. Looked for in vain twice, it has gone: the servers have lost it.
+/// A record that is wanted has been read on this node before, so it is there; what the stream was found to have says so
+/// only of what was wanted by then. Looked for in vain twice, it has gone: the servers have lost it.
 public struct LogScan<Reader: Hashable> {
     /// Records from the one behind `after` through `through`.
     public struct Want {
@@ -44,7 +44,8 @@ public struct LogScan<Reader: Hashable> {
     ///   - first: the number of its first one; greater by one than the last in a stream that has become empty.
     ///   - last: 0 in one that never had any.
     ///   - known: what has gone up to here was told before.
-    ///   - counts: whether a reader lacks what it wants and does not get: some look a little farther back than they need to.
+    ///   - counts: whether a reader lacks what it wants and does not get: some look a little farther back than they
+    ///     need to.
     /// - Returns: how many that are wanted had gone before they were read.
     public mutating func found(
         first: UInt64, last: UInt64, known: UInt64 = 0, counts: (Reader) -> Bool = { _ in true }
@@ -74,8 +75,8 @@ public struct LogScan<Reader: Hashable> {
     /// The readers whose records have been given, one for each want.
     public mutating func takeDone() -> [Reader] { take { [position] in $0.through <= position } }
 
-    /// All that was found has been given: what of it is wanted and has not come is not there any more. While there are wants left the stream
-    /// is to be looked at again.
+    /// All that was found has been given: what of it is wanted and has not come is not there any more. While there are
+    /// wants left the stream is to be looked at again.
     public mutating func caughtUp() -> [Reader] { take { [last] in $0.through <= last || $0.findings > 1 } }
 
     private mutating func take(where isDone: (Want) -> Bool) -> [Reader] {
@@ -101,8 +102,8 @@ public struct LogOrder: Sendable {
 
     public init() {}
 
-    /// For who begins at a record that another reader has passed: what had been said by then of nodes that are gone counts here too, however far before
-    /// it stands.
+    /// For who begins at a record that another reader has passed: what had been said by then of nodes that are gone
+    /// counts here too, however far before it stands.
     public init(from sequence: UInt64, knowing other: LogOrder) { gone = other.gone.filter { $0.value < sequence } }
 
     /// Whether a record counts; to be asked once for each, in the log's order.
@@ -129,8 +130,8 @@ public struct LogOrder: Sendable {
     }
 }
 
-/// Which wills count, for whoever reads them in the log's order: each connection's once, also if the node that was to publish it has died,
-/// and the one after it could not know whether it had.
+/// Which wills count, for whoever reads them in the log's order: each connection's once, also if the node that was to
+/// publish it has died, and the one after it could not know whether it had.
 public struct WillOrder: Sendable {
     private var last: [[UInt8]: WillName] = [:]
     /// The sessions in `last`, in the order of their wills.
@@ -174,8 +175,8 @@ public struct LogShare: Equatable, Sendable {
 }
 
 extension Limits {
-    /// Of how many sessions the last will is remembered, so that it does not count twice; the oldest is forgotten for the next.
-    /// Bytes: `willsRememberedBytesMax`.
+    /// Of how many sessions the last will is remembered, so that it does not count twice; the oldest is forgotten for
+    /// the next. Bytes: `willsRememberedBytesMax`.
     static let willsRememberedMax = 100_000
 
     /// Bytes of their Client Identifiers; the oldest are forgotten for the next.

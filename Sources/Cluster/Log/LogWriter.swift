@@ -1,4 +1,5 @@
-/// Takes what has to be in the log to one of its partitions, packed into records as large as the engine's pace makes them.
+/// Takes what has to be in the log to one of its partitions, packed into records as large as the engine's pace makes
+/// them.
 ///
 ///     append ──► queue 0   entries that wait   [record under way]  ──► engine
 ///                queue 1   entries that wait   [record under way]  ──►
@@ -8,16 +9,18 @@
 /// gets few large records, a quick one many small ones. With four queues four are under way at once, which is what an
 /// engine that syncs each record needs.
 ///
-/// What became of a record is unknown until the engine has answered: without an answer the same record is sent again under the same
-/// Nats-Msg-Id, until there is one. Nothing of the same queue is sent in between, so each publisher's order holds
-/// whatever happens. (With several records of one publisher under way, the first could be lost with a leader and the
-/// second not.) It is given up before the engine forgets the identifier, and nobody is told that it is stored then.
+/// What became of a record is unknown until the engine has answered: without an answer the same record is sent again
+/// under the same Nats-Msg-Id, until there is one. Nothing of the same queue is sent in between, so each publisher's
+/// order holds whatever happens. (With several records of one publisher under way, the first could be lost with a
+/// leader and the second not.) It is given up before the engine forgets the identifier, and nobody is told that it is
+/// stored then.
 ///
 /// Without a connection it waits as long, and is refused then.
 ///
-/// Of a log that has no room the engine says so at once. What it was asked to store then is not there, unless the same record had been sent
-/// before: that one is tried on. Messages that come are refused from then on, also those that might fit, so that each publisher's order holds. Every
-/// second the writer looks whether there is room again, with a record that says nothing and is as large as the one that was refused.
+/// Of a log that has no room the engine says so at once. What it was asked to store then is not there, unless the same
+/// record had been sent before: that one is tried on. Messages that come are refused from then on, also those that
+/// might fit, so that each publisher's order holds. Every second the writer looks whether there is room again, with a
+/// record that says nothing and is as large as the one that was refused.
 ///
 /// Invariant: a queue with entries that wait has a record under way while there is a connection.
 public struct LogWriter {
@@ -63,7 +66,8 @@ public struct LogWriter {
     private let outageMilliseconds: UInt64
     private var queues: [Queue]
     private var isAttached = false
-    /// While the log has no room: bytes of the largest record that was refused, up to those of one that was packed; and when it is looked next.
+    /// While the log has no room: bytes of the largest record that was refused, up to those of one that was packed; and
+    /// when it is looked next.
     private var lacking: (byteCount: Int, looksAt: UInt64)?
     /// Bytes that wait, and are under way.
     public private(set) var waitingBytes = 0
@@ -252,8 +256,8 @@ public struct LogWriter {
         sink.store(record.bytes, messageID: messageID(index, record.number), queue: index, number: record.number)
     }
 
-    /// What waits behind a record of unknown fate fails with it: the publishers of that one are closed and publish anew, and their later
-    /// messages must not be in front of the earlier ones.
+    /// What waits behind a record of unknown fate fails with it: the publishers of that one are closed and publish
+    /// anew, and their later messages must not be in front of the earlier ones.
     private mutating func giveUp(_ index: Int, _ record: Record, _ sink: some LogSink) {
         end(index, record)
         let waiting = queues[index].waiting
@@ -317,8 +321,8 @@ public protocol LogSink: AnyObject {
     /// What was appended with this token is in the log: it may be acknowledged.
     func stored(_ token: UInt64, at sequence: UInt64)
 
-    /// What was appended with this token is not, or may not be: it must not be acknowledged. Of a fate that is unknown, its publisher is
-    /// closed before anything else of it is appended.
+    /// What was appended with this token is not, or may not be: it must not be acknowledged. Of a fate that is unknown,
+    /// its publisher is closed before anything else of it is appended.
     func failed(_ token: UInt64, _ failure: LogFailure)
 }
 

@@ -68,8 +68,8 @@ public struct SilenceWatch: Sendable {
 
     public init() {}
 
-    /// Gives each of a `MemberTable`'s once when it falls silent, and once when it is heard of again; to be called every second or so. One that has
-    /// never said anything has just come.
+    /// Gives each of a `MemberTable`'s once when it falls silent, and once when it is heard of again; to be called
+    /// every second or so. One that has never said anything has just come.
     public mutating func look(_ members: [ClusterMember]) -> [(node: NodeID, isSilent: Bool)] {
         var news: [(node: NodeID, isSilent: Bool)] = []
         var still: Set<NodeID> = []
@@ -91,8 +91,9 @@ public struct SilenceWatch: Sendable {
 ///
 ///     theirs, as it was said ── on its way for a while ──► mine, as it is heard:   theirs − mine = difference − delay
 ///
-/// A delay makes a clock look late, never early. So of what was heard lately the greatest counts, which was on its way for the shortest time; and
-/// that a clock is late is believed only when nothing that has come for some time was any faster. Pure.
+/// A delay makes a clock look late, never early. So of what was heard lately the greatest counts, which was on its way
+/// for the shortest time; and that a clock is late is believed only when nothing that has come for some time was any
+/// faster. Pure.
 public struct ClockWatch: Sendable {
     private struct Clock: Sendable {
         /// In milliseconds, the newest last.
@@ -114,7 +115,8 @@ public struct ClockWatch: Sendable {
         clocks[node] = clock
     }
 
-    /// By how many milliseconds a node's clock is ahead of this one's, less than 0 for behind; nil while that is not known.
+    /// By how many milliseconds a node's clock is ahead of this one's, less than 0 for behind; nil while that is not
+    /// known.
     public func offset(of node: NodeID) -> Int64? {
         guard let clock = clocks[node], let greatest = clock.differences.max() else { return nil }
         return greatest > 0 || clock.differences.count == Limits.clockSamples ? greatest : nil
@@ -177,7 +179,8 @@ public struct NamesakeWatch: Sendable {
 }
 
 extension Limits {
-    /// By how many milliseconds a node's clock may differ from this one's until that is told: what messages that expire and bans that end bear.
+    /// By how many milliseconds a node's clock may differ from this one's until that is told: what messages that expire
+    /// and bans that end bear.
     static let clockOffsetMillisecondsMax: UInt64 = 1000
 
     /// Of so many summaries the fastest one counts, as to what a node's clock shows: 16 s of them.

@@ -1,4 +1,5 @@
-/// How the cluster is, as one node of it sees it: what the loop that speaks to the servers tells the control thread, and that an administrator.
+/// How the cluster is, as one node of it sees it: what the loop that speaks to the servers tells the control thread,
+/// and that an administrator.
 public struct ClusterStatus: Sendable, Equatable {
     /// `martlet_cluster`.
     public var name: String
@@ -22,14 +23,14 @@ public struct ClusterStatus: Sendable, Equatable {
     /// Records of the log that were read, and that had gone before they were.
     public var logRead: UInt64 = 0
     public var logLost: UInt64 = 0
-    /// Sessions that came from other nodes, went there, and began anew because nobody had them any more; clients that were refused because
-    /// nobody could say who keeps their session.
+    /// Sessions that came from other nodes, went there, and began anew because nobody had them any more; clients that
+    /// were refused because nobody could say who keeps their session.
     public var sessionsTaken: UInt64 = 0
     public var sessionsGiven: UInt64 = 0
     public var sessionsLost: UInt64 = 0
     public var claimsRefused: UInt64 = 0
-    /// Sessions that were taken up from their records, without the nodes that had them; those that have ended whose nodes were gone, and wills of
-    /// such that this node has published.
+    /// Sessions that were taken up from their records, without the nodes that had them; those that have ended whose
+    /// nodes were gone, and wills of such that this node has published.
     public var sessionsRestored: UInt64 = 0
     public var sessionsExpired: UInt64 = 0
     public var willsOfOthers: UInt64 = 0

@@ -7,8 +7,8 @@
 /// A node whose lease has ended goes on as another incarnation of its store: when that is heard of, its earlier
 /// incarnation is nobody any more. Only who is heard of again after that is another process, with a copy of the store.
 ///
-/// Who is gone or has left is told of for a while, unless a node of the same name has come. Pure: `now` is milliseconds on any clock that does
-/// not go back.
+/// Who is gone or has left is told of for a while, unless a node of the same name has come. Pure: `now` is milliseconds
+/// on any clock that does not go back.
 public struct MemberTable: Sendable {
     private struct Entry: Sendable {
         var summary: NodeSummary?

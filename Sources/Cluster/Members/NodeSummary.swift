@@ -3,7 +3,8 @@
 /// ```
 ///   version 1 · (tag · length · value)*
 /// ```
-/// Integers are variable-length. A later version adds tags, which an earlier one passes over: nodes of both read each other.
+/// Integers are variable-length. A later version adds tags, which an earlier one passes over: nodes of both read each
+/// other.
 public struct NodeSummary: Equatable, Sendable {
     public var node: NodeID
     /// `martlet_node_name`.
@@ -26,7 +27,8 @@ public struct NodeSummary: Equatable, Sendable {
     public var residentBytes: UInt64 = 0
     /// Thousandths of one processor that the process uses.
     public var processorLoad: UInt64 = 0
-    /// What its clock showed when it said this, in milliseconds since 1970; 0 from nodes of a version that does not say so.
+    /// What its clock showed when it said this, in milliseconds since 1970; 0 from nodes of a version that does not say
+    /// so.
     public var clock: UInt64 = 0
     /// Why it carries nothing, or is not well; empty if it is.
     public var trouble = ""
@@ -111,7 +113,8 @@ public struct NodeSummary: Equatable, Sendable {
     }
 }
 
-/// What one node asks another on behalf of an administrator: a request of the API, of which the other takes a few kinds only.
+/// What one node asks another on behalf of an administrator: a request of the API, of which the other takes a few kinds
+/// only.
 ///
 ///     version 1 · role · method · target · who · cursor         each but the first a length and as many bytes
 public struct NodeQuestion: Equatable, Sendable {

@@ -1,6 +1,7 @@
 public import MQTTCodec
 
-/// A change of a retained message as the stream has it, where it lies: the pointers are valid during the call that is given it.
+/// A change of a retained message as the stream has it, where it lies: the pointers are valid during the call that is
+/// given it.
 ///
 ///     version 1 │ flags │ node 8 │ number │ [expires at] │ topic's length │ topic │ origin's length │ origin │ properties' length
 ///       │ properties │ payload

@@ -5,10 +5,11 @@
 ///    ▲ └───► catching up ──────────►  └─────────────────────► │ │ └──► reading
 ///    └────────────────────────────────────────────────────────┘
 /// ```
-/// reading: all of the stream, since the node has just started, or was away for longer than marks of deleted messages stay, or the stream
-/// is another one, or another node has told of a change that was never stored. catching up: what has changed while it was away.
-/// settling: the shards, one after the other, say that they have taken in what was read. sweeping: what the stream does not have is
-/// removed, shard after shard; or offered to it, if the node's retained messages were never in this cluster. following: as it comes.
+/// reading: all of the stream, since the node has just started, or was away for longer than marks of deleted messages
+/// stay, or the stream is another one, or another node has told of a change that was never stored. catching up: what
+/// has changed while it was away. settling: the shards, one after the other, say that they have taken in what was read.
+/// sweeping: what the stream does not have is removed, shard after shard; or offered to it, if the node's retained
+/// messages were never in this cluster. following: as it comes.
 public struct RetainedReplica {
     enum State: Equatable {
         case away
@@ -34,8 +35,8 @@ public struct RetainedReplica {
     /// The last record that was there when the reading began.
     private var target: UInt64 = 0
     private var awaySince: UInt64 = 0
-    /// Whether the sweep offers what the stream does not have: the node is new to the cluster, or the stream has never had anything, so that
-    /// it was lost with the engine's disks and the nodes' own stores are what is left.
+    /// Whether the sweep offers what the stream does not have: the node is new to the cluster, or the stream has never
+    /// had anything, so that it was lost with the engine's disks and the nodes' own stores are what is left.
     private var offers = false
     /// Which sweep; the answers to an earlier one do not count.
     private var round: UInt64 = 0
@@ -269,8 +270,9 @@ public struct RetainedTicket {
 ///     append ─► waiting[subject] ─► queue ─► under way ─► stored
 ///               a newer one takes its place, and what it stands for is safe with it
 ///
-/// What became of a change is unknown until the engine has answered: it is sent again under the same name until there is an answer, and
-/// no other of its topic in between. So a topic's changes stand in the stream in the order in which the node has made them.
+/// What became of a change is unknown until the engine has answered: it is sent again under the same name until there
+/// is an answer, and no other of its topic in between. So a topic's changes stand in the stream in the order in which
+/// the node has made them.
 struct RetainedWriter {
     private struct Waiting {
         var change: RetainedChangeToStore
@@ -397,7 +399,8 @@ struct RetainedWriter {
     }
 }
 
-/// What shards are to be told when all that they had to tell together is in the stream, in the order in which they told it.
+/// What shards are to be told when all that they had to tell together is in the stream, in the order in which they told
+/// it.
 struct SafetyLedger {
     struct Ticket: Equatable {
         fileprivate let shard: Int
@@ -498,11 +501,12 @@ extension Limits {
     /// How many changes of retained messages of one node are under way to the stream. Bytes: `retainedWaitingBytesMax`.
     static let retainedUnderWayMax = 256
 
-    /// Bytes of changes of retained messages that wait for the stream, or are under way; beyond them nothing more is retained.
+    /// Bytes of changes of retained messages that wait for the stream, or are under way; beyond them nothing more is
+    /// retained.
     static let retainedWaitingBytesMax = 16 << 20
 
-    /// How long a node may be away and still read on where it was in the stream of retained messages, in milliseconds: half of what marks
-    /// of deleted messages stay there. Beyond it all is read.
+    /// How long a node may be away and still read on where it was in the stream of retained messages, in milliseconds:
+    /// half of what marks of deleted messages stay there. Beyond it all is read.
     static let retainedAbsenceMillisecondsMax: UInt64 = 43_200_000
 
     /// How often a node looks for what others have told it of and the stream has not, in milliseconds.

@@ -16,14 +16,15 @@ public protocol LeftSessionsSink: AnyObject {
     func letGo(_ session: [UInt8])
 }
 
-/// Sessions whose node is gone and whose clients do not come, of those that this node sees to: publishes their wills when they are due, and ends
-/// them when their time is over.
+/// Sessions whose node is gone and whose clients do not come, of those that this node sees to: publishes their wills
+/// when they are due, and ends them when their time is over.
 ///
 ///     waiting ──► adopting ──► taken ──► publishing ──► taken ──► removing ──► taken ──► over, or waiting for what is due next
 ///        └────────────┴──────────┴───────────┴────────────────────────┴──► another's
 ///
-/// A will is published before it leaves the record, and stands in the log once whoever publishes it again: so it is neither lost nor doubled,
-/// whenever this node dies. It is published after the claim is stored: so nobody publishes it whose knowledge is of yesterday.
+/// A will is published before it leaves the record, and stands in the log once whoever publishes it again: so it is
+/// neither lost nor doubled, whenever this node dies. It is published after the claim is stored: so nobody publishes it
+/// whose knowledge is of yesterday.
 ///
 /// Times are in milliseconds since 1970. Few are worked off at a time.
 public struct LeftSessions {
@@ -65,7 +66,8 @@ public struct LeftSessions {
 
     // MARK: Input
 
-    /// A session is this node's to look after; see `SessionRecord.dutyAt`. What is due so late that it is read again before is not kept.
+    /// A session is this node's to look after; see `SessionRecord.dutyAt`. What is due so late that it is read again
+    /// before is not kept.
     public mutating func record(_ session: [UInt8], dutyAt: UInt64?) {
         guard handled[session] == nil else { return }
         guard let dutyAt else {
@@ -164,7 +166,8 @@ public struct LeftSessions {
     }
 }
 
-/// When sessions are due, in seconds. Invariant: at most `Limits.leftSessionsMax`, whose names have `Limits.leftSessionBytesMax`.
+/// When sessions are due, in seconds. Invariant: at most `Limits.leftSessionsMax`, whose names have
+/// `Limits.leftSessionBytesMax`.
 private struct WaitingSessions {
     private var seconds: [[UInt8]: UInt64] = [:]
     private var byteCount = 0
@@ -206,7 +209,8 @@ public struct WillName: Hashable, Comparable, Sendable {
 }
 
 extension Limits {
-    /// Sessions of nodes that are gone that one node looks after; more are found when these are done with. Bytes: `leftSessionBytesMax`.
+    /// Sessions of nodes that are gone that one node looks after; more are found when these are done with. Bytes:
+    /// `leftSessionBytesMax`.
     static let leftSessionsMax = 200_000
 
     /// Bytes of their Client Identifiers; beyond them the same.

@@ -4,7 +4,8 @@
 ///     ──────────────┼───────────────────────────────┼──────────►
 ///                position                          next
 ///
-/// Invariant: every message before `position` is done; `open` holds the records from there on that have something left, rising.
+/// Invariant: every message before `position` is done; `open` holds the records from there on that have something left,
+/// rising.
 public struct LogCursor: Equatable, Sendable {
     private var open: [(sequence: UInt64, left: Int)] = []
     /// How many at the front of `open` are gone.
@@ -30,7 +31,8 @@ public struct LogCursor: Equatable, Sendable {
         if count > 0 { open.append((sequence, count)) }
     }
 
-    /// One message of a record is done: acknowledged, dropped or expired. Nothing happens for a record with nothing left.
+    /// One message of a record is done: acknowledged, dropped or expired. Nothing happens for a record with nothing
+    /// left.
     public mutating func done(_ sequence: UInt64) {
         var (low, high) = (head, open.count)
         while low < high {

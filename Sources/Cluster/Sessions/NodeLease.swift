@@ -3,9 +3,10 @@
 ///     own clock:   asked at t ──────────── stored ─────────► may act until t + life − allowance
 ///     engine:            stored, not before t ──────────────────────────────► goes after life
 ///
-/// What counts is when the renewal was asked for, because the engine may have stored it at once and answered late. The allowance covers the
-/// clocks: this node's may be slow, and that of a new leader early. So a node stops by itself before anybody else can know that its
-/// lease has ended. A lease that has ended is not renewed: the node starts anew, as another one.
+/// What counts is when the renewal was asked for, because the engine may have stored it at once and answered late. The
+/// allowance covers the clocks: this node's may be slow, and that of a new leader early. So a node stops by itself
+/// before anybody else can know that its lease has ended. A lease that has ended is not renewed: the node starts anew,
+/// as another one.
 public struct NodeLease {
     public enum State: Equatable, Sendable {
         /// There is no lease yet.
@@ -41,8 +42,8 @@ public struct NodeLease {
         return now < until
     }
 
-    /// Whether the entry is to be written now, expecting `sequence`: a third of its life after it was written last, or when no answer came
-    /// for a second. Said once for each time.
+    /// Whether the entry is to be written now, expecting `sequence`: a third of its life after it was written last, or
+    /// when no answer came for a second. Said once for each time.
     public mutating func isRenewalDue(now: UInt64) -> Bool {
         guard state != .ended else { return false }
         if let askedAt, now < askedAt + Limits.leaseAnswerMilliseconds { return false }
@@ -66,7 +67,8 @@ public struct NodeLease {
         expire(now: now)
     }
 
-    /// The engine holds another number than was expected: the entry has gone, or a renewal whose answer was lost was stored.
+    /// The engine holds another number than was expected: the entry has gone, or a renewal whose answer was lost was
+    /// stored.
     ///
     /// - Parameters:
     ///   - found: the number of the entry of this node that the engine holds; nil if there is none.
@@ -75,12 +77,14 @@ public struct NodeLease {
         expire(now: now)
         guard state != .ended else { return }
         askedAt = nil
-        // Also the first one may have been stored and have gone again, without an answer: what is left of it stands in the way of another.
+        // Also the first one may have been stored and have gone again, without an answer: what is left of it stands in
+        // the way of another.
         guard let found else {
             state = .ended
             return
         }
-        // Stored by a question without an answer. When that was asked is not known any more, so the right to act stays as it is.
+        // Stored by a question without an answer. When that was asked is not known any more, so the right to act stays
+        // as it is.
         sequence = found
         if firstSequence == 0 { firstSequence = found }
     }

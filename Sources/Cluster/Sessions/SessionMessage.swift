@@ -80,8 +80,9 @@ public struct SessionMessage: Hashable, Sendable {
 ///
 ///     version 1 │ kind │ what the kind has
 public enum SessionAnswer: Equatable, Sendable {
-    /// This node acts no more for the session, and offers what it has under a number; nil for nothing. Whether it has kept the session up to
-    /// now, and so has seen to its wills; of one that has not, they are still owed if they are due.
+    /// This node acts no more for the session, and offers what it has under a number; nil for nothing. Whether it has
+    /// kept the session up to now, and so has seen to its wills; of one that has not, they are still owed if they are
+    /// due.
     case stopped(Offer?, hasSettledWills: Bool = false)
     case piece(number: Int, isLast: Bool, bytes: [UInt8])
     /// There is no such offer any more: ask again.
@@ -92,7 +93,8 @@ public enum SessionAnswer: Equatable, Sendable {
     public struct Offer: Hashable, Sendable {
         /// Tells it from others of the node; never 0.
         public var number: UInt64
-        /// By which claim the node has kept the session: of several that have something, the newest is where this is highest.
+        /// By which claim the node has kept the session: of several that have something, the newest is where this is
+        /// highest.
         public var epoch: UInt64
 
         public init(number: UInt64, epoch: UInt64) { (self.number, self.epoch) = (number, epoch) }

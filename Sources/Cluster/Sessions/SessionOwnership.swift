@@ -7,15 +7,15 @@
 /// - reading: the record is on its way.
 /// - writing: a record with the next epoch and this node in front of its owners is on its way. Without an answer nobody
 ///   knows whether it was stored; reading it again tells.
-/// - settling: the record says that the session is ours; those who kept it before are asked to stop. Each has answered, or its lease has
-///   ended, before we act. A node that was started again with the same store answers for its earlier incarnation, whose
-///   sessions it has.
+/// - settling: the record says that the session is ours; those who kept it before are asked to stop. Each has answered,
+///   or its lease has ended, before we act. A node that was started again with the same store answers for its earlier
+///   incarnation, whose sessions it has.
 /// - kept: this node acts for the session, while its lease lasts.
 ///
-/// The promise: no two nodes act for a session at the same time. It rests on three facts: a record is stored only if nothing came in
-/// between; a owner stops before it answers; a lease's holder stops before others can know that it has ended.
-/// `keepUnsettled` makes the one exception, for a session that begins anew: there the node that kept the session before
-/// may act for what it was until it is reached, or its lease has ended.
+/// The promise: no two nodes act for a session at the same time. It rests on three facts: a record is stored only if
+/// nothing came in between; a owner stops before it answers; a lease's holder stops before others can know that it has
+/// ended. `keepUnsettled` makes the one exception, for a session that begins anew: there the node that kept the session
+/// before may act for what it was until it is reached, or its lease has ended.
 public struct SessionOwnership {
     enum Phase {
         case reading
@@ -50,7 +50,8 @@ public struct SessionOwnership {
     public struct Terms: Sendable {
         /// In seconds.
         public var expiryInterval: UInt32
-        /// What epochs begin with where there is no record: more than any that the session had before it ended the last time.
+        /// What epochs begin with where there is no record: more than any that the session had before it ended the last
+        /// time.
         public var firstEpoch: UInt64
 
         public init(expiryInterval: UInt32, firstEpoch: UInt64 = 1) {
@@ -93,7 +94,8 @@ public struct SessionOwnership {
     /// Of a claim under way: what it has written last, whose fate may be unknown; 0 for nothing.
     public func writtenEpoch(of session: [UInt8]) -> UInt64 { claims[session]?.written?.epoch ?? 0 }
 
-    /// The session is over, or the claim is given up: this node acts for it no more, and what it may have written stands.
+    /// The session is over, or the claim is given up: this node acts for it no more, and what it may have written
+    /// stands.
     ///
     /// - Returns: the number of the record that was kept; nil if none was, or a change of it is on its way.
     @discardableResult
@@ -109,9 +111,10 @@ public struct SessionOwnership {
 
     // MARK: Input
 
-    /// A session begins anew, and needs nothing of those that kept it before: it is kept from now on, although not all of them have stopped. They
-    /// are asked until they have, or their leases have ended. Up to then they stand in the record, so that whoever claims the session next
-    /// asks them too. Does nothing unless the claim waits for just that.
+    /// A session begins anew, and needs nothing of those that kept it before: it is kept from now on, although not all
+    /// of them have stopped. They are asked until they have, or their leases have ended. Up to then they stand in the
+    /// record, so that whoever claims the session next asks them too. Does nothing unless the claim waits for just
+    /// that.
     public mutating func keepUnsettled(_ session: [UInt8], _ sink: some SessionOwnershipSink) {
         guard let claim = claims[session], claim.terms != nil, case .settling(let record, let waitingFor) = claim.phase else {
             return
@@ -124,7 +127,8 @@ public struct SessionOwnership {
     /// meanwhile.
     public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionOwnershipSink) {
         if let claim = claims[session] {
-            // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for nobody.
+            // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for
+            // nobody.
             guard case .kept(let record) = claim.phase else {
                 guard claim.terms == nil else { return }
                 claims[session] = Claim(phase: .reading, askedAt: now, terms: terms, state: claim.state)
@@ -147,8 +151,8 @@ public struct SessionOwnership {
     ///   - session: whose.
     ///   - record: nil if there is none.
     ///   - sequence: the number of its last entry, a marker of its end included; 0 for none.
-    ///   - ended: without a record, the epoch that a session had which has ended; 0 if that is not known. The next one is greater, whatever
-    ///     this node's clock says.
+    ///   - ended: without a record, the epoch that a session had which has ended; 0 if that is not known. The next one
+    ///     is greater, whatever this node's clock says.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
     public mutating func found(
@@ -194,8 +198,8 @@ public struct SessionOwnership {
         }
     }
 
-    /// The record that was to be written with this number is larger than the engine takes. A session that is kept stays so, without the
-    /// change; another claim is given up.
+    /// The record that was to be written with this number is larger than the engine takes. A session that is kept stays
+    /// so, without the change; another claim is given up.
     ///
     /// - Returns: whether that write was the one under way.
     public mutating func refused(_ session: [UInt8], number: UInt64) -> Bool {
@@ -357,7 +361,8 @@ public struct SessionOwnership {
         sink.restored(session, record, state: state, isAssumed: claims[session]?.terms == nil)
     }
 
-    /// Whether a node is known to hold no lease any more: one that the list does not name may be one that it does not name yet.
+    /// Whether a node is known to hold no lease any more: one that the list does not name may be one that it does not
+    /// name yet.
     private func hasEnded(_ owner: SessionRecord.Owner) -> Bool {
         liveThrough >= owner.leaseSequence && !live.contains(owner.node)
     }
@@ -397,7 +402,8 @@ extension SessionOwnership {
     /// - Parameters:
     ///   - session: which.
     ///   - epoch: the claim by which its client has stayed here while this node had no lease; nil if it has none here.
-    ///     Then it is assumed as well if others have looked after it meanwhile, or ended it, and nobody has kept it for a client.
+    ///     Then it is assumed as well if others have looked after it meanwhile, or ended it, and nobody has kept it for
+    ///     a client.
     ///   - wallClock: milliseconds since 1970: since then its client is away, if nobody has said so before.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
@@ -421,7 +427,8 @@ extension SessionOwnership {
         return isGone(owner)
     }
 
-    /// Whether a client that has stayed here by a claim is still the only one: since then others have looked after its session at most.
+    /// Whether a client that has stayed here by a claim is still the only one: since then others have looked after its
+    /// session at most.
     public func isLookedAfter(_ record: SessionRecord, since epoch: UInt64) -> Bool {
         // Whoever keeps it for a client says that this one is there, or has saved what it is.
         record.awaySince > 0 && record.saved?.epoch ?? 0 <= epoch && record.owners.contains { $0.node.store == me.node.store }
@@ -435,13 +442,13 @@ extension SessionOwnership {
 
 /// What changes of a session that is kept.
 extension SessionOwnership {
-    /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are confirmed.
-    /// `SessionOwnershipSink.saved` follows when it stands in the engine.
+    /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are
+    /// confirmed. `SessionOwnershipSink.saved` follows when it stands in the engine.
     ///
     /// - Parameters:
     ///   - session: which.
-    ///   - hasAll: whether all that the session is has come here: up to then the record names those that may have it. Of a session that
-    ///     nobody has asked for it does so always.
+    ///   - hasAll: whether all that the session is has come here: up to then the record names those that may have it.
+    ///     Of a session that nobody has asked for it does so always.
     ///   - now: milliseconds.
     ///   - sink: what is to be done goes there.
     ///   - change: what has changed.

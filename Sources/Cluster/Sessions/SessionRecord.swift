@@ -9,7 +9,8 @@ public struct SessionRecord: Equatable, Sendable {
     /// A node that keeps the session, or has not been seen to have stopped.
     public struct Owner: Hashable, Sendable {
         public let node: NodeID
-        /// The number of its lease's first entry: who has read the leases so far and does not find the node knows that it has ended.
+        /// The number of its lease's first entry: who has read the leases so far and does not find the node knows that
+        /// it has ended.
         public let leaseSequence: UInt64
 
         public init(node: NodeID, leaseSequence: UInt64) {
@@ -81,7 +82,8 @@ public struct SessionRecord: Equatable, Sendable {
     public var subscriptions: [Subscription] = []
     /// The wills of earlier connections that are not known to be published, and that of the last one.
     public var wills: [LastWill] = []
-    /// Since when its client is away, in milliseconds since 1970; 0 while it is connected, or nobody has seen yet that its node is gone.
+    /// Since when its client is away, in milliseconds since 1970; 0 while it is connected, or nobody has seen yet that
+    /// its node is gone.
     public var awaySince: UInt64 = 0
     /// nil if nothing was saved, or what was is not to be used any more.
     public var saved: Saved?
@@ -274,25 +276,27 @@ extension SessionRecord {
     /// Whether the session's time is over. [MQTT-3.1.2-23 v5]
     public func hasEnded(now: UInt64) -> Bool { endsAt.map { $0 <= now } ?? false }
 
-    /// The wills that are due while nobody comes, in the order in which they are published: after their delay, or when the session ends.
-    /// [MQTT-3.1.2-8 v5]
+    /// The wills that are due while nobody comes, in the order in which they are published: after their delay, or when
+    /// the session ends. [MQTT-3.1.2-8 v5]
     public func dueWills(now: UInt64) -> [LastWill] {
         guard awaySince > 0 else { return [] }
         return wills.filter { hasEnded(now: now) || dueAt($0) <= now }.sorted { $0.name < $1.name }
     }
 
-    /// The wills that are due although a client has come: of those who were away for longer than the delay, and of those whose connection
-    /// has ended with its node and that have none. [MQTT-3.1.3-9 v5]
+    /// The wills that are due although a client has come: of those who were away for longer than the delay, and of
+    /// those whose connection has ended with its node and that have none. [MQTT-3.1.3-9 v5]
     ///
     /// - Parameters:
-    ///   - cleanStart: whether the client begins anew: then a session whose client was connected ends with that connection.
+    ///   - cleanStart: whether the client begins anew: then a session whose client was connected ends with that
+    ///     connection.
     ///   - now: the time.
     public func dueWills(atReturn cleanStart: Bool, now: UInt64) -> [LastWill] {
         guard awaySince == 0 else { return dueWills(now: now) }
         return wills.filter { cleanStart || expiryInterval == 0 || $0.delayInterval == 0 }.sorted { $0.name < $1.name }
     }
 
-    /// When whoever looks after the session has something to do next, if its node is gone: 0 for at once; nil for never.
+    /// When whoever looks after the session has something to do next, if its node is gone: 0 for at once; nil for
+    /// never.
     public var dutyAt: UInt64? {
         if awaySince == 0 { return wills.isEmpty && expiryInterval == .max ? nil : 0 }
         return (wills.map { dueAt($0) } + [endsAt].compactMap { $0 }).min()

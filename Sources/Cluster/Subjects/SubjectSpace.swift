@@ -10,9 +10,9 @@
 ///     martlet.CLUSTER.r.t.LEVEL.LEVEL …   the retained message of a topic, in a stream
 ///     martlet.CLUSTER.r.o.HASH            the same of a topic that is too long for a subject: 128 bits stand for it
 ///
-/// A level is a token. Bytes that a token cannot hold (0x00–0x20, 0x7F, `%`, `.`, `*`, `>`) are written %XX; an empty level is a lone `%`.
-/// The mapping is reversible, and no two topics have one subject. Topics with `$` stand under another root, because neither `#` nor `+`
-/// at the beginning matches them. [MQTT-4.7.2-1 v5]
+/// A level is a token. Bytes that a token cannot hold (0x00–0x20, 0x7F, `%`, `.`, `*`, `>`) are written %XX; an empty
+/// level is a lone `%`. The mapping is reversible, and no two topics have one subject. Topics with `$` stand under
+/// another root, because neither `#` nor `+` at the beginning matches them. [MQTT-4.7.2-1 v5]
 public struct SubjectSpace: Sendable {
     let topicRoot: [UInt8]
     let dollarRoot: [UInt8]
@@ -100,7 +100,8 @@ public struct SubjectSpace: Sendable {
         if isLevelEmpty { subject.append(Self.escape) }
     }
 
-    /// Appends a topic none of whose bytes has to be escaped, and no empty level; false, and nothing is done, if it is another one.
+    /// Appends a topic none of whose bytes has to be escaped, and no empty level; false, and nothing is done, if it is
+    /// another one.
     private static func appendAsItStands(_ topic: UnsafeRawBufferPointer, to subject: inout [UInt8]) -> Bool {
         let start = subject.count
         subject.append(contentsOf: topic)
@@ -165,8 +166,8 @@ public struct SubjectSpace: Sendable {
 
     // MARK: Filters
 
-    /// The subjects that all topics have which a filter matches: two if it ends in `#`, which matches the parent too; none where every such
-    /// topic is too long for a subject, because the overflow subject is always subscribed to.
+    /// The subjects that all topics have which a filter matches: two if it ends in `#`, which matches the parent too;
+    /// none where every such topic is too long for a subject, because the overflow subject is always subscribed to.
     ///
     /// - Parameter filter: what is matched, without `$share/NAME/`.
     public func subjects(of filter: some Collection<UInt8>) -> [[UInt8]] {
@@ -273,7 +274,7 @@ public struct SubjectSpace: Sendable {
 }
 
 extension Limits {
-    /// Bytes of a subject: the engine's control line has 4,096 for the command, the subject, the subject of the answer and two numbers.
-    /// Topics whose subject would be longer travel on the overflow subject.
+    /// Bytes of a subject: the engine's control line has 4,096 for the command, the subject, the subject of the answer
+    /// and two numbers. Topics whose subject would be longer travel on the overflow subject.
     static let subjectBytesMax = 3500
 }

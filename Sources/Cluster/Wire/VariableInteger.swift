@@ -1,4 +1,5 @@
-/// Unsigned numbers of up to 64 bits, seven bits a byte, least significant first; the highest bit says that another byte follows.
+/// Unsigned numbers of up to 64 bits, seven bits a byte, least significant first; the highest bit says that another
+/// byte follows.
 enum VariableInteger {
     static func append(_ value: UInt64, to bytes: inout [UInt8]) {
         var rest = value

@@ -47,8 +47,8 @@ extension SessionCoordinator {
         post(.sessionClaimed(session, origin, epoch: epoch), to: visit.shard)
     }
 
-    /// What the cluster has stored of a session, if that is newer than what any node that is there has. Of one that ends, if share groups may have
-    /// dispatched something to it: that goes to others when it ends here.
+    /// What the cluster has stored of a session, if that is newer than what any node that is there has. Of one that
+    /// ends, if share groups may have dispatched something to it: that goes to others when it ends here.
     private func saved(_ visit: SessionVisit) -> SessionRecord.Saved? {
         guard let saved = visit.record?.saved ?? visit.ended, !visit.claim.cleanStart || SavedSession.isMember(state: saved.state)
         else { return nil }
@@ -56,15 +56,15 @@ extension SessionCoordinator {
         return saved.epoch > max(own, visit.source?.offer.epoch ?? 0) ? saved : nil
     }
 
-    /// Who had a session last, if nobody has it any more: others have claimed it since it was saved, and have not fetched it. nil if somebody
-    /// may have it, or if who has saved it says now that it has ended.
+    /// Who had a session last, if nobody has it any more: others have claimed it since it was saved, and have not
+    /// fetched it. nil if somebody may have it, or if who has saved it says now that it has ended.
     private func forsaken(_ visit: SessionVisit, _ saved: SessionRecord.Saved) -> NodeID? {
         guard let found = visit.found, found.epoch > saved.epoch, !visit.claim.hasSession, visit.source == nil else { return nil }
         return found.owners.last?.node
     }
 
-    /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session that ends with its
-    /// connection is not stored itself.
+    /// Whether nothing in the record is of a session that ends with this CONNECT; if not, that is begun. A new session
+    /// that ends with its connection is not stored itself.
     private func hasForgotten(_ session: [UInt8], _ visit: SessionVisit, _ origin: SessionOrigin) -> Bool {
         let beginsAnew = visit.claim.cleanStart || origin == .nowhere || !visit.claim.hasSession
         guard visit.claim.expiryInterval == 0, beginsAnew, let record = visit.record,
@@ -98,7 +98,8 @@ extension SessionCoordinator {
     /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
     private func origin(_ visit: SessionVisit) -> SessionOrigin {
         guard let previous = visit.previous else {
-            // The record of what this node has was removed, unless the servers have lost them all: the session has ended elsewhere.
+            // The record of what this node has was removed, unless the servers have lost them all: the session has
+            // ended elsewhere.
             let hasEnded =
                 visit.claim.hasSession && visit.claim.epoch > 0 && records.createdAt.map { $0 < visit.claim.epoch } == true
             return hasEnded ? .nowhere : .here
@@ -106,7 +107,8 @@ extension SessionCoordinator {
         if visit.hasExpired { return .nowhere }
         guard previous.owners[0].node.store != node.store else { return .here }
         guard visit.claim.hasSession, !visit.claim.cleanStart else { return .nowhere }
-        // Whoever has claimed it since has never got what this node has, or has found this node gone and began without it.
+        // Whoever has claimed it since has never got what this node has, or has found this node gone and began without
+        // it.
         return previous.owners.contains { $0.node.store == node.store } ? .here : .nowhere
     }
 
@@ -316,7 +318,8 @@ struct SessionDrop {
     let session: [UInt8]
     let epoch: UInt64
     let store: UInt32
-    /// When all nodes know that, they know of the session's share groups here: up to then the other one stays a member in its place.
+    /// When all nodes know that, they know of the session's share groups here: up to then the other one stays a member
+    /// in its place.
     let ticket: UInt64
     var asksAt: UInt64 = 0
 }

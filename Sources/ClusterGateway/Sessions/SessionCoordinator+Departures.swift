@@ -99,7 +99,8 @@ extension SessionCoordinator {
         owner?.askedToHandOver(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
         asker = nil
         departures[session]?.hasSettledWills = hasSettled
-        // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already: who asks is asked then.
+        // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already:
+        // who asks is asked then.
         guard departures[session] != nil, visits[session] != nil, (owner?.writtenEpoch(of: session) ?? 0) <= nodeMessage.epoch
         else {
             return

@@ -4,8 +4,8 @@ import Cluster
 import NATSClient
 import ServerLoops
 
-/// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again. `LeftSessions` decides what becomes
-/// of them.
+/// Sessions that nobody keeps any more: of nodes that are gone, and of this one before it was started again.
+/// `LeftSessions` decides what becomes of them.
 ///
 ///     SessionScan ──► LeftSessions ──► SessionOwnership.adopt ──► FromCluster.sessionAssumed ──► this node's shard has it, or
 ///                          └──► wills, and the record's end

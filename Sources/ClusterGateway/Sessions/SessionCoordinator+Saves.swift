@@ -36,7 +36,8 @@ extension SessionCoordinator {
         guard owner?.epoch(of: session) == saved.epoch, owner?.keeps(session) == true else {
             // Another claim has come in between: what it finds is given by that.
             savesWaiting[session] = nil
-            // A client that has stayed without a lease has what this node gives it, whoever has claimed its session since.
+            // A client that has stayed without a lease has what this node gives it, whoever has claimed its session
+            // since.
             let isClaimed = owner?.epoch(of: session) != nil || visits[session] != nil || departures[session] != nil
             if plan.detached == .local, !isClaimed, let shard = shard(of: session) {
                 post(.sessionSaved(session, number: saved.number), to: shard)
@@ -59,7 +60,8 @@ extension SessionCoordinator {
             record.saved = places.flatMap {
                 state.isEmpty ? nil : SessionRecord.Saved(epoch: saved.epoch, state: state, places: $0)
             }
-            // Of a will there may be more than anybody has thought of. Without it in the record, its node alone can publish it.
+            // Of a will there may be more than anybody has thought of. Without it in the record, its node alone can
+            // publish it.
             guard !record.wills.isEmpty else { return }
             let count = record.encoded.count
             guard count > payloadBytesMax - Limits.sessionRecordHeadersBytesMax else { return }

@@ -5,7 +5,8 @@ import Configuration
 import NATSClient
 import ServerLoops
 
-/// Wills that are due: of clients of this node, and of those whose node is gone. Each stands in its session's record until it is in the log.
+/// Wills that are due: of clients of this node, and of those whose node is gone. Each stands in its session's record
+/// until it is in the log.
 ///
 ///     shard ── ToCluster.will ──► job ──► the stream of what is retained ──► the log ──► the record without it
 ///     LeftSessions.publish ────────►
@@ -23,7 +24,8 @@ extension SessionCoordinator {
         publish(SessionRecord.LastWill(saved), of: session)
     }
 
-    /// Brings a will into the log, soon; what waits for that goes on then. Those of one session go one after the other, the earlier first.
+    /// Brings a will into the log, soon; what waits for that goes on then. Those of one session go one after the other,
+    /// the earlier first.
     func publish(_ will: SessionRecord.LastWill, of session: [UInt8]) {
         let job = WillJob(will, of: session)
         guard !endedWills.contains(job.key) else {
@@ -205,7 +207,8 @@ extension SessionCoordinator {
 
     // MARK: Clients that come from elsewhere
 
-    /// Whether the wills of a session's earlier connections are seen to, so that its client may come in; if not, that is begun.
+    /// Whether the wills of a session's earlier connections are seen to, so that its client may come in; if not, that
+    /// is begun.
     func hasSeenToWills(_ session: [UInt8], _ visit: SessionVisit) -> Bool {
         guard let record = visit.record, !record.wills.isEmpty || publishesWill(of: session), visit.wills != .cleared else {
             return true
@@ -264,8 +267,8 @@ extension SessionRecord.LastWill {
     }
 }
 
-/// A will on its way: first to the retained messages, if it is one, and then into the log. Both know it by its name, so that it counts once
-/// whoever brings it, and how often.
+/// A will on its way: first to the retained messages, if it is one, and then into the log. Both know it by its name, so
+/// that it counts once whoever brings it, and how often.
 ///
 ///     waiting ──► retaining ──► logging ──► over
 struct WillJob {
@@ -314,8 +317,8 @@ extension SessionRecord.LastWill {
     }
 }
 
-/// What was on its way to the servers when a will was to be sent: what its client has published before, and changes of the retained message of
-/// its topic. The will waits for that, so that it does not come first.
+/// What was on its way to the servers when a will was to be sent: what its client has published before, and changes of
+/// the retained message of its topic. The will waits for that, so that it does not come first.
 struct WillAhead {
     /// Where the client's messages stand that were given to the log.
     var log: (partition: Int, place: Cluster.LogWriter.Place)?
@@ -323,8 +326,9 @@ struct WillAhead {
     var retained: (topic: [UInt8], changes: [UInt64])?
 }
 
-/// Wills that stand in records although they are over: this node has published them without the cluster, or they are not to be published any more
-/// and the record could not be told yet. Nobody publishes them by the record; the next one that is written has them no more.
+/// Wills that stand in records although they are over: this node has published them without the cluster, or they are
+/// not to be published any more and the record could not be told yet. Nobody publishes them by the record; the next one
+/// that is written has them no more.
 ///
 /// Belongs to a `SessionCoordinator`.
 struct EndedWills {

@@ -2,13 +2,15 @@ import Cluster
 import JSON
 import NATSClient
 
-/// The bucket with the record of each session, and what is asked of it: read from the stream's leader, written by compare-and-set.
+/// The bucket with the record of each session, and what is asked of it: read from the stream's leader, written by
+/// compare-and-set.
 ///
 /// A bounded number of questions is under way; the rest waits in line. Belongs to the loop that speaks to the servers.
 final class SessionRecords {
     /// What a question has come to.
     enum Answer {
-        /// The record of a session, and its number; of a mark of its end the number, 0 for nothing at all, and the last epoch.
+        /// The record of a session, and its number; of a mark of its end the number, 0 for nothing at all, and the last
+        /// epoch.
         case found([UInt8], SessionRecord?, at: UInt64, ended: UInt64 = 0)
         case written([UInt8], number: UInt64, RecordAnswer)
         /// What stands there is no record of this session, for this reason.

@@ -111,8 +111,8 @@ struct OutgoingSession {
     var touchedAt: UInt64
 }
 
-/// Clients that begin anew: they need nothing of the node that has kept their session, so they wait for its answer a moment, and not until its
-/// lease has ended.
+/// Clients that begin anew: they need nothing of the node that has kept their session, so they wait for its answer a
+/// moment, and not until its lease has ended.
 ///
 ///     claiming ── no answer ──► kept, unsettled ── it has stopped, or its lease has ended ──► kept
 ///                                     └── the session ends meanwhile: its record stays until then, so that whoever comes next asks too
@@ -148,7 +148,8 @@ extension SessionCoordinator {
             }
             if entry.isOver, !entry.isEmptied { empty(session) }
             guard now >= entry.since + Limits.sessionClaimMillisecondsMax else { continue }
-            // The other node holds its lease and cannot be reached from here: the client would be connected twice for as long as that lasts.
+            // The other node holds its lease and cannot be reached from here: the client would be connected twice for
+            // as long as that lasts.
             unsettled[session] = nil
             owner?.release(session)
             if let shard = shard(of: session) { post(.sessionGone(session), to: shard) }
@@ -188,8 +189,8 @@ struct UnsettledSession {
     var isEmptied = false
 }
 
-/// Clients that are refused because the node that has their sessions is away: of each node the first one is told of by itself, the others from
-/// time to time by their number.
+/// Clients that are refused because the node that has their sessions is away: of each node the first one is told of by
+/// itself, the others from time to time by their number.
 struct AwaitedNodes {
     private struct Refused {
         var count: UInt64 = 0
@@ -223,8 +224,8 @@ struct AwaitedNodes {
     }
 }
 
-/// By which claim of another node each session was given up here, with its wills settled; all are forgotten for the next one when there are too
-/// many.
+/// By which claim of another node each session was given up here, with its wills settled; all are forgotten for the
+/// next one when there are too many.
 ///
 /// Invariant: at most `Limits.sessionDropsMax`, whose names have `Limits.sessionNameBytesMax`. Belongs to a
 /// `SessionCoordinator`.
@@ -246,6 +247,7 @@ struct SettledClaims {
 }
 
 extension Limits {
-    /// How often it is told how many clients were refused because the node that has their sessions is away, in milliseconds.
+    /// How often it is told how many clients were refused because the node that has their sessions is away, in
+    /// milliseconds.
     static let awaitedToldMilliseconds: UInt64 = 10_000
 }

@@ -1,5 +1,5 @@
-/// What becomes of mosquitto's configuration: the files that are copied, the lines that are changed, and what is to be said of it. Nothing
-/// has been written yet.
+/// What becomes of mosquitto's configuration: the files that are copied, the lines that are changed, and what is to be
+/// said of it. Nothing has been written yet.
 public struct ConfigurationImport: Sendable {
     /// What a file is for, from which follows who may read and write it.
     public enum Purpose: Sendable, Equatable {

@@ -4,7 +4,8 @@ internal import Platform
 ///
 ///     configuration and included files ─► lines, each as it is or changed ─► copies of the files that they name ─► what is wrong afterwards
 ///
-/// Every line stays on its own, so that a copy can be laid beside its original: a line that has no use any more is a comment.
+/// Every line stays on its own, so that a copy can be laid beside its original: a line that has no use any more is a
+/// comment.
 public struct ConfigurationImporter: Sendable {
     let source: ImportSource
     var target: ImportTarget
@@ -52,7 +53,8 @@ public struct ConfigurationImporter: Sendable {
 
     // MARK: The target
 
-    /// Looks at the configuration that is there. Its own lines stay, and what mosquitto's files say of the same gives way to them.
+    /// Looks at the configuration that is there. Its own lines stay, and what mosquitto's files say of the same gives
+    /// way to them.
     private mutating func readTarget() {
         guard source.kind(target.mainFile) == .file, !isImported(target.mainFile) else { return }
         let ours = ConfigurationReader(files: source.files, environment: [:]).read(path: target.mainFile)
@@ -91,8 +93,8 @@ public struct ConfigurationImporter: Sendable {
         return found
     }
 
-    /// The line that decides whether anonymous clients may come in; nil where the lines say the same, or each listener has its own. The last
-    /// line counts for mosquitto, while here no file may open what another one closes.
+    /// The line that decides whether anonymous clients may come in; nil where the lines say the same, or each listener
+    /// has its own. The last line counts for mosquitto, while here no file may open what another one closes.
     private func openingLine(among theirs: ConfigurationResult) -> (file: String, line: Int)? {
         let lines = theirs.places.lines.filter { $0.identity == "allow_anonymous" && $0.scope == .broker }
         guard let last = lines.last, Set(lines.map(\.value)).count > 1 else { return nil }
@@ -254,7 +256,8 @@ extension ConfigurationImporter {
         }
     }
 
-    /// Whether a path is below mosquitto's own directories: that of its configuration, those of its packages and of its container.
+    /// Whether a path is below mosquitto's own directories: that of its configuration, those of its packages and of its
+    /// container.
     func isMosquittos(_ path: String) -> Bool {
         let place = source.place(of: path, besides: directory)
         let directories = [directory] + OtherHolder.directories + source.places.map(\.place) + source.places.map(\.name)
@@ -272,7 +275,8 @@ extension ConfigurationImporter {
         return destination
     }
 
-    /// Where a file goes: to the same place below the target as it has below mosquitto's configuration, else by its name.
+    /// Where a file goes: to the same place below the target as it has below mosquitto's configuration, else by its
+    /// name.
     private func freeDestination(for place: String, below folder: String?) -> String {
         let base = folder.map { "\(target.directory)/\($0)" } ?? target.directory
         var wanted = [
@@ -307,7 +311,8 @@ public struct ImportTarget: Sendable, Equatable {
     public var runtimeDirectory: String?
     /// Whom a broker that root starts becomes; nil where the import is not root's.
     public var userName: String?
-    /// The files of the directory that `include_dir` names, where there is a main file that stays as it is; nil where there is none yet.
+    /// The files of the directory that `include_dir` names, where there is a main file that stays as it is; nil where
+    /// there is none yet.
     public internal(set) var existingIncludeDirectory: String?
 
     /// The file that the broker is started with.
@@ -352,7 +357,8 @@ public struct ImportSource: Sendable {
         self.isReadable = isReadable
     }
 
-    /// Where a file is that mosquitto calls by a path. mosquitto's service works in `/`, and people mean the directory of the configuration.
+    /// Where a file is that mosquitto calls by a path. mosquitto's service works in `/`, and people mean the directory
+    /// of the configuration.
     func place(of path: String, besides directory: String) -> String {
         for (name, place) in places where path == name || path.hasPrefix("\(name)/") { return place + path.dropFirst(name.count) }
         guard !path.hasPrefix("/") else { return path }

@@ -24,7 +24,8 @@ extension ConfigurationOption {
         self.init(name, path, syntax.optional, summary, reload: isReloadable, status: status)
     }
 
-    /// A row whose value is the listener's in whose section it stands, else the one of all listeners that have none of their own.
+    /// A row whose value is the listener's in whose section it stands, else the one of all listeners that have none of
+    /// their own.
     ///
     /// - Parameters:
     ///   - path: where the common value is stored, and its default stands.
@@ -105,9 +106,11 @@ public enum ConfigurationSection: String, Sendable, CaseIterable {
     case bridge
 }
 
-/// The example file: a broker for this machine alone, and every other option as a comment with what it does and its default.
+/// The example file: a broker for this machine alone, and every other option as a comment with what it does and its
+/// default.
 ///
-/// Made from the table of options, so that it cannot fall behind. `config/martlet.conf` is this text; a test compares them.
+/// Made from the table of options, so that it cannot fall behind. `config/martlet.conf` is this text; a test compares
+/// them.
 public enum ConfigurationTemplate {
     public static var text: String {
         var text = head
@@ -273,8 +276,8 @@ enum OptionAction: Sendable {
 /// Stores a line's value.
 struct OptionSetter<Root: Sendable>: Sendable {
     let extent: ValueExtent
-    /// Stores the value of the text, or returns what was expected instead, or what there is to say of it. `isFirst`: no line before gave this
-    /// option.
+    /// Stores the value of the text, or returns what was expected instead, or what there is to say of it. `isFirst`: no
+    /// line before gave this option.
     let set: @Sendable (_ text: String, _ root: inout Root, _ isFirst: Bool) -> Expectation?
 }
 

@@ -1,7 +1,7 @@
 /// One row of the table of options: what a file may say, what it means and what becomes of it.
 ///
-/// The table (`ConfigurationOption.all`) is the only place that knows the names. The reader, the example file and the command that
-/// prints the options all follow it.
+/// The table (`ConfigurationOption.all`) is the only place that knows the names. The reader, the example file and the
+/// command that prints the options all follow it.
 public struct ConfigurationOption: Sendable {
     /// As it is written in the file. A name that ends in `_` stands for all names that begin so.
     public var name: String
@@ -23,8 +23,8 @@ public struct ConfigurationOption: Sendable {
     /// What the reader does with a line that names it.
     var action: OptionAction
 
-    /// Whether two configurations say different things about it. Two listeners are compared when they listen at the same place. Options
-    /// that shape the configuration, and those of bridges, are never different.
+    /// Whether two configurations say different things about it. Two listeners are compared when they listen at the
+    /// same place. Options that shape the configuration, and those of bridges, are never different.
     public var differs: @Sendable (BrokerConfiguration, BrokerConfiguration) -> Bool = { _, _ in false }
 
     /// The name that it counts under when duplicates are looked for.

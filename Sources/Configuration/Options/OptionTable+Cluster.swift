@@ -100,7 +100,8 @@ extension ConfigurationOption {
         return row
     }()
 
-    /// Adds the addresses of a line; nil if all are some, else what would be right: of a comma too many the line without it.
+    /// Adds the addresses of a line; nil if all are some, else what would be right: of a comma too many the line
+    /// without it.
     private static func append(
         _ text: String, to addresses: inout [String], example: String, _ isRight: (String) -> Bool
     ) -> Expectation? {

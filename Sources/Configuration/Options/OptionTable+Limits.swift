@@ -103,6 +103,7 @@ extension ConfigurationOption {
 }
 
 extension Limits {
-    /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any machine has room for.
+    /// The largest `martlet_output_bytes_max`, in bytes: a GiB for each connection that does not read is more than any
+    /// machine has room for.
     static let outputBytesMax = 1 << 30
 }

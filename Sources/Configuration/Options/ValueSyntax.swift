@@ -101,7 +101,8 @@ extension ValueSyntax where Value: CaseIterable & RawRepresentable<String> {
     /// One of the names of `Value`'s cases.
     static var choice: ValueSyntax { choice(unmentioned: []) }
 
-    /// One of the names of `Value`'s cases, of which some are understood without being offered: the broker would refuse them.
+    /// One of the names of `Value`'s cases, of which some are understood without being offered: the broker would refuse
+    /// them.
     static func choice(unmentioned: [Value]) -> ValueSyntax {
         let names = Value.allCases.map(\.rawValue).filter { name in !unmentioned.contains { $0.rawValue == name } }
         return ValueSyntax(

@@ -1,10 +1,11 @@
 internal import Platform
 
-/// Finds bridges that carry messages round for ever, as far as one configuration tells: a bridge to the broker itself, and several bridges to
-/// the same other one.
+/// Finds bridges that carry messages round for ever, as far as one configuration tells: a bridge to the broker itself,
+/// and several bridges to the same other one.
 ///
-/// What a line carries is called so on the one side and so on the other; a message goes on by every line, of whichever bridge, whose topics may
-/// be called that. A bridge does not take back what it has sent itself, nor does MQTT 5.0 what says that it was here before.
+/// What a line carries is called so on the one side and so on the other; a message goes on by every line, of whichever
+/// bridge, whose topics may be called that. A bridge does not take back what it has sent itself, nor does MQTT 5.0 what
+/// says that it was here before.
 struct BridgeLoopCheck {
     /// What a line does in one direction.
     private struct Leg {
@@ -12,7 +13,8 @@ struct BridgeLoopCheck {
         let bridge: Int
         let topic: Int
         let goesOut: Bool
-        /// Where it takes messages and what they are called there, by level; and the same of where it brings them. Place 0 is this broker.
+        /// Where it takes messages and what they are called there, by level; and the same of where it brings them.
+        /// Place 0 is this broker.
         let from: Int
         let taken: [Substring]
         let to: Int
@@ -53,7 +55,8 @@ struct BridgeLoopCheck {
             for address in Set(bridge.addresses) { sharers[address, default: []].append(index) }
         }
         for (index, bridge) in bridges.enumerated() {
-            // Other brokers go by the first bridge that has one of their addresses; from one that no other bridge leads to nothing comes back.
+            // Other brokers go by the first bridge that has one of their addresses; from one that no other bridge leads
+            // to nothing comes back.
             let sharing = Set(bridge.addresses.flatMap { sharers[$0] ?? [] })
             guard own[index] != nil || sharing.count > 1 else { continue }
             let there = own[index] != nil ? 0 : 1 + (sharing.min() ?? index)
@@ -76,7 +79,8 @@ struct BridgeLoopCheck {
         }
     }
 
-    /// One round trip for each bridge whose messages say nothing of their way and that has one, unless it is another one's.
+    /// One round trip for each bridge whose messages say nothing of their way and that has one, unless it is another
+    /// one's.
     func loops() -> [Loop] {
         guard legs.count <= Limits.bridgeLegsMax else { return [] }
         var found: [Loop] = []
@@ -183,8 +187,8 @@ extension ConfigurationReading {
 }
 
 extension BridgeConfiguration {
-    /// Why messages that this bridge carries go round for ever beside the bridges of a configuration, and its listeners; nil if nothing shows
-    /// that they do.
+    /// Why messages that this bridge carries go round for ever beside the bridges of a configuration, and its
+    /// listeners; nil if nothing shows that they do.
     public func loop(in configuration: BrokerConfiguration) -> String? {
         let others = configuration.bridges.filter { $0.name != name }
         let check = BridgeLoopCheck([self] + others, listeners: configuration.openListeners)
@@ -193,7 +197,7 @@ extension BridgeConfiguration {
 }
 
 extension Limits {
-    /// How many topic lines of bridges, each way for itself, are looked at for messages that go round; with more nothing is said of them.
-    /// Bytes: `lineBytesMax` each at most.
+    /// How many topic lines of bridges, each way for itself, are looked at for messages that go round; with more
+    /// nothing is said of them. Bytes: `lineBytesMax` each at most.
     static let bridgeLegsMax = 128
 }

@@ -2,8 +2,8 @@ import Platform
 
 /// A `connection` section that stands in no file: what an administrator asks for while the broker runs.
 ///
-/// Its lines have the options' first names (`remote_clientid` for `clientid`), each once unless it may be repeated, in the order of
-/// the table.
+/// Its lines have the options' first names (`remote_clientid` for `clientid`), each once unless it may be repeated, in
+/// the order of the table.
 public struct BridgeSection: Sendable, Equatable {
     /// An option, and what follows it: one text, or of an option that may be given more than once, one for each line.
     public struct Line: Sendable, Equatable {
@@ -29,8 +29,8 @@ public struct BridgeSection: Sendable, Equatable {
         self.name = name
     }
 
-    /// Gives an option its value, or values; or takes it away. Throws why not, as a sentence; whether the value is right is said by
-    /// `read`.
+    /// Gives an option its value, or values; or takes it away. Throws why not, as a sentence; whether the value is
+    /// right is said by `read`.
     ///
     /// - Parameters:
     ///   - option: its name.
@@ -159,7 +159,7 @@ struct BridgeCheck {
 }
 
 extension Limits {
-    /// Bytes of a bridge's name where the broker is asked for it while it runs, so that its topics, labels and paths stay short; a longer one is
-    /// refused.
+    /// Bytes of a bridge's name where the broker is asked for it while it runs, so that its topics, labels and paths
+    /// stay short; a longer one is refused.
     static let bridgeNameBytesMax = 255
 }

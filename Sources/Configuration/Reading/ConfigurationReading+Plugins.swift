@@ -80,7 +80,8 @@ extension ConfigurationReading {
         }
     }
 
-    /// Says what becomes of a plug-in's option: what is not known, or has no use here, mosquitto's plug-ins would pass over in silence.
+    /// Says what becomes of a plug-in's option: what is not known, or has no use here, mosquitto's plug-ins would pass
+    /// over in silence.
     private mutating func checkPluginOption(
         _ plugin: BuiltInPlugin, prefix: String, name: String, _ value: String, _ line: ConfigurationLine
     ) {

@@ -166,7 +166,8 @@ extension ConfigurationReading {
         }
     }
 
-    /// The order of included files: by letters without regard to their case, upper before lower case of the same letter.
+    /// The order of included files: by letters without regard to their case, upper before lower case of the same
+    /// letter.
     static func comesBefore(_ a: String, _ b: String) -> Bool {
         a.utf8.lexicographicallyPrecedes(b.utf8) { left, right in
             (upperCase(left), left) < (upperCase(right), right)
@@ -198,8 +199,8 @@ struct SectionCursor: Sendable {
     }
 }
 
-/// Finds in a line what belongs to the notation of other programs' files: equals signs, quotes and comments, which mosquitto would take for a
-/// part of the value.
+/// Finds in a line what belongs to the notation of other programs' files: equals signs, quotes and comments, which
+/// mosquitto would take for a part of the value.
 struct ValueNotation {
     /// Without the quotes of a path.
     private(set) var value: String
@@ -251,7 +252,8 @@ struct ValueNotation {
         withoutQuotes(text).map { " Write it without quotes: \(name) \($0)." } ?? ""
     }
 
-    /// What to type instead of a name that has taken a sign with it, as in `port=1883` and `port: 1883`; nil for any other.
+    /// What to type instead of a name that has taken a sign with it, as in `port=1883` and `port: 1883`; nil for any
+    /// other.
     static func advice(onName name: String, value: String) -> String? {
         guard let sign = name.firstIndex(where: { $0 == "=" || $0 == ":" }) else { return nil }
         let option = String(name[..<sign])

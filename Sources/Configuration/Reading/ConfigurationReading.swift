@@ -4,7 +4,8 @@ import Platform
 ///
 ///     readMainFile ─► handle (each line) ─► set / open / include … ─► finish
 ///
-/// The default listener is `listeners[0]`; it becomes a listener of the broker only if the file says something about it, or opens none.
+/// The default listener is `listeners[0]`; it becomes a listener of the broker only if the file says something about
+/// it, or opens none.
 struct ConfigurationReading: Sendable {
     let files: any FileSource
     let environment: [String: String]
@@ -219,7 +220,8 @@ struct ConfigurationReading: Sendable {
         return first
     }
 
-    /// Notes that the option was given, and returns whether for the first time; nil if it must not be given again, which is reported.
+    /// Notes that the option was given, and returns whether for the first time; nil if it must not be given again,
+    /// which is reported.
     private mutating func recordFirst(
         _ option: ConfigurationOption, _ line: ConfigurationLine, scope: Scope, isOneWord: Bool
     ) -> Bool? {

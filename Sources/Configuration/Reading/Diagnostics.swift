@@ -1,4 +1,5 @@
-/// One thing that the reader has to say about a configuration: what, where, and whether the broker may start in spite of it.
+/// One thing that the reader has to say about a configuration: what, where, and whether the broker may start in spite
+/// of it.
 public struct Diagnostic: Sendable, Equatable, CustomStringConvertible {
     public enum Severity: Sendable {
         /// The configuration is not usable.
@@ -78,7 +79,8 @@ public struct ConfigurationLocations: Sendable, Equatable {
     ///
     /// - Parameters:
     ///   - option: the option's name.
-    ///   - listener: the index of the listener that is meant; a line in its section comes before one for the whole broker.
+    ///   - listener: the index of the listener that is meant; a line in its section comes before one for the whole
+    ///     broker.
     ///   - value: what the line's value has to end with; nil for any.
     /// - Returns: the last such line, since that one counts; nil when no line names the option.
     public func line(of option: String, listener: Int? = nil, value: String? = nil) -> Line? {
@@ -124,8 +126,9 @@ extension Diagnostic {
 
 /// Finds the lines that let in whom an earlier file keeps out.
 ///
-/// Within one file the last line counts, as with mosquitto: whoever wrote it has both in front of them. The files of an `include_dir` are put
-/// beside each other by people who have read one of them, and a line that is meant for its own file's listener would open the others' too.
+/// Within one file the last line counts, as with mosquitto: whoever wrote it has both in front of them. The files of an
+/// `include_dir` are put beside each other by people who have read one of them, and a line that is meant for its own
+/// file's listener would open the others' too.
 struct OpeningCheck {
     /// In the order in which they count.
     let lines: [ConfigurationLocations.Line]
@@ -154,8 +157,8 @@ struct OpeningCheck {
             &log)
     }
 
-    /// Users that one file has, for the listeners that it has too, say that a login is asked for: that is the default where there is a
-    /// listener. Another file's `allow_anonymous true` ends it.
+    /// Users that one file has, for the listeners that it has too, say that a login is asked for: that is the default
+    /// where there is a listener. Another file's `allow_anonymous true` ends it.
     private func unsaidConflict() -> Conflict? {
         guard let index = lines.lastIndex(where: Self.isOfAllListeners), Self.rank(lines[index]) == 1 else { return nil }
         let opening = lines[index]
@@ -167,7 +170,8 @@ struct OpeningCheck {
         return Conflict(opening: opening, closing: users)
     }
 
-    /// A file may bring users for its listener behind another one that lets everybody in: nobody is asked for them there.
+    /// A file may bring users for its listener behind another one that lets everybody in: nobody is asked for them
+    /// there.
     private func warnOfOpenUsers(_ log: inout DiagnosticLog) {
         guard let opening = lines.last(where: Self.isOfAllListeners), Self.rank(opening) == 1,
             let users = lines.last(where: { $0.file != opening.file && Self.givesUsers($0) })

@@ -4,7 +4,8 @@ internal import Platform
 ///
 ///     name  blanks  value  blanks  [CR] LF
 ///
-/// A comment is a line whose first character is `#`; there is none at the end of a line, and nothing is quoted or escaped.
+/// A comment is a line whose first character is `#`; there is none at the end of a line, and nothing is quoted or
+/// escaped.
 enum LineReader {
     /// The lines of `bytes` that name an option, in order. What cannot be one is reported and left out.
     static func lines(of bytes: [UInt8], file: String, log: inout DiagnosticLog) -> [ConfigurationLine] {
@@ -98,7 +99,8 @@ struct DiagnosticLog: Sendable {
     /// Nothing more will be kept: reading on is of no use.
     var isFull: Bool { diagnostics.count > Limits.diagnosticsMax }
 
-    /// In the order of the lines, file by file; what concerns no line in particular comes last, and behind it that there is too much.
+    /// In the order of the lines, file by file; what concerns no line in particular comes last, and behind it that
+    /// there is too much.
     var sorted: [Diagnostic] {
         var ranks: [String: Int] = [:]
         for diagnostic in diagnostics where ranks[diagnostic.file] == nil { ranks[diagnostic.file] = ranks.count }

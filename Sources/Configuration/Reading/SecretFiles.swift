@@ -3,7 +3,8 @@ import Platform
 
 /// Reads secrets that stand in files of their own: `remote_password file:/run/secrets/site`.
 ///
-/// So a configuration file can be shown, copied and kept under version control, and containers and systemd can hand out what is secret.
+/// So a configuration file can be shown, copied and kept under version control, and containers and systemd can hand out
+/// what is secret.
 struct SecretFiles: Sendable {
     /// Why a secret cannot be used.
     struct Refusal: Error, Equatable {
@@ -56,7 +57,8 @@ struct SecretFiles: Sendable {
 }
 
 extension ConfigurationOption {
-    /// Whether what an option says is for nobody's eyes: it is masked wherever the configuration is shown, and may stand in a file of its own.
+    /// Whether what an option says is for nobody's eyes: it is masked wherever the configuration is shown, and may
+    /// stand in a file of its own.
     public static func isSecret(_ name: String) -> Bool {
         ["bridge_psk", "martlet_cluster_token"].contains(name) || (name.holds("password") && !name.hasSuffix("_file"))
             || name.holds("secret")
@@ -115,8 +117,8 @@ public struct DiskFiles: FileSource {
 
 /// What the reader made of a configuration file.
 ///
-/// `configuration` holds whatever could be understood, which is good enough to be shown or compared; the broker starts with it only
-/// when `hasErrors` is false.
+/// `configuration` holds whatever could be understood, which is good enough to be shown or compared; the broker starts
+/// with it only when `hasErrors` is false.
 public struct ConfigurationResult: Sendable, Equatable {
     public var configuration: BrokerConfiguration
     /// In the order of the lines; what concerns a whole section follows at the end.
@@ -140,21 +142,22 @@ public struct ConfigurationResult: Sendable, Equatable {
 
 /// Reads configuration files in mosquitto's format, with Martlet's own options beside mosquitto's.
 ///
-/// Nothing is read but what `files` gives, and nothing happens but what the result says: the reader opens no port and creates no file.
-/// A value; every `read` starts afresh.
+/// Nothing is read but what `files` gives, and nothing happens but what the result says: the reader opens no port and
+/// creates no file. A value; every `read` starts afresh.
 public struct ConfigurationReader: Sendable {
     private let files: any FileSource
     private let environment: [String: String]
 
-    /// `environment`: what `MOSQUITTO_PERSISTENCE_LOCATION` is looked up in and, with `martlet_expand_environment true`, every `${NAME}`.
+    /// `environment`: what `MOSQUITTO_PERSISTENCE_LOCATION` is looked up in and, with
+    /// `martlet_expand_environment true`, every `${NAME}`.
     public init(files: any FileSource, environment: [String: String]) {
         self.files = files
         self.environment = environment
     }
 
-    /// Reads the main file at `path` and what it includes. `ports` are those of the command line: they count only when the file opens no
-    /// listener, as with mosquitto. Never fails: what is wrong stands in the result's diagnostics, all of it, up to
-    /// `Limits.diagnosticsMax`.
+    /// Reads the main file at `path` and what it includes. `ports` are those of the command line: they count only when
+    /// the file opens no listener, as with mosquitto. Never fails: what is wrong stands in the result's diagnostics,
+    /// all of it, up to `Limits.diagnosticsMax`.
     public func read(path: String, ports: [UInt16] = []) -> ConfigurationResult {
         var reading = ConfigurationReading(files: files, environment: environment, path: path)
         reading.readMainFile()
@@ -195,8 +198,8 @@ public struct FileFailure: Error, Sendable, Equatable {
 ///     MARTLET_USER=anna
 ///     MARTLET_PASSWORD_FILE=/run/secrets/password        or MARTLET_PASSWORD=…
 ///
-/// There is such a user at every listener, and an administrator over HTTP; whoever has no login is refused, unless a listener has
-/// `listener_allow_anonymous true`. A user of the same name in a `password_file` comes first.
+/// There is such a user at every listener, and an administrator over HTTP; whoever has no login is refused, unless a
+/// listener has `listener_allow_anonymous true`. A user of the same name in a `password_file` comes first.
 public struct FirstUser: Sendable, Equatable {
     public let name: String
     public let password: String
@@ -209,8 +212,8 @@ public struct FirstUser: Sendable, Equatable {
 
     public init(name: String, password: String) { (self.name, self.password) = (name, password) }
 
-    /// The one of the environment; nil for none. Throws what is wrong with it. A variable without text counts as not given: compose files
-    /// write them so.
+    /// The one of the environment; nil for none. Throws what is wrong with it. A variable without text counts as not
+    /// given: compose files write them so.
     public init?(environment: [String: String], files: any FileSource) throws(FirstUserRefusal) {
         func given(_ name: String) -> String? { environment[name].flatMap { $0.isEmpty ? nil : $0 } }
         let passwords = [Self.passwordVariable, Self.passwordFileVariable].filter { given($0) != nil }

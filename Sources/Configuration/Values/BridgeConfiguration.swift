@@ -86,8 +86,8 @@ public enum BridgeStart: String, Sendable, Equatable, CaseIterable {
     case once
 }
 
-/// How long a bridge waits before it connects again: from `baseSeconds` to `capSeconds` at random, each time longer, starting anew after a
-/// connection that lasted `stableSeconds`. Without a cap it waits `baseSeconds`.
+/// How long a bridge waits before it connects again: from `baseSeconds` to `capSeconds` at random, each time longer,
+/// starting anew after a connection that lasted `stableSeconds`. Without a cap it waits `baseSeconds`.
 public struct BridgeRestart: Sendable, Equatable {
     public var baseSeconds: Int
     public var capSeconds: Int?
@@ -190,8 +190,8 @@ extension BridgeAddress: CustomStringConvertible {
 }
 
 extension BridgeAddress {
-    /// `HOST` and the like, see below; `mqtt://`, `mqtts://`, `ws://` or `wss://` before it, the last two perhaps with a path behind it; or
-    /// `unix:PATH`.
+    /// `HOST` and the like, see below; `mqtt://`, `mqtts://`, `ws://` or `wss://` before it, the last two perhaps with
+    /// a path behind it; or `unix:PATH`.
     init?(text: String) {
         if text.hasPrefix("unix:") {
             let rest = text.dropFirst("unix:".count)
@@ -315,8 +315,8 @@ extension BridgeTopic {
         var remark: String?
     }
 
-    /// Reads the value of a `topic` line: `PATTERN [DIRECTION [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]] [# COMMENT]`. A word that begins with a
-    /// double quote runs to the next one, so that it may hold blanks or nothing.
+    /// Reads the value of a `topic` line: `PATTERN [DIRECTION [QOS [LOCAL-PREFIX [REMOTE-PREFIX]]]] [# COMMENT]`. A
+    /// word that begins with a double quote runs to the next one, so that it may hold blanks or nothing.
     static func parse(_ text: String) -> Result<Line, Refusal> {
         guard let (words, comment) = quotedWords(text) else { return .failure(Refusal(message: "a double quote is not closed.")) }
         guard let pattern = words.first else { return .failure(Refusal(message: "Empty topic value in configuration.")) }
@@ -369,8 +369,8 @@ extension BridgeTopic {
         return true
     }
 
-    /// The words of a line, and the comment behind them; nil if a quote stays open. A comment begins with a #, which only the pattern may begin
-    /// with too.
+    /// The words of a line, and the comment behind them; nil if a quote stays open. A comment begins with a #, which
+    /// only the pattern may begin with too.
     private static func quotedWords(_ text: String) -> (words: [String], comment: String?)? {
         var words: [String] = []
         var rest = text[...]

@@ -1,9 +1,10 @@
-/// Everything that an operator can tell the broker, as typed values: what the configuration file says, completed with the defaults
-/// of mosquitto 2.1 where it is silent.
+/// Everything that an operator can tell the broker, as typed values: what the configuration file says, completed with
+/// the defaults of mosquitto 2.1 where it is silent.
 ///
-/// A plain value: made once by `ConfigurationReader` (or `default(ports:)`), then only read. Maxima of type `Int?` mean "no limit" when
-/// they are nil. `listeners` is complete: each one carries the security settings that hold for it, whether they were written globally
-/// or for it alone, so that nobody but the reader needs to know of `per_listener_settings`.
+/// A plain value: made once by `ConfigurationReader` (or `default(ports:)`), then only read. Maxima of type `Int?` mean
+/// "no limit" when they are nil. `listeners` is complete: each one carries the security settings that hold for it,
+/// whether they were written globally or for it alone, so that nobody but the reader needs to know of
+/// `per_listener_settings`.
 public struct BrokerConfiguration: Sendable, Equatable {
     public var general = GeneralConfiguration()
     public var messaging = MessagingConfiguration()
@@ -22,8 +23,8 @@ public struct BrokerConfiguration: Sendable, Equatable {
     /// The listeners that let somebody in.
     public var openListeners: [ListenerConfiguration] { listeners.filter { !$0.isClosed } }
 
-    /// What the broker does without a configuration file: it listens on the loopback addresses only, on `ports` (or on 1883 when there
-    /// are none), and lets anonymous clients in.
+    /// What the broker does without a configuration file: it listens on the loopback addresses only, on `ports` (or on
+    /// 1883 when there are none), and lets anonymous clients in.
     public static func `default`(ports: [UInt16] = []) -> BrokerConfiguration {
         var configuration = BrokerConfiguration()
         configuration.security.allowsAnonymous = true
@@ -31,7 +32,8 @@ public struct BrokerConfiguration: Sendable, Equatable {
         return configuration
     }
 
-    /// Adds what a broker without a configuration file has for those who watch it: HTTP on the loopback addresses, as mosquitto does.
+    /// Adds what a broker without a configuration file has for those who watch it: HTTP on the loopback addresses, as
+    /// mosquitto does.
     public mutating func addLocalAdministration() {
         var listener = ListenerConfiguration(endpoint: .loopback(port: Self.administrationPort))
         listener.application = .httpAPI
@@ -57,7 +59,8 @@ public struct BrokerConfiguration: Sendable, Equatable {
 }
 
 extension BrokerConfiguration {
-    /// The strictest of the listeners' promises: it says when the store is given what has changed, since all of it has one order.
+    /// The strictest of the listeners' promises: it says when the store is given what has changed, since all of it has
+    /// one order.
     public var strictestDurability: Durability {
         var shortest: Int?
         for listener in listeners {
@@ -206,13 +209,14 @@ public struct LogTypes: OptionSet, Sendable, Hashable {
 
 /// A set of values for a place that a broker runs in, which one line of the file asks for.
 ///
-/// A profile is a list of lines. Each counts as if it stood in the file, unless the file has a line of its own with that option:
-/// above or below the profile's line, or in a file that is included.
+/// A profile is a list of lines. Each counts as if it stood in the file, unless the file has a line of its own with
+/// that option: above or below the profile's line, or in a file that is included.
 public enum ConfigurationProfile: String, Sendable, Equatable, CaseIterable {
     /// Strangers reach the broker: whatever one of them could make grow, or do often, has a bound.
     case internet
 
-    /// The lines that it stands for, each an option of the whole broker with its value, in the order of the example file.
+    /// The lines that it stands for, each an option of the whole broker with its value, in the order of the example
+    /// file.
     public var lines: [(name: String, value: String)] {
         switch self {
         case .internet:
@@ -268,8 +272,8 @@ public struct ClusterConfiguration: Sendable, Equatable {
     /// `martlet_cluster_certfile`, `martlet_cluster_keyfile`: the node's own certificate.
     public var certificateFile: String?
     public var certificateKeyFile: String?
-    /// `martlet_cluster_replicas`: on how many servers what the cluster shares is kept; nil for three where there is a cluster of servers, else
-    /// one.
+    /// `martlet_cluster_replicas`: on how many servers what the cluster shares is kept; nil for three where there is a
+    /// cluster of servers, else one.
     public var replicas: Int?
     /// `martlet_cluster_partitions`: how many partitions the cluster's log has.
     public var partitions = 1
@@ -278,7 +282,8 @@ public struct ClusterConfiguration: Sendable, Equatable {
 
     /// `martlet_cluster_mode`: what an acknowledgement has to say; nil for whatever it says.
     public var mode: ClusterMode?
-    /// `martlet_cluster_session_wait`: how long clients wait for a node that is away and has their sessions, in seconds.
+    /// `martlet_cluster_session_wait`: how long clients wait for a node that is away and has their sessions, in
+    /// seconds.
     public var sessionWaitSeconds = 5
     /// `martlet_cluster_monitors`: where the servers' monitoring is.
     public var monitors: [String] = []
@@ -312,11 +317,13 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var clientsMax: Int?
     /// `global_max_connections`: connections on all listeners.
     public var connectionsMax: Int?
-    /// `memory_limit`: bytes of memory kept for clients; beyond it what adds to them is refused: messages, sessions, subscriptions.
+    /// `memory_limit`: bytes of memory kept for clients; beyond it what adds to them is refused: messages, sessions,
+    /// subscriptions.
     public var memoryBytesMax: Int?
     /// `martlet_max_connections_per_second_per_address`: new connections from one address.
     public var connectionsPerSecondPerAddressMax: Int?
-    /// `martlet_max_connecting_bytes`: bytes that all connections hold that are not logged in; beyond it the largest of them end.
+    /// `martlet_max_connecting_bytes`: bytes that all connections hold that are not logged in; beyond it the largest of
+    /// them end.
     public var connectingBytesMax: Int? = 64 * 1024 * 1024
 
     // MARK: One packet
@@ -325,7 +332,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var packetBytesMax: Int? = 2_000_000
     /// `martlet_max_connect_size`: bytes of a CONNECT without the payload of its will.
     public var connectBytesMax = 64 * 1024
-    /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83 in MQTT 5.
+    /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83
+    /// in MQTT 5.
     public var payloadBytesMax: Int?
     /// `martlet_max_topic_levels`: levels of a topic name or filter.
     public var topicLevelsMax = 201
@@ -334,7 +342,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
 
     // MARK: One client
 
-    /// `max_inflight_messages`: QoS 1 and 2 messages on their way to one client, and the receive maximum that it is told.
+    /// `max_inflight_messages`: QoS 1 and 2 messages on their way to one client, and the receive maximum that it is
+    /// told.
     public var inflightMessagesMax: Int? = 20
     /// `max_inflight_bytes`: bytes of those messages.
     public var inflightBytesMax: Int?
@@ -359,7 +368,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
 
     /// `max_keepalive`: the longest keep alive; nil allows any, also none.
     public var keepAliveSecondsMax: Int?
-    /// `persistent_client_expiration`: how long a session without an expiry interval of its own outlives its connection.
+    /// `persistent_client_expiration`: how long a session without an expiry interval of its own outlives its
+    /// connection.
     public var persistentClientExpirationSeconds: Int?
     /// `martlet_max_session_expiry_interval`: the longest session expiry interval that an MQTT 5 client gets.
     public var sessionExpiryIntervalSecondsMax: Int?

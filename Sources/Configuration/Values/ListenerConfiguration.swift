@@ -28,22 +28,25 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var proxyProtocolVersion: UInt8?
     /// `proxy_protocol_v2_require_tls`: the header has to say that the client came with TLS.
     public var proxyProtocolRequiresTLS = false
-    /// `martlet_proxy_trusted`: whose PROXY headers are believed (empty: anybody's), or without those whose X-Forwarded-For (empty: nobody's).
+    /// `martlet_proxy_trusted`: whose PROXY headers are believed (empty: anybody's), or without those whose
+    /// X-Forwarded-For (empty: nobody's).
     public var trustedProxies: [NetworkRange] = []
     /// `http_dir`: the directory of static files.
     public var httpDirectory: String?
     /// `martlet_http_serve`: what a listener with protocol http_api offers.
     public var httpOffers = Set(HTTPOffer.allCases)
-    /// Whether the broker starts without it, with a line in its log, where its place cannot be had: clients are served all the same.
+    /// Whether the broker starts without it, with a line in its log, where its place cannot be had: clients are served
+    /// all the same.
     public var isDispensable = false
     /// Whether the broker has it of itself, and no file names it: mosquitto's API does not tell of it.
     public var isBrokersOwn = false
-    /// Whether a running broker has closed it, because its files do not name it any more: it keeps its place among the others, by which clients
-    /// and sessions are known to have come from it. Never of a configuration that was read.
+    /// Whether a running broker has closed it, because its files do not name it any more: it keeps its place among the
+    /// others, by which clients and sessions are known to have come from it. Never of a configuration that was read.
     public var isClosed = false
     /// `websockets_origin`: the origins that browsers may come from. Empty: any.
     public var webSocketOrigins: [String] = []
-    /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or else the broker's.
+    /// `martlet_durability`: what an acknowledgement to these clients promises while persistence is on; its own, or
+    /// else the broker's.
     public var durability = Durability.commit
     public var tls = ListenerTLSConfiguration()
     /// What holds for this listener: its own settings, or else the broker's.
@@ -63,7 +66,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
         }
     }
 
-    /// Whether it is a Unix socket from which the broker is administered: it lets in no client of MQTT, and nobody from elsewhere.
+    /// Whether it is a Unix socket from which the broker is administered: it lets in no client of MQTT, and nobody from
+    /// elsewhere.
     public var isAdministrationSocket: Bool {
         if case .unixSocket = endpoint { application == .httpAPI } else { false }
     }
@@ -159,27 +163,32 @@ extension NetworkRange: CustomStringConvertible {
 public struct PersistenceConfiguration: Sendable, Equatable {
     /// `persistence`.
     public var isEnabled = false
-    /// Whether mosquitto's plug-in for SQLite has switched it on, whose file is imported then when there is no store yet.
+    /// Whether mosquitto's plug-in for SQLite has switched it on, whose file is imported then when there is no store
+    /// yet.
     public var isOfPlugin = false
     /// `persistence_location`: the directory; nil is the directory that the broker was started in.
     public var location: String?
-    /// `persistence_file`: mosquitto's file, which is imported when there is no store yet, and what the store is named after.
+    /// `persistence_file`: mosquitto's file, which is imported when there is no store yet, and what the store is named
+    /// after.
     public var file = defaultFile
     /// mosquitto's name for its file.
     public static let defaultFile = "mosquitto.db"
-    /// `martlet_durability` outside of every listener's section: what an acknowledgement promises while persistence is on.
+    /// `martlet_durability` outside of every listener's section: what an acknowledgement promises while persistence is
+    /// on.
     public var durability = Durability.commit
-    /// `martlet_store_bytes_max`: how many bytes of the store may be in use before it is full; nil is as many as the disk has.
+    /// `martlet_store_bytes_max`: how many bytes of the store may be in use before it is full; nil is as many as the
+    /// disk has.
     public var bytesMax: Int?
-    /// `autosave_interval`: the number after which the store is compacted, in seconds or, if `autosavesOnChanges`, in changes; nil never.
+    /// `autosave_interval`: the number after which the store is compacted, in seconds or, if `autosavesOnChanges`, in
+    /// changes; nil never.
     public var autosaveInterval: Int? = 1800
     /// `autosave_on_changes`.
     public var autosavesOnChanges = false
 
     public init() {}
 
-    /// What the store's database is called: martlet.db, or with another `persistence_file` a name that holds that of the file, so that
-    /// brokers may share a directory.
+    /// What the store's database is called: martlet.db, or with another `persistence_file` a name that holds that of
+    /// the file, so that brokers may share a directory.
     public var storeName: String { file == Self.defaultFile ? "martlet.db" : "martlet-\(file)" }
 }
 
@@ -195,7 +204,8 @@ public enum Durability: Sendable, Equatable {
 
 /// The TLS side of a listener.
 ///
-/// `isEnabled` is `certificateFile != nil && keyFile != nil || preSharedKeyHint != nil`; without it nothing else counts.
+/// `isEnabled` is `certificateFile != nil && keyFile != nil || preSharedKeyHint != nil`; without it nothing else
+/// counts.
 public struct ListenerTLSConfiguration: Sendable, Equatable {
     /// `certfile`: the chain that the listener shows.
     public var certificateFile: String?
@@ -255,12 +265,14 @@ public struct SecurityConfiguration: Sendable, Equatable {
     public var accessControlFile: String?
     /// `psk_file`: identities and their keys for TLS without certificates.
     public var preSharedKeyFile: String?
-    /// `plugin` with its `plugin_opt_*`, in the order of the file. The password and access files of mosquitto's plugins for them are
-    /// already in `passwordFile` and `accessControlFile`.
+    /// `plugin` with its `plugin_opt_*`, in the order of the file. The password and access files of mosquitto's plugins
+    /// for them are already in `passwordFile` and `accessControlFile`.
     public var plugins: [PluginConfiguration] = []
-    /// `auth_plugin_deny_special_chars`: `+` and `#` in a user name or client identifier deny every access that a plugin decides.
+    /// `auth_plugin_deny_special_chars`: `+` and `#` in a user name or client identifier deny every access that a
+    /// plugin decides.
     public var deniesSpecialCharacters = true
-    /// `martlet_acl_check_subscribe`: a SUBSCRIBE to what the client may never read is refused, not only the deliveries.
+    /// `martlet_acl_check_subscribe`: a SUBSCRIBE to what the client may never read is refused, not only the
+    /// deliveries.
     public var checksAccessOnSubscribe = false
 
     /// `MARTLET_USER` of the environment, who logs in besides those of `passwordFile`.
@@ -288,7 +300,8 @@ public struct PluginConfiguration: Sendable, Equatable {
     }
 }
 
-/// A plug-in of mosquitto that Martlet has built in. Its library is never loaded; the file's name tells which one is meant.
+/// A plug-in of mosquitto that Martlet has built in. Its library is never loaded; the file's name tells which one is
+/// meant.
 public enum BuiltInPlugin: String, Sendable, Equatable, CaseIterable {
     case dynamicSecurity = "mosquitto_dynamic_security"
     case passwordFile = "mosquitto_password_file"
@@ -327,13 +340,15 @@ public struct MessagingConfiguration: Sendable, Equatable {
     public var validatesPayloadFormat = false
     /// `allow_duplicate_messages`: a client whose subscriptions overlap gets a message once for each of them.
     public var allowsDuplicateMessages = true
-    /// `upgrade_outgoing_qos`: a message leaves with the subscription's QoS even when it was published with a lower one.
+    /// `upgrade_outgoing_qos`: a message leaves with the subscription's QoS even when it was published with a lower
+    /// one.
     public var upgradesOutgoingQoS = false
     /// `queue_qos0_messages`: QoS 0 messages wait for absent clients too.
     public var queuesQoS0Messages = false
     /// `check_retain_source`: a retained message is delivered only while its publisher may still write to its topic.
     public var checksRetainSource = true
-    /// `retain_expiry_interval`: the period in which expired retained messages are removed; nil leaves it to the broker.
+    /// `retain_expiry_interval`: the period in which expired retained messages are removed; nil leaves it to the
+    /// broker.
     public var retainExpirySweepMinutes: Int?
     /// `martlet_queue_drop`: what happens to a message when its receiver's queue is full.
     public var queueDropPolicy = QueueDropPolicy.newest

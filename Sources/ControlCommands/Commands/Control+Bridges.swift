@@ -137,7 +137,8 @@ extension Control {
         }
     }
 
-    /// Names of bridges that begin with a text, for a shell to complete: only those that no shell takes for more than a word.
+    /// Names of bridges that begin with a text, for a shell to complete: only those that no shell takes for more than a
+    /// word.
     public func bridgeCompletions(of prefix: String) -> [String] {
         guard let answer = try? ask(ControlRequest(["bridges"])), let page = try? value(answer) else { return [] }
         return page.rows.compactMap { $0["name"].string }.filter { Self.isCompletion($0, of: prefix) }

@@ -213,7 +213,8 @@ extension Control {
 
     private static func words(_ label: String) -> String { label.split(separator: "_").joined(separator: " ") }
 
-    /// Client Identifiers that begin with a text, for a shell to complete: only those that no shell takes for more than a word.
+    /// Client Identifiers that begin with a text, for a shell to complete: only those that no shell takes for more than
+    /// a word.
     public func completions(of prefix: String) -> [String] {
         let query: [(String, String?)] = [("prefix", prefix.isEmpty ? nil : prefix), ("fields", "clientid"), ("limit", "200")]
         guard let answer = try? ask(ControlRequest(.get, ["clients"], query: query)), let page = try? value(answer) else {

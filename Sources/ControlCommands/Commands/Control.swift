@@ -5,8 +5,8 @@ internal import JSON
 internal import JSONReader
 internal import Platform
 
-/// What `martlet ctl` does, one function a command: it asks the broker, and writes a table, or the API's JSON. Each throws when
-/// the broker does not do it.
+/// What `martlet ctl` does, one function a command: it asks the broker, and writes a table, or the API's JSON. Each
+/// throws when the broker does not do it.
 public struct Control {
     let service: any ControlService
     let output: ControlOutput
@@ -110,7 +110,8 @@ extension Control {
     }
 }
 
-/// What ends a trace that is followed: Ctrl-C, or its time. A thread waits for it, since the one that reads waits for the broker.
+/// What ends a trace that is followed: Ctrl-C, or its time. A thread waits for it, since the one that reads waits for
+/// the broker.
 public enum TraceEnd {
     /// From here on SIGINT and SIGTERM wait for `await`, so that no trace is left behind.
     public static func holdSignals() {

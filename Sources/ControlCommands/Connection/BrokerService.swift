@@ -180,7 +180,8 @@ public enum ControlAddress: Equatable, Sendable {
     /// This machine's, where a broker without a configuration has it.
     public static let standard = ControlAddress.tcp(host: "127.0.0.1", port: 9883, usesTLS: false)
 
-    /// Reads `http://host:port`, `https://host`, `unix:/path`; nil for anything else, and for a URL with a user, a path or a query.
+    /// Reads `http://host:port`, `https://host`, `unix:/path`; nil for anything else, and for a URL with a user, a path
+    /// or a query.
     public init?(url: String) {
         if url.hasPrefix("unix:/") {
             self = .unixSocket(path: String(url.dropFirst(5)))
@@ -275,7 +276,8 @@ public protocol ControlService {
     /// The whole answer, whatever its status.
     func answer(to request: ControlRequest) throws(ControlError) -> ControlAnswer
 
-    /// A stream of events: each is given to `take` until that returns false or the stream ends. Answers other than 200 are thrown.
+    /// A stream of events: each is given to `take` until that returns false or the stream ends. Answers other than 200
+    /// are thrown.
     func follow(_ request: ControlRequest, _ take: (ServerSentEvent) -> Bool) throws(ControlError)
 }
 

@@ -1,7 +1,8 @@
 internal import Administration
 internal import JSON
 
-/// A column of a table of one of the API's resources: its title, its side and its cells come from how the resource is declared.
+/// A column of a table of one of the API's resources: its title, its side and its cells come from how the resource is
+/// declared.
 struct ResourceColumn {
     let column: TextTable.Column
     let cell: (JSONValue) -> String

@@ -2,8 +2,8 @@ internal import Glibc
 internal import JSON
 internal import Platform
 
-/// Rows under titles for a person: columns as wide as what stands in them, on a terminal no wider than that. Nothing that the
-/// broker's clients have named moves the cursor.
+/// Rows under titles for a person: columns as wide as what stands in them, on a terminal no wider than that. Nothing
+/// that the broker's clients have named moves the cursor.
 struct TextTable {
     struct Column {
         var title: String

@@ -4,8 +4,8 @@ internal import HTTP
 internal import JSON
 public import Platform
 
-/// The terminal of `martlet ctl top`: asks, draws and reads keys, until a key or a signal ends it. What it changes of the terminal
-/// is put back, also after Ctrl-Z and a crash.
+/// The terminal of `martlet ctl top`: asks, draws and reads keys, until a key or a signal ends it. What it changes of
+/// the terminal is put back, also after Ctrl-Z and a crash.
 public struct TopScreen {
     private let look: TerminalScreen
     private let control: Control
@@ -102,7 +102,8 @@ public struct TopScreen {
     private static let keyPauseMilliseconds: UInt64 = 250
 }
 
-/// What `martlet ctl top` shows: figures of the broker, and the clients in an order that keys change. A value: lines come out.
+/// What `martlet ctl top` shows: figures of the broker, and the clients in an order that keys change. A value: lines
+/// come out.
 public struct TopModel {
     /// What a key asks for.
     public enum Wish: Equatable, Sendable {

@@ -10,7 +10,8 @@ struct Refusal: Error, Equatable {
     init(_ words: String) { self.words = words }
 }
 
-/// One command of a message: its arguments, as the commands ask for them. Names of members match whatever their case, as with mosquitto's reader.
+/// One command of a message: its arguments, as the commands ask for them. Names of members match whatever their case,
+/// as with mosquitto's reader.
 struct CommandCall {
     let members: JSONMembers
     let command: SecurityCommand
@@ -118,7 +119,8 @@ public struct SecurityRequest: Sendable {
 
     public init(_ payload: [UInt8]) { value = try? JSONValue(reading: payload) }
 
-    /// The bytes of the passwords that its commands set, each once: whoever performs it needs their hashes, which take long to make.
+    /// The bytes of the passwords that its commands set, each once: whoever performs it needs their hashes, which take
+    /// long to make.
     public var passwords: [[UInt8]] {
         var passwords: [[UInt8]] = []
         var seen: Set<[UInt8]> = []

@@ -2,8 +2,8 @@ import BrokerModel
 import JSON
 import MQTTCodec
 
-/// Performs commands on the clients, groups and roles: JSON in, JSON out, with mosquitto's words and in its order. What follows from them is
-/// told as a value, and is to be done by whoever asks.
+/// Performs commands on the clients, groups and roles: JSON in, JSON out, with mosquitto's words and in its order. What
+/// follows from them is told as a value, and is to be done by whoever asks.
 ///
 ///     perform ─► answers, changes ─► saved? ─► done: changes are brought to the loops, the answer leaves, then the connections end
 ///                                       └────► not: the model is as it was, and every command that changed something is told so

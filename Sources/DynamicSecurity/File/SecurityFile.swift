@@ -227,7 +227,8 @@ extension SecurityModel {
         public init(admin: String, demonstration: String?) { (self.admin, self.demonstration) = (admin, demonstration) }
     }
 
-    /// Roles for administrators, observers and clients; an administrator `admin`; and the group of those who do not log in.
+    /// Roles for administrators, observers and clients; an administrator `admin`; and the group of those who do not log
+    /// in.
     public static func first(_ clients: FirstClients, hash: (String) -> StoredPassword?) -> SecurityModel {
         var model = SecurityModel()
         model.addFirstRoles()

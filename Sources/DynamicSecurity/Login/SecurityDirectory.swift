@@ -6,7 +6,8 @@ public import Security
 /// The users who may log in by dynamic security, and their rights: asked by the loops when a client connects, changed
 /// by the control thread.
 ///
-/// A role that changes is one entry, however many have it. For any thread; nobody waits for longer than a few entries take to change.
+/// A role that changes is one entry, however many have it. For any thread; nobody waits for longer than a few entries
+/// take to change.
 public final class SecurityDirectory: RoleSource {
     /// What a login needs of a client.
     struct Entry: Sendable {
@@ -83,8 +84,8 @@ public final class SecurityDirectory: RoleSource {
 
     func entry(of userName: EncodedString) -> Entry? { state.withLock { $0.users[userName] } }
 
-    /// Calls `accept` if a login is still good whose password was checked: the user is there, has the same password and may come in. Whoever
-    /// changes that meanwhile waits, so that it ends the connections of the login too.
+    /// Calls `accept` if a login is still good whose password was checked: the user is there, has the same password and
+    /// may come in. Whoever changes that meanwhile waits, so that it ends the connections of the login too.
     ///
     /// - Returns: whether it is.
     func confirm(
@@ -100,7 +101,8 @@ public final class SecurityDirectory: RoleSource {
     }
 }
 
-/// Checks user names and passwords by dynamic security, and leaves users that it does not know to whoever is asked next.
+/// Checks user names and passwords by dynamic security, and leaves users that it does not know to whoever is asked
+/// next.
 ///
 ///     no name or no password, or an unknown user ─► the next, or refused
 ///     disabled, another Client Identifier, a wrong password ─► refused

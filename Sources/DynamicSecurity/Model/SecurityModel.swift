@@ -8,7 +8,8 @@ public import Security
 ///     client ──► roles, by priority        group ──► roles, by priority
 ///        └─────► groups, by priority ◄──────┘ clients, by name
 ///
-/// Invariants: a client names a group exactly if the group names the client; every role and group that is named is there.
+/// Invariants: a client names a group exactly if the group names the client; every role and group that is named is
+/// there.
 public struct SecurityModel: Sendable {
     /// Somebody who may log in. Known by their user name.
     public struct Client: Sendable {
@@ -210,8 +211,8 @@ public struct SecurityChanges: Sendable {
 
 /// What has changed between two states, where the commands in between are not known.
 extension SecurityChanges {
-    /// Who is touched is touched as by the commands that would have led there: a client whose login, roles or groups are others has to
-    /// go, and whoever may come in now and could not before stays. Texts touch nobody.
+    /// Who is touched is touched as by the commands that would have led there: a client whose login, roles or groups
+    /// are others has to go, and whoever may come in now and could not before stays. Texts touch nobody.
     init(from before: SecurityModel, to after: SecurityModel) {
         self.init()
         isEmpty = false

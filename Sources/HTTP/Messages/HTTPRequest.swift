@@ -8,7 +8,8 @@ public struct HTTPRequest: Sendable, Equatable {
     public var body: [UInt8]
     /// Whether the request says how long its body is, be it empty. Who needs a body answers 411 when not.
     public var declaresBody: Bool
-    /// The host that it is meant for, with its port if it names one, in lower case; empty in a request of HTTP/1.0 without one.
+    /// The host that it is meant for, with its port if it names one, in lower case; empty in a request of HTTP/1.0
+    /// without one.
     public var host: String
 
     /// A request as a program makes it; nil when the target is none.
@@ -129,7 +130,8 @@ public struct HTTPFields: Sendable, Equatable {
 
     public init(_ fields: [HTTPField]) { all = fields }
 
-    /// The value of a field, several of the same name joined by commas; nil when there is none. Setting it replaces all of that name.
+    /// The value of a field, several of the same name joined by commas; nil when there is none. Setting it replaces all
+    /// of that name.
     public subscript(name: String) -> String? {
         get {
             let values = values(of: name)
@@ -152,8 +154,8 @@ public struct HTTPFields: Sendable, Equatable {
     /// How often a field stands there.
     public func count(of name: String) -> Int { all.count { $0.isNamed(name) } }
 
-    /// The members of a field whose value is a list, without blanks around them and without empty ones. Commas in quoted text do not
-    /// part members.
+    /// The members of a field whose value is a list, without blanks around them and without empty ones. Commas in
+    /// quoted text do not part members.
     public func list(_ name: String) -> [String] {
         values(of: name).flatMap { HTTPText.members(of: $0) }
     }
@@ -170,8 +172,8 @@ extension HTTPFields: ExpressibleByDictionaryLiteral {
 public struct HTTPTarget: Sendable, Equatable {
     /// The path as it was sent, percent-encoded; `*` for a request about the whole server.
     public let encodedPath: String
-    /// The parts of the path between its slashes, decoded after they were parted: `/clients/a%2Fb` has `clients` and `a/b`. A path that ends
-    /// with a slash has an empty last one; `/` has none.
+    /// The parts of the path between its slashes, decoded after they were parted: `/clients/a%2Fb` has `clients` and
+    /// `a/b`. A path that ends with a slash has an empty last one; `/` has none.
     public let segments: [String]
     public let query: HTTPQuery
 
@@ -229,8 +231,8 @@ public struct HTTPQuery: Sendable, Equatable {
 
     public init(_ items: [(String, String)]) { self.items = items.map { Item(name: $0.0, value: $0.1) } }
 
-    /// Reads what stands behind the question mark; nil when it holds what a URI may not. The signs that browsers leave as they are,
-    /// `[ ] { } | ^` and the back-quote, are taken.
+    /// Reads what stands behind the question mark; nil when it holds what a URI may not. The signs that browsers leave
+    /// as they are, `[ ] { } | ^` and the back-quote, are taken.
     init?(encoded: some Collection<UInt8>) {
         var items: [Item] = []
         for item in encoded.split(separator: UInt8(ascii: "&")) {

@@ -1,7 +1,8 @@
 /// An answer: what a handler gives back, whole or with a body that comes over time.
 public struct HTTPResponse {
     public var status: HTTPStatus
-    /// Without those that say where the message ends, which whoever writes it adds: Content-Length, Transfer-Encoding, Connection; and Date.
+    /// Without those that say where the message ends, which whoever writes it adds: Content-Length, Transfer-Encoding,
+    /// Connection; and Date.
     public var fields: HTTPFields
     public var body: HTTPBody
     /// Whether the connection ends with it, whatever the peer asked for.
@@ -23,7 +24,8 @@ public struct HTTPResponse {
         HTTPResponse(status, fields: ["Content-Type": "application/json"], body: .bytes(Array(text)))
     }
 
-    /// Events as HTML, section 9.2, has them; see `ServerSentEvent`. The body ends when the peer goes or when it is finished.
+    /// Events as HTML, section 9.2, has them; see `ServerSentEvent`. The body ends when the peer goes or when it is
+    /// finished.
     public static func events(_ stream: HTTPStream) -> HTTPResponse {
         HTTPResponse(
             .ok, fields: ["Content-Type": "text/event-stream", "Cache-Control": "no-store"], body: .stream(stream))
@@ -46,13 +48,13 @@ public enum HTTPBody {
     case content(any HTTPContent)
     /// What is written to it until it is finished, in chunks.
     case stream(HTTPStream)
-    /// Another protocol, of an answer with the status 101: what is written to the stream goes out as it is, and what the peer sends from now on
-    /// is given to the closure. The connection ends with the stream.
+    /// Another protocol, of an answer with the status 101: what is written to the stream goes out as it is, and what
+    /// the peer sends from now on is given to the closure. The connection ends with the stream.
     case upgraded(HTTPStream, received: (UnsafeRawBufferPointer) -> Void)
 }
 
-/// A body of known length that is kept somewhere else, such as a file: many answers share it, and none holds a copy. Owned by the thread that
-/// serves HTTP.
+/// A body of known length that is kept somewhere else, such as a file: many answers share it, and none holds a copy.
+/// Owned by the thread that serves HTTP.
 public protocol HTTPContent: AnyObject {
     /// How long it is, in bytes: it does not change.
     var byteCount: Int { get }
@@ -60,11 +62,13 @@ public protocol HTTPContent: AnyObject {
     /// The bytes that are in memory for its answers alone.
     var heldByteCount: Int { get }
 
-    /// The bytes from a place on, so many of them or fewer; empty when it cannot be read any more, which ends the connection.
+    /// The bytes from a place on, so many of them or fewer; empty when it cannot be read any more, which ends the
+    /// connection.
     func bytes(from offset: Int, count: Int) -> [UInt8]
 }
 
-/// A body that comes over time: events, a log, a download. Its producer writes, and hears when there is room again and when the peer has gone.
+/// A body that comes over time: events, a log, a download. Its producer writes, and hears when there is room again and
+/// when the peer has gone.
 ///
 /// ```
 ///             finish()             all of it is taken
@@ -72,7 +76,8 @@ public protocol HTTPContent: AnyObject {
 ///     └──────────────────────────────────────────────────▲
 ///                     the peer goes, or abandon()
 /// ```
-/// `waiting.count <= bytesMax`: what does not fit is not taken. Owned by the thread that serves HTTP; it and its producer share it.
+/// `waiting.count <= bytesMax`: what does not fit is not taken. Owned by the thread that serves HTTP; it and its
+/// producer share it.
 public final class HTTPStream {
     private enum State {
         case open
@@ -84,7 +89,8 @@ public final class HTTPStream {
     public let bytesMax: Int
     /// Called when a write was refused and half of the room is free again.
     public var onRoom: (() -> Void)?
-    /// Called once, when nothing more reaches the peer: it has gone, the server ends, or all that was to be said was taken.
+    /// Called once, when nothing more reaches the peer: it has gone, the server ends, or all that was to be said was
+    /// taken.
     public var onGone: (() -> Void)?
 
     private var state = State.open
@@ -103,7 +109,8 @@ public final class HTTPStream {
     /// Whether what is written may still reach the peer.
     public var isOpen: Bool { state == .open }
 
-    /// Hands bytes to the peer; false when they do not fit, and `onRoom` will be called, or when the stream is not open.
+    /// Hands bytes to the peer; false when they do not fit, and `onRoom` will be called, or when the stream is not
+    /// open.
     @discardableResult
     public func write(_ bytes: some Collection<UInt8>) -> Bool {
         guard state == .open else { return false }

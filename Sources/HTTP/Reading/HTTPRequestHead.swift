@@ -218,7 +218,8 @@ enum HTTPHeadLines {
     }
 }
 
-/// Why a request is not taken: what its peer is answered. The connection ends after it, for where the next request begins is not known.
+/// Why a request is not taken: what its peer is answered. The connection ends after it, for where the next request
+/// begins is not known.
 public struct HTTPRefusal: Error, Equatable, Sendable {
     public let status: HTTPStatus
     /// Fields that belong to the status, such as Allow.

@@ -11,7 +11,8 @@ public struct HTTPRequestReader {
     public enum Event: Equatable {
         /// Nothing more can be said before more bytes come.
         case needsMore
-        /// The peer waits for `100 Continue` before it sends the body. Told once for a request, and not when the body is there.
+        /// The peer waits for `100 Continue` before it sends the body. Told once for a request, and not when the body
+        /// is there.
         case expectsContinue
         case request(HTTPRequest)
         /// To be answered; then the connection is to end.
@@ -117,7 +118,8 @@ public struct HTTPRequestReader {
         }
         var index = max(searched, offset)
         while let end = bytes[index...].firstIndex(of: 0x0A) {
-            // A head has no line feed but at the ends of its lines; what is wrong with this one is said when it is parsed.
+            // A head has no line feed but at the ends of its lines; what is wrong with this one is said when it is
+            // parsed.
             let length = end + 1 - offset
             let isBare = end == offset || bytes[end - 1] != 0x0D
             if isBare { throw .malformed("A line ends without a carriage return.") }
@@ -284,9 +286,11 @@ extension Limits {
     /// Bytes of a request's first line; a longer one is answered with 414.
     public static let requestLineBytesMax = 8 << 10
 
-    /// Bytes of the line in front of a chunk, with its extensions, which nobody needs; a longer one is answered with 400.
+    /// Bytes of the line in front of a chunk, with its extensions, which nobody needs; a longer one is answered
+    /// with 400.
     public static let chunkLineBytesMax = 256
 
-    /// Empty lines in front of a request that are passed over, as RFC 9112, section 2.2, asks for; one more is answered with 400.
+    /// Empty lines in front of a request that are passed over, as RFC 9112, section 2.2, asks for; one more is answered
+    /// with 400.
     public static let leadingLinesMax = 4
 }

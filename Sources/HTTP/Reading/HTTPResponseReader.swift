@@ -1,4 +1,5 @@
-/// Takes the bytes of a stream of events and gives the events, as HTML, section 9.2.6, reads them. Comments are passed over.
+/// Takes the bytes of a stream of events and gives the events, as HTML, section 9.2.6, reads them. Comments are passed
+/// over.
 public struct ServerSentEventReader {
     private var line: [UInt8] = []
     /// A carriage return was the last byte: a line feed behind it belongs to it.
@@ -63,8 +64,8 @@ public struct HTTPResponseError: Error, Equatable, CustomStringConvertible {
     public init(_ description: String) { self.description = description }
 }
 
-/// Takes the bytes of a connection that answer one request, and gives the answer: its head, its body as it comes, its end. RFC 9112,
-/// sections 4 and 6.3.
+/// Takes the bytes of a connection that answer one request, and gives the answer: its head, its body as it comes, its
+/// end. RFC 9112, sections 4 and 6.3.
 ///
 /// ```
 ///            head, not 1xx             end of the body
@@ -183,7 +184,8 @@ public struct HTTPResponseReader {
         return nil
     }
 
-    /// How long the body is. Two lengths, or a length beside chunks, are refused: who sends them is not to be trusted with either.
+    /// How long the body is. Two lengths, or a length beside chunks, are refused: who sends them is not to be trusted
+    /// with either.
     private func bodyState(of head: HTTPResponseHead) throws(HTTPResponseError) -> State {
         if method == .head || head.status.hasNoBody { return .complete }
         let lengths = head.fields.values(of: "Content-Length")

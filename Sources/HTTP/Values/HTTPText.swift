@@ -77,7 +77,8 @@ enum HTTPText {
         return parts
     }
 
-    /// The number that digits write, nil when there is none or another byte among them; `Int.max` when it is larger than that.
+    /// The number that digits write, nil when there is none or another byte among them; `Int.max` when it is larger
+    /// than that.
     static func number(_ digits: some Collection<UInt8>) -> Int? {
         guard !digits.isEmpty, digits.allSatisfy(isDigit) else { return nil }
         return digits.reduce(0) { sum, digit in
@@ -93,7 +94,8 @@ public struct BasicCredentials: Sendable, Equatable {
     public let username: String
     public let password: [UInt8]
 
-    /// Reads the value of the field Authorization; nil when it is of another scheme, no Base64, has no colon, or the name is no UTF-8.
+    /// Reads the value of the field Authorization; nil when it is of another scheme, no Base64, has no colon, or the
+    /// name is no UTF-8.
     public init?(_ value: String) {
         let bytes = Array(value.utf8)
         guard bytes.count > 6, HTTPText.isSame(value.prefix(6), "Basic "),
@@ -144,7 +146,8 @@ public struct HTTPHost: Sendable, Equatable {
 
 /// Percent-encoding, RFC 3986, section 2.1.
 public enum PercentCoding {
-    /// The text that encoded bytes stand for, or nil when a percent sign has no two digits behind it, or when it is no UTF-8 or holds a NUL.
+    /// The text that encoded bytes stand for, or nil when a percent sign has no two digits behind it, or when it is no
+    /// UTF-8 or holds a NUL.
     ///
     /// `plusIsBlank`: as HTML's forms write blanks in a query.
     public static func decode(_ encoded: some Sequence<UInt8>, plusIsBlank: Bool = false) -> String? {
@@ -164,7 +167,8 @@ public enum PercentCoding {
         return bytes.contains(0) ? nil : String(validating: bytes, as: UTF8.self)
     }
 
-    /// The text with every byte encoded that is not a letter, a digit, or one of `-._~`: safe as a segment of a path and in a query.
+    /// The text with every byte encoded that is not a letter, a digit, or one of `-._~`: safe as a segment of a path
+    /// and in a query.
     public static func encode(_ text: some StringProtocol) -> String {
         var bytes: [UInt8] = []
         for byte in text.utf8 {
@@ -207,12 +211,14 @@ public struct HTTPPreference: Sendable, Equatable {
         }
     }
 
-    /// The weight of a content coding: 0 when the peer does not take it. What is not named, by itself or as `*`, is not taken.
+    /// The weight of a content coding: 0 when the peer does not take it. What is not named, by itself or as `*`, is not
+    /// taken.
     public func weight(ofCoding coding: String) -> Int {
         (members.first { $0.word == coding } ?? members.first { $0.word == "*" })?.weight ?? 0
     }
 
-    /// The weight of a media type without parameters, such as `text/html`; what a member with parameters says is not looked at.
+    /// The weight of a media type without parameters, such as `text/html`; what a member with parameters says is not
+    /// looked at.
     public func weight(ofType type: String) -> Int {
         let family = type.prefix { $0 != "/" } + "/*"
         for range in [type, String(family), "*/*"] {
@@ -270,7 +276,8 @@ public enum ForwardedNode: Sendable, Equatable {
                 self = .malformed
                 return
             }
-            // Every pair is judged: a quote that is left open anywhere would swallow what the proxy has added behind it.
+            // Every pair is judged: a quote that is left open anywhere would swallow what the proxy has added behind
+            // it.
             guard !pair[..<equals].contains("\""), let value = Self.value(pair[pair.index(after: equals)...]) else {
                 self = .malformed
                 return
@@ -335,7 +342,8 @@ public struct EntityTag: Sendable, Equatable {
 }
 
 extension HTTPRequest {
-    /// Whether the peer has what it asks for already: by tag if it names one, else by time, RFC 9110, section 13.2.2. Of GET and HEAD only.
+    /// Whether the peer has what it asks for already: by tag if it names one, else by time, RFC 9110, section 13.2.2.
+    /// Of GET and HEAD only.
     ///
     /// `modified`: when it changed last, in seconds since 1970.
     public func hasCurrent(_ tag: EntityTag?, modified: Int64? = nil) -> Bool {
@@ -357,7 +365,8 @@ public enum HTTPDate {
             "\(weekdays[date.weekday]), \(two(date.day)) \(months[date.month - 1]) \(four(date.year)) \(two(rest / 3600)):\(two(rest / 60 % 60)):\(two(rest % 60)) GMT"
     }
 
-    /// The seconds since 1970 of a time in the form above; nil of anything else, the two forms that nobody has sent for decades too.
+    /// The seconds since 1970 of a time in the form above; nil of anything else, the two forms that nobody has sent for
+    /// decades too.
     public static func parse(_ text: String) -> Int64? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[0].utf8.count == 4, words[0].hasSuffix(","), words[5] == "GMT", words[1].utf8.count == 2,

@@ -36,8 +36,8 @@ public enum ControlPacket: Hashable, Sendable {
 extension ControlPacket {
     /// Decodes one packet: `firstByte` of its fixed header and the whole body behind it.
     ///
-    /// A CONNECT says its version itself; `version` is that of the connection for all others. Throws what is wrong with the packet;
-    /// never traps, whatever the bytes.
+    /// A CONNECT says its version itself; `version` is that of the connection for all others. Throws what is wrong with
+    /// the packet; never traps, whatever the bytes.
     public static func decode(
         firstByte: UInt8, body: UnsafeRawBufferPointer, version: ProtocolVersion, from peer: Peer
     ) throws(WireError) -> ControlPacket {
@@ -77,8 +77,9 @@ extension ControlPacket {
 extension ControlPacket {
     /// Appends the packet's bytes to `bytes`.
     ///
-    /// A CONNECT carries its own version. What an older version cannot say is left out. The packet is written as it is given, right or
-    /// wrong; only what no packet can hold traps: data longer than 65,535 bytes and a body longer than 268,435,455.
+    /// A CONNECT carries its own version. What an older version cannot say is left out. The packet is written as it is
+    /// given, right or wrong; only what no packet can hold traps: data longer than 65,535 bytes and a body longer than
+    /// 268,435,455.
     public func encode(version: ProtocolVersion, into bytes: inout [UInt8]) {
         var writer = PacketWriter(appendingTo: bytes)
         bytes = []
@@ -332,8 +333,8 @@ extension ConnectPacket {
 extension ConnectPacket {
     /// Decodes the body of a CONNECT, which names its version itself: "MQIsdp" 3, "MQTT" 4 or 5.
     ///
-    /// Another level of a known name is `unsupportedProtocolVersion`, another name `protocolName`. The client identifier may be empty
-    /// or long: that is the broker's affair.
+    /// Another level of a known name is `unsupportedProtocolVersion`, another name `protocolName`. The client
+    /// identifier may be empty or long: that is the broker's affair.
     public static func decode(firstByte: UInt8, body: UnsafeRawBufferPointer) throws(WireError) -> ConnectPacket {
         guard firstByte == PacketType.connect.rawValue << 4 else { throw .reservedFlags }  // [MQTT-2.1.3-1 v5]
         var reader = PacketReader(body)
@@ -358,7 +359,8 @@ extension ConnectPacket {
         return (version, level & 0x80 != 0)
     }
 
-    /// The protocol level that a CONNECT announces, whether or not the rest of it is right; nil if it does not get that far.
+    /// The protocol level that a CONNECT announces, whether or not the rest of it is right; nil if it does not get that
+    /// far.
     public static func announcedLevel(_ body: UnsafeRawBufferPointer) -> UInt8? {
         var reader = PacketReader(body)
         guard let name = try? reader.readLengthPrefixed(), name.elementsEqual(Self.name(of: .v311)) else { return nil }

@@ -206,7 +206,7 @@ extension SubscriptionOptions {
 }
 
 extension Limits {
-    /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE, all of which are worked off in one go; more of them end the connection with Quota
-    /// exceeded. Bytes: `max_packet_size`.
+    /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE, all of which are worked off in one go; more of them end the
+    /// connection with Quota exceeded. Bytes: `max_packet_size`.
     static let filtersPerPacketMax = 10_000
 }

@@ -1,7 +1,7 @@
 /// The properties of an MQTT 5.0 packet or of a will (section 2.2.2 of the standard), named as the standard names them.
 ///
-/// Nil means absent. Which of them may stand where is `PropertyIdentifier`'s table; this type holds any. Not for the way of a
-/// message: `PublishView` reads a PUBLISH without allocating.
+/// Nil means absent. Which of them may stand where is `PropertyIdentifier`'s table; this type holds any. Not for the
+/// way of a message: `PublishView` reads a PUBLISH without allocating.
 public struct Properties: Hashable, Sendable {
     public var payloadFormatIndicator: UInt8?
     /// In seconds.
@@ -70,12 +70,14 @@ extension Properties {
         do throws(WireError) { self = try Properties.decode(block: bytes, in: .publish, from: .server) } catch { return nil }
     }
 
-    /// Whether bytes are the properties of a message, without their length: those that travel with it, and none of a connection's.
+    /// Whether bytes are the properties of a message, without their length: those that travel with it, and none of a
+    /// connection's.
     public static func areOfMessage(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.isEmpty || scanned(bytes).map { $0.keptBackLength == 0 } ?? false
     }
 
-    /// Whether bytes are Subscription Identifiers as they stand among the properties of a PUBLISH, any number of them and nothing else.
+    /// Whether bytes are Subscription Identifiers as they stand among the properties of a PUBLISH, any number of them
+    /// and nothing else.
     public static func areSubscriptionIdentifiers(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if bytes.isEmpty { return true }
         guard let scan = scanned(bytes), scan.topicAlias == 0, scan.messageExpiryInterval == nil else { return false }
@@ -216,7 +218,8 @@ extension Properties {
     /// So that the memory of a request's properties need not grow.
     private static let usualByteCount = 64
 
-    /// Writes the property length and every property that is set, whether or not it belongs on the packet. [MQTT-2.2.2-1 v5]
+    /// Writes the property length and every property that is set, whether or not it belongs on the packet.
+    /// [MQTT-2.2.2-1 v5]
     ///
     /// What CONNACK says of a connection comes first, in mosquitto's order; the others follow by identifier.
     func encode(to writer: inout PacketWriter) {
@@ -323,7 +326,8 @@ public struct UserProperty: Hashable, Sendable {
     public var name: EncodedString
     public var value: EncodedString
 
-    /// The name of what Martlet tells itself by: in a message each broker that it was in, in CONNECT and CONNACK who it is.
+    /// The name of what Martlet tells itself by: in a message each broker that it was in, in CONNECT and CONNACK who it
+    /// is.
     public static let brokerName: EncodedString = "martlet-broker"
 
     public init(name: EncodedString, value: EncodedString) {
@@ -417,9 +421,9 @@ struct PropertyContext: OptionSet {
 
 /// The bounds of the codec that are not the standard's.
 enum Limits {
-    /// User properties of a client's packet, or of a will; more of them are `WireError.tooManyUserProperties`. Each takes some 110 bytes of
-    /// memory, and as little as 5 bytes of a packet. A PUBLISH may have any number: they are not taken apart.
-    /// Bytes: `userPropertyBytesMax`.
+    /// User properties of a client's packet, or of a will; more of them are `WireError.tooManyUserProperties`. Each
+    /// takes some 110 bytes of memory, and as little as 5 bytes of a packet. A PUBLISH may have any number: they are
+    /// not taken apart. Bytes: `userPropertyBytesMax`.
     static let userPropertiesMax = 256
 
     /// Bytes of those, names and values together; more of them are the same error.

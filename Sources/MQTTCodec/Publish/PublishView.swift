@@ -1,6 +1,7 @@
 /// A PUBLISH decoded where it lies: pointers into the frame and nothing allocated.
 ///
-/// The pointers live as long as the frame's bytes do, so a view never outlives the call that made it; it is not Sendable.
+/// The pointers live as long as the frame's bytes do, so a view never outlives the call that made it; it is not
+/// Sendable.
 public struct PublishView {
     /// The topic name; empty if only an alias is given.
     public let topic: UnsafeRawBufferPointer
@@ -18,8 +19,8 @@ public struct PublishView {
     public let messageExpiryInterval: UInt32?
     public let payloadFormatIsUTF8: Bool
     public let hasSubscriptionIdentifiers: Bool
-    /// How many bytes `copyForwardedProperties(to:)` copies: `properties` without Topic Alias, Message Expiry Interval and
-    /// Subscription Identifiers.
+    /// How many bytes `copyForwardedProperties(to:)` copies: `properties` without Topic Alias, Message Expiry Interval
+    /// and Subscription Identifiers.
     public let forwardedPropertiesLength: Int
 }
 
@@ -58,7 +59,8 @@ extension PublishView {
 }
 
 extension PublishView {
-    /// Copies `forwardedPropertiesLength` bytes: every property that belongs to the message, in order. [MQTT-3.3.2-18 v5]
+    /// Copies `forwardedPropertiesLength` bytes: every property that belongs to the message, in order.
+    /// [MQTT-3.3.2-18 v5]
     ///
     /// One copy when nothing is kept back; else one for each run between the properties that are.
     public func copyForwardedProperties(to memory: UnsafeMutableRawPointer) {
@@ -86,7 +88,8 @@ extension PublishView {
     /// The topic in memory of its own; nil if only an alias is given.
     public var topicName: TopicName? { topic.isEmpty ? nil : TopicName(checked: Array(topic)) }
 
-    /// The subscription identifiers, for a client that looks up which of its subscriptions the message is for. Allocates.
+    /// The subscription identifiers, for a client that looks up which of its subscriptions the message is for.
+    /// Allocates.
     public var subscriptionIdentifiers: [UInt32] {
         guard hasSubscriptionIdentifiers else { return [] }
         var identifiers: [UInt32] = []
@@ -94,7 +97,8 @@ extension PublishView {
         return identifiers
     }
 
-    /// Calls `body` with each subscription identifier among the property bytes of a view, or a copy of them. Allocates nothing.
+    /// Calls `body` with each subscription identifier among the property bytes of a view, or a copy of them. Allocates
+    /// nothing.
     public static func forEachSubscriptionIdentifier(in properties: UnsafeRawBufferPointer, _ body: (UInt32) -> Void) {
         forEachProperty(of: properties) { identifier, start, end in
             guard identifier == .subscriptionIdentifier else { return }
@@ -120,8 +124,8 @@ extension PublishView {
         return hasOne
     }
 
-    /// Calls `body` with the name and the value of each User Property among the property bytes of a view, or a copy of them, in order.
-    /// Allocates nothing.
+    /// Calls `body` with the name and the value of each User Property among the property bytes of a view, or a copy of
+    /// them, in order. Allocates nothing.
     public static func forEachUserProperty(
         in properties: UnsafeRawBufferPointer, _ body: (_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Void
     ) {
@@ -202,7 +206,8 @@ public struct AcknowledgementView: Hashable, Sendable {
 extension AcknowledgementView {
     /// Decodes the body of a PUBACK, PUBREC, PUBREL or PUBCOMP.
     ///
-    /// Throws what is wrong with the packet; never traps, whatever the bytes. Allocates only to check properties, which are rare here.
+    /// Throws what is wrong with the packet; never traps, whatever the bytes. Allocates only to check properties, which
+    /// are rare here.
     public static func decode(
         type: PacketType, firstByte: UInt8, body: UnsafeRawBufferPointer, version: ProtocolVersion, from peer: Peer
     ) throws(WireError) -> AcknowledgementView {
@@ -257,8 +262,8 @@ public struct PublishHeader: Hashable, Sendable {
         hasProperties = version == .v5
     }
 
-    /// How many bytes the whole packet takes, with its fixed header. `propertiesLength` counts the property bytes without their
-    /// length; it is not looked at before MQTT 5.0.
+    /// How many bytes the whole packet takes, with its fixed header. `propertiesLength` counts the property bytes
+    /// without their length; it is not looked at before MQTT 5.0.
     @inlinable @inline(__always)
     public static func encodedSize(
         version: ProtocolVersion, qos: QoS, topicLength: Int, propertiesLength: Int, payloadLength: Int
@@ -316,7 +321,8 @@ struct PublishPropertyScan {
     private(set) var messageExpiryInterval: UInt32?
     private(set) var payloadFormatIsUTF8 = false
     private(set) var hasSubscriptionIdentifiers = false
-    /// How many bytes belong to the connection and not to the message: Topic Alias, Message Expiry Interval, Subscription Identifiers.
+    /// How many bytes belong to the connection and not to the message: Topic Alias, Message Expiry Interval,
+    /// Subscription Identifiers.
     private(set) var keptBackLength = 0
     /// One bit for each identifier met; those of PUBLISH are below 64.
     private var seen: UInt64 = 0

@@ -83,7 +83,8 @@ enum TextScan {
         return nil
     }
 
-    /// Whether the bytes are 8 to 32 and all plain: what nearly every topic name is, told without a loop. False says nothing.
+    /// Whether the bytes are 8 to 32 and all plain: what nearly every topic name is, told without a loop. False says
+    /// nothing.
     @inline(__always)
     static func isShortAndPlain(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let count = bytes.count
@@ -98,8 +99,9 @@ enum TextScan {
                 bytes.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)), rejectsWildcards: true)
     }
 
-    /// Where the plain bytes at `index` end, as far as two loads tell; nil if they do not. The last load of a text reaches back over
-    /// bytes that were checked already, so that no byte is looked at alone unless the text has fewer than four.
+    /// Where the plain bytes at `index` end, as far as two loads tell; nil if they do not. The last load of a text
+    /// reaches back over bytes that were checked already, so that no byte is looked at alone unless the text has fewer
+    /// than four.
     @inline(__always)
     private static func endOfPlain(_ bytes: UnsafeRawBufferPointer, from index: Int, rejectsWildcards: Bool) -> Int? {
         let count = bytes.count
@@ -131,7 +133,8 @@ enum TextScan {
         return (suspicious[0] | suspicious[1]) & highs == 0
     }
 
-    /// How many bytes the scalar at `index` takes, which begins with a byte from 0x80 on; 0 if it is ill-formed (table 3-7 of Unicode).
+    /// How many bytes the scalar at `index` takes, which begins with a byte from 0x80 on; 0 if it is ill-formed (table
+    /// 3-7 of Unicode).
     private static func scalarLength(_ bytes: UnsafeRawBufferPointer, at index: Int) -> Int {
         let left = bytes.count &- index
         guard left >= 2 else { return 0 }
@@ -180,13 +183,15 @@ public enum UTF8Validation {
     }
 }
 
-/// What a peer called something, as the log names it: at most 256 bytes of it, for one line has to stay readable whatever a peer sends.
+/// What a peer called something, as the log names it: at most 256 bytes of it, for one line has to stay readable
+/// whatever a peer sends.
 ///
 /// What could pass for another line is escaped when the line is written, not here.
 public struct LoggedText: CustomStringConvertible {
     public let description: String
 
-    /// - Parameter bytes: UTF-8. A longer text ends with `...` after its first 256 bytes, or up to three fewer where a character would be cut.
+    /// - Parameter bytes: UTF-8. A longer text ends with `...` after its first 256 bytes, or up to three fewer where a
+    ///   character would be cut.
     public init(_ bytes: some BidirectionalCollection<UInt8>) {
         guard bytes.count > Limits.loggedTextBytesMax else {
             description = String(decoding: bytes, as: UTF8.self)
@@ -360,8 +365,8 @@ public enum TopicValidation {
         return areWildcardsWhole(bytes, from: start) ? nil : .invalidTopicFilter
     }
 
-    /// Where the part begins that is matched against topics: 0, or behind $share/NAME/; nil if NAME or that part is missing or wrong.
-    /// [MQTT-4.8.2-1 v5]
+    /// Where the part begins that is matched against topics: 0, or behind $share/NAME/; nil if NAME or that part is
+    /// missing or wrong. [MQTT-4.8.2-1 v5]
     static func matchingOffset(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard bytes.starts(with: sharePrefix) else { return bytes.isEmpty ? nil : 0 }  // [MQTT-4.7.3-1 v5]
         var index = sharePrefix.count

@@ -178,7 +178,8 @@ public enum VariableByteInteger {
         value < 128 ? 1 : value < 16_384 ? 2 : value < 2_097_152 ? 3 : 4
     }
 
-    /// Writes `value`, which is in 0...`max`, in as few bytes as it needs and returns how many that are. [MQTT-1.5.5-1 v5]
+    /// Writes `value`, which is in 0...`max`, in as few bytes as it needs and returns how many that are.
+    /// [MQTT-1.5.5-1 v5]
     @inlinable @inline(__always)
     public static func write(_ value: Int, to memory: UnsafeMutableRawPointer) -> Int {
         precondition(value >= 0 && value <= max, "no variable byte integer holds this value")
@@ -193,8 +194,8 @@ public enum VariableByteInteger {
         return count &+ 1
     }
 
-    /// Reads the integer at the front of `bytes`: its value and how many bytes it takes. Longer forms than needed are malformed.
-    /// [MQTT-1.5.5-1 v5]
+    /// Reads the integer at the front of `bytes`: its value and how many bytes it takes. Longer forms than needed are
+    /// malformed. [MQTT-1.5.5-1 v5]
     @inline(__always)
     public static func read(_ bytes: UnsafeRawBufferPointer) throws(WireError) -> (value: Int, size: Int) {
         var value = 0

@@ -127,7 +127,8 @@ extension ReasonCode {
         }
     }
 
-    /// 0x10 is the server's to say, yet a client may stand for a server: mosquitto's bridges hand on what nobody subscribes to at their end.
+    /// 0x10 is the server's to say, yet a client may stand for a server: mosquitto's bridges hand on what nobody
+    /// subscribes to at their end.
     private var isAllowedInPublishResponse: Bool {
         switch rawValue {
         case 0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99: true
@@ -151,7 +152,8 @@ extension ReasonCode {
 
     private func isAllowedInDisconnect(from peer: Peer) -> Bool {
         switch rawValue {
-        // ![MQTT-3.14.2-1 v5] The table gives 0x00 to the client alone, yet a DISCONNECT without a code means 0x00 and servers send it.
+        // ![MQTT-3.14.2-1 v5] The table gives 0x00 to the client alone, yet a DISCONNECT without a code means 0x00 and
+        // servers send it.
         case 0x00, 0x80...0x83, 0x90, 0x93...0x99: true
         case 0x04: peer == .client
         case 0x87, 0x89, 0x8B, 0x8D...0x8F, 0x9A...0xA2: peer == .server
@@ -221,7 +223,8 @@ public enum PacketType: UInt8, Sendable, CaseIterable {
 }
 
 extension PacketType {
-    /// Whether the lower four bits of a first byte are what this type, which is not PUBLISH, asks for. [MQTT-2.1.3-1 v5]
+    /// Whether the lower four bits of a first byte are what this type, which is not PUBLISH, asks for.
+    /// [MQTT-2.1.3-1 v5]
     ///
     /// MQTT 3.1 does not use these bits but to mark repeated packets, so there any value will do.
     @inline(__always)

@@ -166,8 +166,9 @@ public enum FrameScan: Hashable, Sendable {
 
     /// Reads the fixed header: at most five bytes.
     ///
-    /// A remaining length with more bytes than it needs is taken as it is: MQTT 3.1.1 does not forbid it, and clients that reserve
-    /// four bytes before they know the length send it. Whoever knows the version compares `headerLength`. [MQTT-1.5.5-1 v5]
+    /// A remaining length with more bytes than it needs is taken as it is: MQTT 3.1.1 does not forbid it, and clients
+    /// that reserve four bytes before they know the length send it. Whoever knows the version compares `headerLength`.
+    /// [MQTT-1.5.5-1 v5]
     @inlinable @inline(__always)
     public static func scan(_ bytes: UnsafeRawBufferPointer) -> FrameScan {
         let count = bytes.count

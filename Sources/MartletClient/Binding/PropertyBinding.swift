@@ -9,8 +9,9 @@
 /// let degrees = client.messages(Home.temperature.matching(.kitchen, 1)).map(\.payload)
 /// panel.bindings = [degrees.bind(to: panel, \.degrees)]
 /// ```
-/// The target is held weakly. A binding that its target holds ends with it at once; one that somebody else holds ends with itself, or
-/// when a value comes and the target is gone. With the binding its sequence ends: a subscription is given up when nobody else has it.
+/// The target is held weakly. A binding that its target holds ends with it at once; one that somebody else holds ends
+/// with itself, or when a value comes and the target is gone. With the binding its sequence ends: a subscription is
+/// given up when nobody else has it.
 @MainActor
 public final class PropertyBinding {
     private var task: Task<Void, Never>?
@@ -39,7 +40,8 @@ public final class PropertyBinding {
 extension AsyncSequence {
     /// Writes each value into the property of the target, on the main actor.
     ///
-    /// Keep what is returned for as long as values are to be written. Of a sequence that may fail, `failure` of the binding says why it did.
+    /// Keep what is returned for as long as values are to be written. Of a sequence that may fail, `failure` of the
+    /// binding says why it did.
     @MainActor
     public func bind<Target: AnyObject>(
         to target: Target, _ property: ReferenceWritableKeyPath<Target, Element>

@@ -4,8 +4,8 @@ internal import Platform
 
 /// Local writes that are not decided.
 struct CollectionWrites {
-    /// What waits to be published to a topic behind what is being published there. The server is to take the writes of a topic in their order, also
-    /// where it refuses some.
+    /// What waits to be published to a topic behind what is being published there. The server is to take the writes of
+    /// a topic in their order, also where it refuses some.
     var queues: [TopicName: [(number: UInt64, publication: Publication)]] = [:]
     /// Those that the client's outbox has, with their bytes.
     private(set) var stored: [UInt64: Int] = [:]
@@ -14,7 +14,8 @@ struct CollectionWrites {
     /// How many wait to be published, and their bytes.
     var (waitingCount, waitingByteCount) = (0, 0)
     var decisions: [UInt64: Decision] = [:]
-    /// What the server has taken over and not sent back: what will be late at the next look, and what at the one after that.
+    /// What the server has taken over and not sent back: what will be late at the next look, and what at the one after
+    /// that.
     var lateNext: [UInt64] = []
     var lateThen: [UInt64] = []
     var isLookingForLate = false
@@ -67,8 +68,8 @@ struct CollectionWrites {
 }
 
 extension CollectionEngine {
-    /// Shows a value at once, and publishes it; an empty payload removes. With a store it returns when the client's outbox has it. Throws
-    /// `ClientError.queueFull` when too many writes wait.
+    /// Shows a value at once, and publishes it; an empty payload removes. With a store it returns when the client's
+    /// outbox has it. Throws `ClientError.queueFull` when too many writes wait.
     func write(_ publication: Publication) async throws(ClientError) -> CollectionWrite {
         guard let write = try await write(publication, unless: { _ in false }) else { throw .ended }
         return write
@@ -258,7 +259,8 @@ extension CollectionEngine {
         for decision in decisions { decision.make(.failure(error)) }
     }
 
-    /// Takes back what has not come back in one to two times the patience. Without a connection nothing can come, and a new subscription decides.
+    /// Takes back what has not come back in one to two times the patience. Without a connection nothing can come, and a
+    /// new subscription decides.
     private func lookForLate() async {
         while true {
             try? await messaging.clock.sleep(for: settings.echoPatience)
@@ -285,9 +287,9 @@ public struct CollectionWrite: Sendable {
 
     /// Returns when the server has taken the value over and sent it back, or another's in its place.
     ///
-    /// Throws `ClientError.refused` with the server's reason, and what the client itself refuses: the old value is back then.
-    /// `ClientError.timedOut` where the server did not send it back; `ended` if the client ends before: where there is a store, a later run sends it;
-    /// `cancelled` with the task, which leaves the write as it is.
+    /// Throws `ClientError.refused` with the server's reason, and what the client itself refuses: the old value is back
+    /// then. `ClientError.timedOut` where the server did not send it back; `ended` if the client ends before: where
+    /// there is a store, a later run sends it; `cancelled` with the task, which leaves the write as it is.
     public func confirmed() async throws(ClientError) { try await decision.wait() }
 }
 

@@ -2,8 +2,8 @@ internal import ClientCore
 package import ClientStore
 internal import Platform
 
-/// Keeps a collection in step with its server: subscribes afresh on new connections, publishes local writes, tells its consumers of each commit,
-/// and stores what the server has.
+/// Keeps a collection in step with its server: subscribes afresh on new connections, publishes local writes, tells its
+/// consumers of each commit, and stores what the server has.
 ///
 /// Locks: its own, and inside that those of its feeds and of the storage.
 final class CollectionEngine: Sendable {
@@ -116,8 +116,8 @@ final class CollectionEngine: Sendable {
 
     var omittedCount: Int { state.withLock(\.collection.omittedCount) }
 
-    /// The collection is no longer kept: its owner has left, the client has ended, or the server refuses the subscription. Writes that are under
-    /// way stay so.
+    /// The collection is no longer kept: its owner has left, the client has ended, or the server refuses the
+    /// subscription. Writes that are under way stay so.
     func end(_ error: ClientError = .ended) {
         let (subscription, observing, feeds, unkept) = state.withLock { state in
             state.isEnded = true
@@ -243,9 +243,9 @@ extension CollectionEngine {
         if !isCurrent(subscription) { subscription.cancel() }
     }
 
-    /// Whether there is a later connection already than the one on which a subscription was made, and everything is to be asked for anew on it.
-    /// The client makes its subscriptions again before this collection hears of the connection: what the old one is told then would show a part
-    /// of the new picture before the rest.
+    /// Whether there is a later connection already than the one on which a subscription was made, and everything is to
+    /// be asked for anew on it. The client makes its subscriptions again before this collection hears of the
+    /// connection: what the old one is told then would show a part of the new picture before the rest.
     private func isForgotten(_ connection: UInt64?) -> Bool {
         guard let connection, let present = (messaging as? any ConnectionObserving)?.connection,
             present.connectionNumber != connection
@@ -277,8 +277,8 @@ extension CollectionEngine {
         if isWhole { retainedPictureIsWhole() }
     }
 
-    /// Ends the gathering where the server does not tell: when the collection's own message has come back, and nothing retained has come for a
-    /// while; or when both take too long, as where values are published without a pause.
+    /// Ends the gathering where the server does not tell: when the collection's own message has come back, and nothing
+    /// retained has come for a while; or when both take too long, as where values are published without a pause.
     private func guessEnd(of subscription: CollectionSubscription, _ connection: UInt64?) async {
         guard let granted = try? await subscription.messages.granted() else { return }
         if subscription.willBeMarked(granted) { return }
@@ -307,8 +307,8 @@ extension CollectionEngine {
 
 /// One subscription of a collection: a collection makes another when it asks for everything again.
 final class CollectionSubscription: Sendable {
-    /// On which a Martlet broker tells that all retained messages have come: the SUBSCRIBE names this topic beside the filter. To other servers it
-    /// is a filter on which nothing comes.
+    /// On which a Martlet broker tells that all retained messages have come: the SUBSCRIBE names this topic beside the
+    /// filter. To other servers it is a filter on which nothing comes.
     let mark: TopicName
     /// On which the collection's own message comes back.
     let fence: TopicName?
@@ -340,7 +340,8 @@ final class CollectionSubscription: Sendable {
         messages = messaging.messages(filters, subscription)
     }
 
-    /// Whether the server will send the mark, by what it has granted. A Martlet broker grants QoS 0 for it, whatever is asked.
+    /// Whether the server will send the mark, by what it has granted. A Martlet broker grants QoS 0 for it, whatever is
+    /// asked.
     func willBeMarked(_ granted: [ReasonCode]) -> Bool {
         granted.count >= 2 && granted[1] == .grantedQoS0 && (granted[0] == .grantedQoS1 || granted[0] == .grantedQoS2)
     }
@@ -355,21 +356,23 @@ final class CollectionSubscription: Sendable {
 public struct CollectionSettings: Hashable, Sendable {
     /// When everything is asked for again.
     public var resynchronize = Resynchronize.always
-    /// The highest QoS at which values come, and that of writes; at least 1, as what gets lost would never be corrected.
+    /// The highest QoS at which values come, and that of writes; at least 1, as what gets lost would never be
+    /// corrected.
     public var qos = QoS.atLeastOnce
     /// How many topics the collection may have; more are left out and counted.
     public var entriesMax = 1_000_000
     /// How many bytes their names and payloads may have together; what does not fit is left out and counted.
     public var bytesMax = 256 << 20
-    /// How long a write that the server has taken over may take to come back. Then it is rolled back: a server before MQTT 5.0 cannot say that it
-    /// drops a message.
+    /// How long a write that the server has taken over may take to come back. Then it is rolled back: a server before
+    /// MQTT 5.0 cannot say that it drops a message.
     public var echoPatience = Duration.seconds(10)
 
-    // What follows is for servers that do not tell when they have sent all that they retain. Then the end is a guess: a message of one's own that
-    // has come back, and silence after that. A server that is slow, or sends its retained messages later than others, makes it wrong; then
-    // entries go and come back, and the collection is right again.
+    // What follows is for servers that do not tell when they have sent all that they retain. Then the end is a guess: a
+    // message of one's own that has come back, and silence after that. A server that is slow, or sends its retained
+    // messages later than others, makes it wrong; then entries go and come back, and the collection is right again.
 
-    /// Below which topic the collection publishes and awaits a message of its own after it has subscribed; nil for none.
+    /// Below which topic the collection publishes and awaits a message of its own after it has subscribed; nil for
+    /// none.
     public var fence: TopicName? = "martlet/fence"
     /// How long no retained message may have come.
     public var quiet = Duration.milliseconds(250)
@@ -381,7 +384,8 @@ public struct CollectionSettings: Hashable, Sendable {
 extension CollectionSettings {
     /// When a collection asks its server for everything again.
     public enum Resynchronize: Hashable, Sendable {
-        /// On each new connection: also a server that keeps the session drops messages when their queue is full, and tells nobody.
+        /// On each new connection: also a server that keeps the session drops messages when their queue is full, and
+        /// tells nobody.
         case always
         /// Only when the server has lost the session.
         case whenSessionLost

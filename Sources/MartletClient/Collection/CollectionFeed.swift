@@ -1,7 +1,8 @@
 internal import ClientCore
 internal import Platform
 
-/// The commits of a collection on their way to one consumer. One that is slow gets several as one: at most `Limits.collectionBatchesMax` wait.
+/// The commits of a collection on their way to one consumer. One that is slow gets several as one: at most
+/// `Limits.collectionBatchesMax` wait.
 final class CollectionFeed: Sendable {
     private struct State {
         var batches: [[CollectionStep]]

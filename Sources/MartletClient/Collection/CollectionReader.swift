@@ -10,7 +10,8 @@ internal import Platform
 /// let warm = try reader.entries { $0.value > 25 }
 /// for await change in reader.changes { print(change.added.count, change.changed.count, change.removed.count) }
 /// ```
-/// Only what the server has told or taken over is stored: no other pending writes. All entries are `stored`: how old they are the reader cannot know.
+/// Only what the server has told or taken over is stored: no other pending writes. All entries are `stored`: how old
+/// they are the reader cannot know.
 public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
     private let shape: CollectionShape<Value, repeat each Part>
     private let store: StoredCollection
@@ -27,7 +28,8 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
         store = try StoredCollection(path, "\(filter)")
     }
 
-    /// What is stored now and fulfils the condition, by topic. Throws `ClientError.store`, and what the condition throws.
+    /// What is stored now and fulfils the condition, by topic. Throws `ClientError.store`, and what the condition
+    /// throws.
     public func entries(where isWanted: (LiveCollection<Value, repeat each Part>.Entry) throws -> Bool = { _ in true }) throws
         -> [LiveCollection<Value, repeat each Part>.Entry]
     {
@@ -36,14 +38,14 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
         }.filter(isWanted)
     }
 
-    /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are no entries.
-    /// Throws `ClientError.store`.
+    /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are
+    /// no entries. Throws `ClientError.store`.
     public func undecodable() throws(ClientError) -> [TopicName: ClientError] {
         shape.undecodable(try store.read().map { ($0.topic, $0.content) })
     }
 
-    /// What changes, in one change for what was stored since the last look. The first one is all that is there, as added. The store is read as
-    /// a whole when the client has committed; while it cannot be read, nothing changes.
+    /// What changes, in one change for what was stored since the last look. The first one is all that is there, as
+    /// added. The store is read as a whole when the client has committed; while it cannot be read, nothing changes.
     public var changes: Changes { Changes(shape: shape, store: store) }
 
     /// The changes of a store, which end with the cancellation of the task alone: an asynchronous sequence.
@@ -105,7 +107,8 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
 extension Client {
     /// A reader of what a client's collection of a filter has stored: topics and payloads as they are.
     ///
-    /// Throws `ClientError.topic` if the text is no filter, and `ClientError.store` if there is no store, or none that can be read.
+    /// Throws `ClientError.topic` if the text is no filter, and `ClientError.store` if there is no store, or none that
+    /// can be read.
     ///
     /// - Parameters:
     ///   - filter: that of the collection.
@@ -147,7 +150,8 @@ final class StoredCollection: Sendable {
         }
     }
 
-    /// Something at once, and whenever entries may have changed: told by the kernel, or ten times a second where it cannot.
+    /// Something at once, and whenever entries may have changed: told by the kernel, or ten times a second where it
+    /// cannot.
     func commits() -> AsyncStream<Void> {
         let (stream, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         continuation.yield()

@@ -10,10 +10,11 @@ internal import Platform
 /// try await write.confirmed()
 /// for await change in temperatures.changes { print(change.added.count, change.changed.count, change.removed.count) }
 /// ```
-/// With each new subscription the server tells everything; what came is compared when the last of it has come, so that exactly what is missing is
-/// removed, and added, changed and removed come in one commit: nothing flickers, and nothing stale stays. A Martlet broker tells when that is; with
-/// others it is a guess, see ``CollectionSettings/quiet``. Local writes show at once and lie over the server's values until they come back or are
-/// refused. In MQTT 5.0 only retained messages count; earlier versions do not tell them from others.
+/// With each new subscription the server tells everything; what came is compared when the last of it has come, so that
+/// exactly what is missing is removed, and added, changed and removed come in one commit: nothing flickers, and nothing
+/// stale stays. A Martlet broker tells when that is; with others it is a guess, see ``CollectionSettings/quiet``. Local
+/// writes show at once and lie over the server's values until they come back or are refused. In MQTT 5.0 only retained
+/// messages count; earlier versions do not tell them from others.
 ///
 /// A collection is kept until the value and the iterators made of it are gone, or the client ends.
 public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
@@ -40,8 +41,8 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
 
     var engine: CollectionEngine { lease.engine }
 
-    /// Waits until the server has told everything for the first time. Throws `ClientError.refused` if it refuses the subscription, and
-    /// `ClientError.ended`.
+    /// Waits until the server has told everything for the first time. Throws `ClientError.refused` if it refuses the
+    /// subscription, and `ClientError.ended`.
     public func ready() async throws(ClientError) { try await engine.ready.wait() }
 
     /// Whether `ready()` would return at once. Entries of before are `stored`.
@@ -58,7 +59,8 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
         return engine.shown(topic).flatMap { Entry(topic, $0, shape) }
     }
 
-    /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are no entries.
+    /// Topics whose payload is no value, or whose parameters are none of the endpoint's, each with the reason: they are
+    /// no entries.
     public var undecodable: [TopicName: ClientError] {
         shape.undecodable(engine.shown.map { ($0.topic, $0.value.content) })
     }
@@ -66,16 +68,17 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     /// How many messages found no room within the bounds of the settings.
     public var omittedCount: Int { engine.omittedCount }
 
-    /// What each commit changes. The first change of every iterator is all that is there, as added; so their sum is always what is there.
-    /// A consumer that is slow gets several commits as one.
+    /// What each commit changes. The first change of every iterator is all that is there, as added; so their sum is
+    /// always what is there. A consumer that is slow gets several commits as one.
     public var changes: Changes { Changes(collection: self) }
 
-    /// All entries after each commit, by topic: the newest picture for who shows it. The first one comes when there is something to show, or
-    /// when nothing is known to be there.
+    /// All entries after each commit, by topic: the newest picture for who shows it. The first one comes when there is
+    /// something to show, or when nothing is known to be there.
     public var snapshots: Snapshots { Snapshots(collection: self) }
 
-    /// The first of all entries in an order of one's own, so many of them: `entries(limit: 60) { $0.value.at > $1.value.at }`. Of entries that come
-    /// before none of one another, the topics decide.
+    /// The first of all entries in an order of one's own, so many of them:
+    /// `entries(limit: 60) { $0.value.at > $1.value.at }`. Of entries that come before none of one another, the topics
+    /// decide.
     ///
     /// - Parameters:
     ///   - limit: how many at most.
@@ -93,32 +96,35 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
         OrderedSnapshots(snapshots: snapshots, limit: limit, isBefore: isBefore)
     }
 
-    /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for `CollectionWrite.confirmed()`.
+    /// Shows a value at once, as pending, and publishes it. The task may go on at once, or wait for
+    /// `CollectionWrite.confirmed()`.
     ///
-    /// With a store it returns when the write is on the disk: the ``Outbox`` sends it, in this run or a later one, where it is pending again until the
-    /// server has it. Without one, a write that the server does not have is gone with the process.
+    /// With a store it returns when the write is on the disk: the ``Outbox`` sends it, in this run or a later one,
+    /// where it is pending again until the server has it. Without one, a write that the server does not have is gone
+    /// with the process.
     ///
-    /// Throws `ClientError.topic` and `ClientError.unencodable`, and `ClientError.queueFull` where ten thousand writes, or 64 MiB of them, wait to be
-    /// published; with a store also what `Client.enqueue` throws: the old value is back then. An empty payload is a removal.
+    /// Throws `ClientError.topic` and `ClientError.unencodable`, and `ClientError.queueFull` where ten thousand writes,
+    /// or 64 MiB of them, wait to be published; with a store also what `Client.enqueue` throws: the old value is back
+    /// then. An empty payload is a removal.
     @discardableResult
     public func set(_ value: Value, at parameters: repeat each Part) async throws(ClientError) -> CollectionWrite {
         let topic = try shape.topic(repeat each parameters)
         return try await engine.write(try shape.encode(value, topic))
     }
 
-    /// Removes an entry at once, and publishes that; with a store it survives the process, as above. Throws `ClientError.topic`,
-    /// `ClientError.queueFull` and what `Client.enqueue` throws, as above.
+    /// Removes an entry at once, and publishes that; with a store it survives the process, as above. Throws
+    /// `ClientError.topic`, `ClientError.queueFull` and what `Client.enqueue` throws, as above.
     @discardableResult
     public func remove(at parameters: repeat each Part) async throws(ClientError) -> CollectionWrite {
         try await engine.write(Publication(try shape.topic(repeat each parameters)))
     }
 
-    /// Changes some fields of what an entry shows, and publishes that as `set` does: `update(at: .kitchen) { $0.title = "new" }`. Returns nil, and
-    /// publishes nothing, where there is no entry.
+    /// Changes some fields of what an entry shows, and publishes that as `set` does:
+    /// `update(at: .kitchen) { $0.title = "new" }`. Returns nil, and publishes nothing, where there is no entry.
     ///
-    /// The change is made to what is shown, be it pending or local. Where another one comes between, it is made once more, to what is shown then, so that
-    /// none of this process is lost; what another client publishes in the same moment may be. Throws what `set` throws, and
-    /// `ClientError.undecodable` where the topic's payload is no value.
+    /// The change is made to what is shown, be it pending or local. Where another one comes between, it is made once
+    /// more, to what is shown then, so that none of this process is lost; what another client publishes in the same
+    /// moment may be. Throws what `set` throws, and `ClientError.undecodable` where the topic's payload is no value.
     @discardableResult
     public func update(
         at parameters: repeat each Part, by change: (inout Value) -> Void
@@ -135,12 +141,13 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
 
 /// Entries of the program's own beside the server's: one list of both, ordered together.
 extension LiveCollection {
-    /// Shows an entry of the program's own, as ``Entry/State/local``: in `entries`, `changes` and `snapshots` as all others. It is never published nor
-    /// stored, and does not count for the bounds of the settings.
+    /// Shows an entry of the program's own, as ``Entry/State/local``: in `entries`, `changes` and `snapshots` as all
+    /// others. It is never published nor stored, and does not count for the bounds of the settings.
     ///
-    /// Where the server has an entry at the same topic, or a write is pending, that one shows. A write that is confirmed there takes the local entry
-    /// away for good, so `set` with its parameters, or `update`, makes it one of the server's. A value that encodes to nothing takes the local
-    /// entry away, as an empty payload does with the server's. Throws `ClientError.topic` and `ClientError.unencodable`.
+    /// Where the server has an entry at the same topic, or a write is pending, that one shows. A write that is
+    /// confirmed there takes the local entry away for good, so `set` with its parameters, or `update`, makes it one of
+    /// the server's. A value that encodes to nothing takes the local entry away, as an empty payload does with the
+    /// server's. Throws `ClientError.topic` and `ClientError.unencodable`.
     public func setLocal(_ value: Value, at parameters: repeat each Part) throws(ClientError) {
         let topic = try shape.topic(repeat each parameters)
         engine.setLocal(try shape.encode(value, topic))
@@ -156,7 +163,8 @@ extension LiveCollection {
 }
 
 extension Messaging {
-    /// Follows what the server retains at topics that match, as payloads. Begins at once, or as soon as there is a connection.
+    /// Follows what the server retains at topics that match, as payloads. Begins at once, or as soon as there is a
+    /// connection.
     ///
     /// Throws `ClientError.store` if what is stored cannot be read.
     public func collection(
@@ -167,7 +175,8 @@ extension Messaging {
 
     /// Follows what the server retains at an endpoint's topics. Begins at once, or as soon as there is a connection.
     ///
-    /// Throws `ClientError.settings` if the endpoint does not retain, `ClientError.store` if what is stored cannot be read.
+    /// Throws `ClientError.settings` if the endpoint does not retain, `ClientError.store` if what is stored cannot be
+    /// read.
     public func collection<Value, each Part>(
         of endpoint: Endpoint<Value, repeat each Part>, _ settings: CollectionSettings = CollectionSettings()
     ) throws(ClientError) -> LiveCollection<Value, repeat each Part> {
@@ -216,7 +225,8 @@ extension CollectionShape where repeat each Part: TopicParameter {
 extension LiveCollection {
     /// What a collection has at a topic.
     public struct Entry: Sendable {
-        /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint, the topic.
+        /// The topic's parameters: a tuple, or the value itself if there is one. Of a collection without an endpoint,
+        /// the topic.
         public let key: (repeat each Part)
         /// The topic at which the server retains it.
         public let topic: TopicName
@@ -253,7 +263,8 @@ extension LiveCollection.Entry: Identifiable {
 
 /// Among the changed entries of a change: which fields are others.
 extension LiveCollection.Entry {
-    /// Whether a field is another than it was: `entry.hasChanged(\.title)`. False for an entry that was not there before.
+    /// Whether a field is another than it was: `entry.hasChanged(\.title)`. False for an entry that was not there
+    /// before.
     public func hasChanged<Field: Equatable>(_ field: KeyPath<Value, Field>) -> Bool {
         old.map { $0[keyPath: field] != value[keyPath: field] } ?? false
     }
@@ -263,10 +274,11 @@ extension LiveCollection.Entry {
         old.map { $0[keyPath: field] != nil && value[keyPath: field] == nil } ?? false
     }
 
-    /// The names of the stored properties that are others than they were, in the order of their declaration; what they were stands in ``old``. None
-    /// for an entry that was not there before, and for values without properties.
+    /// The names of the stored properties that are others than they were, in the order of their declaration; what they
+    /// were stands in ``old``. None for an entry that was not there before, and for values without properties.
     ///
-    /// Properties are compared with `==`, and those that are not `Equatable` by what they print. For one field that is known, ``hasChanged(_:)`` is quicker.
+    /// Properties are compared with `==`, and those that are not `Equatable` by what they print. For one field that is
+    /// known, ``hasChanged(_:)`` is quicker.
     public var changedFields: [String] {
         guard let old else { return [] }
         return zip(Mirror(reflecting: old).children, Mirror(reflecting: value).children).compactMap { before, now in
@@ -286,7 +298,8 @@ extension Equatable {
 }
 
 extension LiveCollection {
-    /// What one commit of a collection has changed. Entries of which only the state is another are among the changed ones.
+    /// What one commit of a collection has changed. Entries of which only the state is another are among the changed
+    /// ones.
     public struct Change: Sendable {
         /// Entries at topics where there was none.
         public private(set) var added: [Entry] = []
@@ -374,7 +387,8 @@ extension LiveCollection {
         }
     }
 
-    /// All entries of a collection after each commit, the newest alone for who is slow: an asynchronous sequence, which ends with the client.
+    /// All entries of a collection after each commit, the newest alone for who is slow: an asynchronous sequence, which
+    /// ends with the client.
     public struct Snapshots: AsyncSequence, Sendable {
         /// What comes, one at a time.
         public typealias Element = [Entry]
@@ -408,7 +422,8 @@ extension LiveCollection {
 }
 
 extension LiveCollection {
-    /// The first entries of a collection in an order after each commit: an asynchronous sequence, which ends with the client.
+    /// The first entries of a collection in an order after each commit: an asynchronous sequence, which ends with the
+    /// client.
     public struct OrderedSnapshots: AsyncSequence, Sendable {
         /// What comes, one at a time.
         public typealias Element = [Entry]

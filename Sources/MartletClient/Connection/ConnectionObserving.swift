@@ -2,18 +2,18 @@
 ///
 /// What conforms also keeps these rules, so that a subscription can be made afresh without a gap:
 ///
-/// - Every call of `messages` has a SUBSCRIBE of its own that names all its filters in one packet, also where other subscriptions have the same
-///   ones: the server sends what it retains again. It leaves at once, or first on the next connection; on a connection without the old
-///   session the subscriptions that still live are made again.
+/// - Every call of `messages` has a SUBSCRIBE of its own that names all its filters in one packet, also where other
+///   subscriptions have the same ones: the server sends what it retains again. It leaves at once, or first on the next
+///   connection; on a connection without the old session the subscriptions that still live are made again.
 /// - In MQTT 5.0 its Subscription Identifier is greater than that of all calls before.
 /// - When the value is given up, UNSUBSCRIBE names those of its filters that no other living subscription has.
 public protocol ConnectionObserving: Messaging {
-    /// The connection that stands, nil while there is none: first as it is now, then after every change. A slow consumer may miss some, never the
-    /// latest.
+    /// The connection that stands, nil while there is none: first as it is now, then after every change. A slow
+    /// consumer may miss some, never the latest.
     func connections() -> AsyncStream<ConnectedServer?>
 
-    /// The connection as it is now, nil while there is none. Whoever has a message of a connection in its hands, and asks after that, is told of
-    /// that connection or of a later one.
+    /// The connection as it is now, nil while there is none. Whoever has a message of a connection in its hands, and
+    /// asks after that, is told of that connection or of a later one.
     var connection: ConnectedServer? { get }
 }
 
@@ -39,7 +39,8 @@ public struct ConnectedServer: Hashable, Sendable {
 }
 
 extension ConnectionObserving {
-    /// Waits for a connection, unless there is one. Throws `ClientError.ended` when the client ends, and `ClientError.cancelled`.
+    /// Waits for a connection, unless there is one. Throws `ClientError.ended` when the client ends, and
+    /// `ClientError.cancelled`.
     func firstConnection() async throws(ClientError) -> ConnectedServer {
         for await server in connections() {
             if let server { return server }
@@ -81,9 +82,10 @@ public enum ConnectionState: Hashable, Sendable {
         if case .online = self { true } else { false }
     }
 
-    /// The filters of subscriptions whose consumers take less than comes, while it is online: their backlog has been full for five seconds, or for
-    /// as long they have not acknowledged a message of QoS 1 or 2 behind which nine or more stand. Messages of QoS 0 beyond the backlog are
-    /// dropped; messages of QoS 1 and 2, also those of other subscriptions, may wait at the server. None in the usual case.
+    /// The filters of subscriptions whose consumers take less than comes, while it is online: their backlog has been
+    /// full for five seconds, or for as long they have not acknowledged a message of QoS 1 or 2 behind which nine or
+    /// more stand. Messages of QoS 0 beyond the backlog are dropped; messages of QoS 1 and 2, also those of other
+    /// subscriptions, may wait at the server. None in the usual case.
     public var heldBy: [TopicFilter] {
         if case .online(let facts) = self { facts.heldBy } else { [] }
     }

@@ -14,15 +14,18 @@ public struct ReconnectPolicy: Sendable {
     public var first: Duration
     /// The longest pause.
     public var longest: Duration
-    /// Which part of each pause chance may take off, 0 to 1, so that the clients of a server that comes back do not come all at once.
+    /// Which part of each pause chance may take off, 0 to 1, so that the clients of a server that comes back do not
+    /// come all at once.
     public var jitter = 0.5
-    /// How often it is tried again before the client gives up; trying all servers counts as once, and a connection that has lasted as long as
-    /// ``longest``, or 30 seconds, lets the count begin anew. nil for no end, 0 for never.
+    /// How often it is tried again before the client gives up; trying all servers counts as once, and a connection that
+    /// has lasted as long as ``longest``, or 30 seconds, lets the count begin anew. nil for no end, 0 for never.
     public var attemptsMax: Int?
-    /// Whether a refusal makes further attempts useless, so that the client gives up: ``ConnectionState/refused(_:)``. Asked about what the server
-    /// says, and about each `ClientError.refused` that an ``Authenticator`` throws. Called on the client's thread, and must not wait.
+    /// Whether a refusal makes further attempts useless, so that the client gives up: ``ConnectionState/refused(_:)``.
+    /// Asked about what the server says, and about each `ClientError.refused` that an ``Authenticator`` throws. Called
+    /// on the client's thread, and must not wait.
     ///
-    /// The default is ``isFinalByDefault(_:)``. `connect()` throws every refusal until the server has let the client in for the first time.
+    /// The default is ``isFinalByDefault(_:)``. `connect()` throws every refusal until the server has let the client in
+    /// for the first time.
     public var isFinal: @Sendable (ServerRefusal) -> Bool = { isFinalByDefault($0) }
 
     /// Pauses that double from the one to the other, without an end.
@@ -49,11 +52,12 @@ public struct ReconnectPolicy: Sendable {
     /// What is final if nothing else is said: what would be refused again whatever the server does.
     ///
     /// - `Session taken over` (0x8E): two clients with one identifier would take the session from each other for ever.
-    /// - Of a connection that was not let in: `Unsupported Protocol Version` (0x84), `Client Identifier not valid` (0x85),
-    ///   `Bad authentication method` (0x8C), `Malformed Packet` (0x81), `Protocol Error` (0x82).
+    /// - Of a connection that was not let in: `Unsupported Protocol Version` (0x84), `Client Identifier not valid`
+    ///   (0x85), `Bad authentication method` (0x8C), `Malformed Packet` (0x81), `Protocol Error` (0x82).
     ///
-    /// Everything else is tried again, after pauses that grow: `Not authorized` (0x87) and `Bad User Name or Password` (0x86), for the server's list of
-    /// users may be away for a moment; `Banned` (0x8A), for bans end; `Administrative action` (0x98), with which operators disconnect clients.
+    /// Everything else is tried again, after pauses that grow: `Not authorized` (0x87) and `Bad User Name or Password`
+    /// (0x86), for the server's list of users may be away for a moment; `Banned` (0x8A), for bans end;
+    /// `Administrative action` (0x98), with which operators disconnect clients.
     public static func isFinalByDefault(_ refusal: ServerRefusal) -> Bool {
         switch refusal.reason {
         case .sessionTakenOver: true
@@ -76,7 +80,8 @@ public struct ServerRefusal: Hashable, Sendable {
     public var reason: ReasonCode
     /// What the server says beside that; nil where it says nothing.
     public var words: String?
-    /// Whether the server had let the client in: it came with DISCONNECT, not with CONNACK. False for what an ``Authenticator`` throws.
+    /// Whether the server had let the client in: it came with DISCONNECT, not with CONNACK. False for what an
+    /// ``Authenticator`` throws.
     public var wasConnected: Bool
 
     /// - Parameters:

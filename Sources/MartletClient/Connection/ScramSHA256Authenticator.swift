@@ -2,7 +2,8 @@ internal import Bytes
 internal import Cryptography
 internal import Platform
 
-/// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and server prove to each other that they know the password, and none of it is sent.
+/// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and server prove to each other that they know the password, and none of
+/// it is sent.
 ///
 /// Without channel binding.
 package struct ScramSHA256Authenticator: Authenticator {
@@ -89,7 +90,8 @@ struct ScramExchange: AuthenticationExchange {
     private static let iterationsLeast = 4096
 }
 
-/// Extended authentication: how a client shows who it is in several steps, and perhaps has the server do the same. MQTT 5.0 only.
+/// Extended authentication: how a client shows who it is in several steps, and perhaps has the server do the same. MQTT
+/// 5.0 only.
 public protocol Authenticator: Sendable {
     /// The Authentication Method's name, such as `SCRAM-SHA-256`.
     var method: String { get }
@@ -100,9 +102,10 @@ public protocol Authenticator: Sendable {
 
 /// One run of an extended authentication. Each step may take its time, for no loop waits for it.
 ///
-/// What a step throws ends the attempt to connect, and the client goes on by its ``ReconnectPolicy``: a `ClientError.refused` is asked about as a
-/// server's refusal is (``ReconnectPolicy/isFinal``), so throw that with ``ReasonCode/badAuthenticationMethod`` where nobody else's secret will do. A
-/// `ClientError.settings` is final. Everything else, as of a token server that is away, counts as a failed attempt.
+/// What a step throws ends the attempt to connect, and the client goes on by its ``ReconnectPolicy``: a
+/// `ClientError.refused` is asked about as a server's refusal is (``ReconnectPolicy/isFinal``), so throw that with
+/// ``ReasonCode/badAuthenticationMethod`` where nobody else's secret will do. A `ClientError.settings` is final.
+/// Everything else, as of a token server that is away, counts as a failed attempt.
 public protocol AuthenticationExchange: Sendable {
     /// The data that goes with CONNECT, nil for none.
     mutating func begin() async throws -> [UInt8]?

@@ -6,8 +6,8 @@ package import Transports
 ///
 ///     mqtt://host:1883    mqtts://host:8883    ws://host:80/mqtt    wss://host:443/mqtt    unix:/run/broker.sock
 ///
-/// The ports shown are those that are meant when none is named, `/mqtt` the path, behind which a query may stand: `wss://host/mqtt?token=1`. A
-/// host alone means `mqtt`.
+/// The ports shown are those that are meant when none is named, `/mqtt` the path, behind which a query may stand:
+/// `wss://host/mqtt?token=1`. A host alone means `mqtt`.
 public struct ServerAddress: Sendable {
     enum Kind: Sendable {
         case network(host: String, port: UInt16, usesTLS: Bool, webSocketPath: String?)
@@ -23,28 +23,31 @@ public struct ServerAddress: Sendable {
     public var login: ClientSettings.Login?
     /// How TLS is there; nil for what the settings say.
     public var tls: TLSSettings?
-    /// Headers of the request that opens the WebSocket, beside those of the handshake: for servers that want a token there. Only for `ws` and `wss`.
+    /// Headers of the request that opens the WebSocket, beside those of the handshake: for servers that want a token
+    /// there. Only for `ws` and `wss`.
     public var webSocketHeaders: [String: String] = [:]
-    /// What connections there go through; nil for what the settings say, ``ProxyAddress/direct`` for going straight whatever they say.
+    /// What connections there go through; nil for what the settings say, ``ProxyAddress/direct`` for going straight
+    /// whatever they say.
     public var proxy: ProxyAddress?
 
     init(_ kind: Kind) { self.kind = kind }
 
-    /// Connections over sockets that `connect` makes: of a virtual machine (`AF_VSOCK`), of Bluetooth, of a tunnel of one's own.
+    /// Connections over sockets that `connect` makes: of a virtual machine (`AF_VSOCK`), of Bluetooth, of a tunnel of
+    /// one's own.
     ///
     /// ```swift
     /// let host = ServerAddress.socket("the host") { try connectToHost(port: 1883) }
     /// ```
     /// - Parameters:
     ///   - name: what errors and the state call it.
-    ///   - connect: called for each connection; it may take its time. Returns the descriptor of a stream socket that is connected, and is the client's
-    ///     from then on. Throwing counts as a failed attempt.
+    ///   - connect: called for each connection; it may take its time. Returns the descriptor of a stream socket that is
+    ///     connected, and is the client's from then on. Throwing counts as a failed attempt.
     public static func socket(_ name: String, connect: @escaping @Sendable () async throws -> Int32) -> ServerAddress {
         ServerAddress(.socket(name: name, connect: connect))
     }
 
-    /// Connections that are made by calling `connect`, on the client's loop: it must not block. The descriptor of the channel becomes
-    /// readable and writable as one of a socket does.
+    /// Connections that are made by calling `connect`, on the client's loop: it must not block. The descriptor of the
+    /// channel becomes readable and writable as one of a socket does.
     ///
     /// - `name`: what errors and the state call it.
     package static func custom(
@@ -183,8 +186,9 @@ extension String {
 ///
 ///     socks5h://user:password@host:1080    http://user:password@host:80
 ///
-/// The ports shown are those that are meant when none is named; user and password may be missing, and `%40` stands for an `@` in them. A proxy of
-/// `http` is asked with CONNECT, whatever the server speaks. The proxy looks the server's name up, for `socks5` as for `socks5h`.
+/// The ports shown are those that are meant when none is named; user and password may be missing, and `%40` stands for
+/// an `@` in them. A proxy of `http` is asked with CONNECT, whatever the server speaks. The proxy looks the server's
+/// name up, for `socks5` as for `socks5h`.
 public struct ProxyAddress: Hashable, Sendable {
     private enum Scheme: String {
         case socks5, socks5h, http
@@ -276,8 +280,8 @@ extension ProxyAddress: CustomStringConvertible {
 
 /// How the server's certificate is checked, and what is shown to it.
 ///
-/// Files are read when a connection is made: what has replaced them is taken by the next one. Where they cannot be used then, as between the
-/// writing of a new certificate and of its key, what was read before is used once more.
+/// Files are read when a connection is made: what has replaced them is taken by the next one. Where they cannot be used
+/// then, as between the writing of a new certificate and of its key, what was read before is used once more.
 public struct TLSSettings: Sendable {
     /// Whose certificates servers may show, a file in PEM; with none of the three the system's own.
     public var authoritiesFile: String?
@@ -287,8 +291,8 @@ public struct TLSSettings: Sendable {
     public var authorities: [UInt8]?
     /// Whether the server's certificate is looked at. Without that anybody may pretend to be the server.
     public var verifiesServer = true
-    /// The name or address that the server's certificate has to be for, and that the server is told (SNI) if it is a name; nil for the host of its
-    /// address.
+    /// The name or address that the server's certificate has to be for, and that the server is told (SNI) if it is a
+    /// name; nil for the host of its address.
     public var serverName: String?
     /// The client's own certificate.
     public var certificate = Certificate.none
@@ -378,7 +382,8 @@ extension TLSClientSettings {
     }
 }
 
-/// OpenSSL's contexts of the servers that were connected to, each as long as nothing that it was made of has changed: its sessions are resumed.
+/// OpenSSL's contexts of the servers that were connected to, each as long as nothing that it was made of has changed:
+/// its sessions are resumed.
 struct TLSContexts {
     private struct Made {
         let settings: TLSClientSettings

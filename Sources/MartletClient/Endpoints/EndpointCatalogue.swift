@@ -13,8 +13,8 @@ public protocol EndpointCatalogue {
 }
 
 extension EndpointCatalogue {
-    /// Checks the declarations, for a test: each makes legal topics that are short enough, no two match one topic, parameters of one
-    /// endpoint differ in their names, and each sample survives its coding. Throws all that is wrong.
+    /// Checks the declarations, for a test: each makes legal topics that are short enough, no two match one topic,
+    /// parameters of one endpoint differ in their names, and each sample survives its coding. Throws all that is wrong.
     public static func check() throws(CatalogueFaults) {
         let declarations = all.map(\.declaration)
         var faults: [String] = []
@@ -153,8 +153,8 @@ public struct Call<Asked: Request, each Part: TopicParameter>: Sendable {
     /// An example of an answer, if one was given.
     public var sample: Asked.Response? { givenSample() ?? sampled(by: Asked.self, as: Asked.Response.self) }
 
-    /// The parameters in a topic: a tuple, or the value itself if there is one parameter. Throws `ClientError.undecodable` if it is none
-    /// of these.
+    /// The parameters in a topic: a tuple, or the value itself if there is one parameter. Throws
+    /// `ClientError.undecodable` if it is none of these.
     public func parameters(of topic: TopicName) throws(ClientError) -> (repeat each Part) { try pattern.parameters(of: topic) }
 }
 

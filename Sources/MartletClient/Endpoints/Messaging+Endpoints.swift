@@ -3,7 +3,8 @@ internal import Platform
 internal import Synchronization
 
 extension Messaging {
-    /// Publishes a value, and returns when the server has taken it over; at QoS 0 when it is on its way to the connection.
+    /// Publishes a value, and returns when the server has taken it over; at QoS 0 when it is on its way to the
+    /// connection.
     ///
     /// Throws `ClientError.topic` and `ClientError.unencodable` before anything is sent, else as `publish(_:)` does.
     @discardableResult
@@ -11,8 +12,8 @@ extension Messaging {
         try await publish(try topic.publication(value))
     }
 
-    /// Subscribes at once, or as soon as there is a connection, at no more than the endpoint's QoS; values end as `Messages` do. A selection with
-    /// an illegal parameter throws `ClientError.topic` where its values are waited for.
+    /// Subscribes at once, or as soon as there is a connection, at no more than the endpoint's QoS; values end as
+    /// `Messages` do. A selection with an illegal parameter throws `ClientError.topic` where its values are waited for.
     ///
     /// - `settings`: how they are asked for, wait and are acknowledged, and who shares them.
     /// - `undecodable`: what happens to messages that are none of the endpoint's.
@@ -30,8 +31,8 @@ extension Messaging {
         return Readings(messages, selection.endpoint, undecodable, settlesRest: settings.acknowledging == .whenDone)
     }
 
-    /// Lends the values of a selection for as long as the body runs: then the subscription ends, also when the body throws or its task
-    /// is cancelled.
+    /// Lends the values of a selection for as long as the body runs: then the subscription ends, also when the body
+    /// throws or its task is cancelled.
     public func withMessages<Value, each Part, Answer, Failure>(
         _ selection: Endpoint<Value, repeat each Part>.Selection, _ settings: SubscriptionSettings = SubscriptionSettings(),
         undecodable: SubscriptionSettings.Undecodable = .skip, isolation: isolated (any Actor)? = #isolation,
@@ -81,8 +82,9 @@ extension Messaging {
 
     /// Removes all messages that the server keeps at topics that match, and returns how many.
     ///
-    /// What there is to remove is a guess: the standard lets nobody see when a server has sent all that it keeps. All is taken to be there
-    /// when nothing more has come for the time `quiet`; a slower server keeps the rest. What is published meanwhile may stay, too.
+    /// What there is to remove is a guess: the standard lets nobody see when a server has sent all that it keeps. All
+    /// is taken to be there when nothing more has come for the time `quiet`; a slower server keeps the rest. What is
+    /// published meanwhile may stay, too.
     ///
     /// Throws `ClientError.cancelled` when the task is cancelled; what was removed until then stays so.
     @discardableResult
@@ -138,9 +140,9 @@ private struct FoundTopics {
 
 /// The values that come for a selection of topics, in the order of their messages: an asynchronous sequence.
 ///
-/// As with `Messages`, the subscription begins when the value is made and ends when it and its iterators are gone, or when a task that
-/// waits is cancelled. A message that says the removal of a retained value (an empty payload, where the endpoint retains) is no
-/// value and is passed over.
+/// As with `Messages`, the subscription begins when the value is made and ends when it and its iterators are gone, or
+/// when a task that waits is cancelled. A message that says the removal of a retained value (an empty payload, where
+/// the endpoint retains) is no value and is passed over.
 public struct Readings<Value: Sendable, each Part: TopicParameter>: AsyncSequence, Sendable {
     /// What comes, one at a time.
     public typealias Element = Reading
@@ -224,10 +226,12 @@ extension Readings {
         /// The message's properties; none before MQTT 5.0.
         public var properties: Properties { message.properties }
 
-        /// Lets the server forget the message, for subscriptions that acknowledge `.whenDone`. A second call does nothing.
+        /// Lets the server forget the message, for subscriptions that acknowledge `.whenDone`. A second call does
+        /// nothing.
         public func done() { message.done() }
 
-        /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same as `done()`.
+        /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same
+        /// as `done()`.
         public func refuse(_ reason: ReasonCode) { message.refuse(reason) }
     }
 }
@@ -239,7 +243,8 @@ extension SubscriptionSettings {
         case skip
         /// They are answered with 0x99, payload format invalid, and passed over.
         case refuse
-        /// They are answered with 0x99, and thrown as `ClientError.undecodable`. Who goes on with another iterator gets what follows.
+        /// They are answered with 0x99, and thrown as `ClientError.undecodable`. Who goes on with another iterator gets
+        /// what follows.
         case fail
     }
 }
@@ -318,8 +323,8 @@ public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
             retain: retain)
     }
 
-    /// All topics with these parameters, where nil stands for any value. A value that makes no legal level is an error where the
-    /// selection is used.
+    /// All topics with these parameters, where nil stands for any value. A value that makes no legal level is an error
+    /// where the selection is used.
     public func matching(_ parameters: repeat (each Part)?) -> Selection {
         Selection(
             endpoint: self, result: Result { () throws(ClientError) in try pattern.filter(repeat each parameters) })
@@ -328,7 +333,8 @@ public struct Endpoint<Value: Sendable, each Part: TopicParameter>: Sendable {
     /// An example of a value, if one was given.
     public var sample: Value? { givenSample() ?? sampled(Value.self) }
 
-    /// The parameters in a topic: a tuple, or the value itself if there is one. Throws `ClientError.undecodable` if it is none of these.
+    /// The parameters in a topic: a tuple, or the value itself if there is one. Throws `ClientError.undecodable` if it
+    /// is none of these.
     public func parameters(of topic: TopicName) throws(ClientError) -> (repeat each Part) { try pattern.parameters(of: topic) }
 }
 

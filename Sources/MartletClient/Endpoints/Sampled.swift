@@ -1,4 +1,5 @@
-/// A type with an example: of its own values, and of a request with an example of its response. The extension may stand in the tests.
+/// A type with an example: of its own values, and of a request with an example of its response. The extension may stand
+/// in the tests.
 ///
 /// ```swift
 /// extension PlaceSearch: Sampled {

@@ -1,17 +1,20 @@
-/// A value that stands as a level of topics: a string, a whole number, an enumeration or another type with raw values of these.
+/// A value that stands as a level of topics: a string, a whole number, an enumeration or another type with raw values
+/// of these.
 ///
 /// ```swift
 /// enum Room: String, TopicParameter { case kitchen, cellar }
 /// ```
 public protocol TopicParameter: Hashable, Sendable {
-    /// The text of the level. One that is empty, or has a slash, a plus or a number sign in it, makes no topic: an error where it is used.
+    /// The text of the level. One that is empty, or has a slash, a plus or a number sign in it, makes no topic: an
+    /// error where it is used.
     var topicLevel: String { get }
 
     /// The value that a level stands for; nil if it stands for none.
     init?(topicLevel: String)
 }
 
-/// The rest of a topic, as the last parameter of an endpoint: any number of levels, also none. All of them are the filter's `#`.
+/// The rest of a topic, as the last parameter of an endpoint: any number of levels, also none. All of them are the
+/// filter's `#`.
 ///
 /// ```swift
 /// enum Share {
@@ -91,7 +94,8 @@ public struct Parameter<Value: TopicParameter>: Sendable {
     public init(_ name: String, _ type: Value.Type = Value.self) { self.name = name }
 }
 
-/// Builds the topics of an endpoint of texts and parameters, level by level. A text may hold several levels: `"home/garden"`.
+/// Builds the topics of an endpoint of texts and parameters, level by level. A text may hold several levels:
+/// `"home/garden"`.
 @resultBuilder
 public enum TopicBuilder {
     /// A text: one level, or several with slashes between them.

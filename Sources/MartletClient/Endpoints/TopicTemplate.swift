@@ -31,8 +31,8 @@ package struct TopicTemplate: Sendable {
         return try writer.filter()
     }
 
-    /// Whether some topic could be one of both: level by level the same text, or a parameter on either side. A parameter stands for
-    /// any text here, as it does in subscriptions.
+    /// Whether some topic could be one of both: level by level the same text, or a parameter on either side. A
+    /// parameter stands for any text here, as it does in subscriptions.
     func overlaps(_ other: TopicTemplate) -> Bool {
         var (left, right) = (levels[...], other.levels[...])
         while let one = left.popFirst() {
@@ -166,8 +166,8 @@ struct TopicReader {
 
     init(_ template: TopicTemplate, _ topic: TopicName) { (self.template, self.topic) = (template, topic) }
 
-    /// The value of the next parameter. A level that is not how its value is written (03 for the number 3) has none: what is published to
-    /// that value's topic goes elsewhere.
+    /// The value of the next parameter. A level that is not how its value is written (03 for the number 3) has none:
+    /// what is published to that value's topic goes elsewhere.
     mutating func next<Value: TopicParameter>(_ type: Value.Type) throws(ClientError) -> Value {
         try passTexts()
         let isTail = index < template.levels.count && template.levels[index].isTail

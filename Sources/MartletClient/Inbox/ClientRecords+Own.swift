@@ -3,7 +3,8 @@ internal import ClientStore
 
 /// One's own messages of inboxes on their way through the outbox.
 extension ClientRecords {
-    /// What an inbox has to write for a message that goes into the outbox, when all of this turn before it is handed over.
+    /// What an inbox has to write for a message that goes into the outbox, when all of this turn before it is handed
+    /// over.
     func ownChanges(_ addition: Addition) -> [StoreChange] {
         guard let own = addition.own, case .inbox(let name, _, _)? = addition.owner, let sink = inboxes[name] else { return [] }
         let changes = sink.book.changes(for: own, outbox: addition.message.number, byteCount: addition.byteCount)

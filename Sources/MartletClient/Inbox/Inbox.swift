@@ -3,14 +3,16 @@ internal import ClientStore
 public import MQTTCodec
 internal import Platform
 
-/// Messages that are kept: each once, by conversation, in the order in which they came, with counts of those that nobody has read.
+/// Messages that are kept: each once, by conversation, in the order in which they came, with counts of those that
+/// nobody has read.
 ///
 /// ```
 ///   server ──► store ──► PUBACK or PUBREC, arrivals, unread counts
 /// ```
-/// It has its subscription for as long as the client lives, and its messages for as long as the store does, within its ``InboxLimits``. Values are
-/// decoded when they are read: what cannot be is left out, and counted. What is sent by ``send(_:to:)`` stands in its conversation beside what has
-/// come, at once and with its delivery; it is not unread, and stands there once, also when the server sends it back.
+/// It has its subscription for as long as the client lives, and its messages for as long as the store does, within its
+/// ``InboxLimits``. Values are decoded when they are read: what cannot be is left out, and counted. What is sent by
+/// ``send(_:to:)`` stands in its conversation beside what has come, at once and with its delivery; it is not unread,
+/// and stands there once, also when the server sends it back.
 public struct Inbox<Value: Sendable>: Sendable {
     let core: InboxCore
     let decode: @Sendable (ReceivedMessage) throws(ClientError) -> Value
@@ -21,13 +23,15 @@ public struct Inbox<Value: Sendable>: Sendable {
     /// How many messages nobody has read.
     public var unread: Int { core.unread.value.total }
 
-    /// How many messages nobody has read, in all and by conversation, and each newer count; counts that come too quickly are left out.
+    /// How many messages nobody has read, in all and by conversation, and each newer count; counts that come too
+    /// quickly are left out.
     public var unreadCounts: LatestValues<UnreadCount> { core.unread.values }
 
-    /// What comes from now on and what has come since the inbox was made, in batches: on the disk, acknowledged, without repeats, in order.
+    /// What comes from now on and what has come since the inbox was made, in batches: on the disk, acknowledged,
+    /// without repeats, in order.
     ///
-    /// One consumer: several share the batches. Before there is one, the latest thousand wait; while there is one, all do: beyond the first thousand
-    /// they are read from the store, each conversation in its order.
+    /// One consumer: several share the batches. Before there is one, the latest thousand wait; while there is one, all
+    /// do: beyond the first thousand they are read from the store, each conversation in its order.
     public var arrivals: some AsyncSequence<[InboxItem<Value>], ClientError> & Sendable { Arrivals(self) }
 
     /// How many messages, of those that were read, could not be decoded.
@@ -65,8 +69,9 @@ public struct Inbox<Value: Sendable>: Sendable {
         try await call.outcome(cancelled: {}).get()
     }
 
-    /// Removes messages of a conversation, for good and also for what they count as unread. Returns when they are gone from the disk. One's own that
-    /// wait or are on their way are sent all the same, unless they are withdrawn from the ``Outbox``.
+    /// Removes messages of a conversation, for good and also for what they count as unread. Returns when they are gone
+    /// from the disk. One's own that wait or are on their way are sent all the same, unless they are withdrawn from the
+    /// ``Outbox``.
     ///
     /// Throws `ClientError.store`, and `ClientError.ended`; messages that are not there are none.
     ///
@@ -145,10 +150,11 @@ public struct InboxItem<Value: Sendable>: Sendable, Identifiable {
     public let topic: TopicName
     /// The message's value.
     public let payload: Value
-    /// When it came and was stored here, or was given to `send`: the time since 1970-01-01 00:00 UTC, in whole milliseconds.
+    /// When it came and was stored here, or was given to `send`: the time since 1970-01-01 00:00 UTC, in whole
+    /// milliseconds.
     public let arrivedAt: Duration
-    /// When it was sent, by the clock there: the time since 1970-01-01 00:00 UTC; nil where its publisher does not say. Inboxes say it by the User
-    /// Property `sent-at`, in MQTT 5.0.
+    /// When it was sent, by the clock there: the time since 1970-01-01 00:00 UTC; nil where its publisher does not say.
+    /// Inboxes say it by the User Property `sent-at`, in MQTT 5.0.
     public let sentAt: Duration?
     /// The message's properties; none before MQTT 5.0.
     public let properties: Properties
@@ -202,7 +208,8 @@ extension Inbox {
 }
 
 extension Client {
-    /// Opens an inbox of what comes for a filter; it is subscribed to from now on. Needs a store, and to miss nothing a kept session.
+    /// Opens an inbox of what comes for a filter; it is subscribed to from now on. Needs a store, and to miss nothing a
+    /// kept session.
     ///
     /// Throws `ClientError.settings` without a store, or if the inbox is open, and `ClientError.store`.
     ///
@@ -221,7 +228,8 @@ extension Client {
     /// Opens an inbox of all that comes to an endpoint's topics.
     ///
     /// - `limits`: how much is kept.
-    /// - `conversation`: to what a message belongs: `\.0` for the first of several parameters of its topic, `\.self` for the only one.
+    /// - `conversation`: to what a message belongs: `\.0` for the first of several parameters of its topic, `\.self`
+    ///   for the only one.
     public func inbox<Value, each Part, Key>(
         _ name: String, of endpoint: Endpoint<Value, repeat each Part>, keeping limits: InboxLimits = InboxLimits(),
         by conversation: any KeyPath<(repeat each Part), Key> & Sendable
@@ -254,15 +262,16 @@ private struct ConversationReader<Value: Sendable, each Part: TopicParameter, Ke
 
 /// Sending from an inbox.
 extension Inbox {
-    /// Stores one's own message in its conversation and in the outbox, both or neither, and returns when it is on the disk: it stands in `messages`
-    /// and `conversations` at once, as sending. It is sent in its turn, in this run or a later one, as by `Client.enqueue`; what becomes of it says
-    /// ``InboxItem/delivery``, also in later runs, and of a message that the server refused for what reason.
+    /// Stores one's own message in its conversation and in the outbox, both or neither, and returns when it is on the
+    /// disk: it stands in `messages` and `conversations` at once, as sending. It is sent in its turn, in this run or a
+    /// later one, as by `Client.enqueue`; what becomes of it says ``InboxItem/delivery``, also in later runs, and of a
+    /// message that the server refused for what reason.
     ///
-    /// It goes at QoS 1 at least. Receivers learn when it was sent, in MQTT 5.0. What the server sends back of it is not taken for another's: in MQTT 5.0
-    /// it is known by its identifier, before by its contents, for a day.
+    /// It goes at QoS 1 at least. Receivers learn when it was sent, in MQTT 5.0. What the server sends back of it is
+    /// not taken for another's: in MQTT 5.0 it is known by its identifier, before by its contents, for a day.
     ///
-    /// Throws what `Client.enqueue` throws; `ClientError.topic` for a topic that belongs to no conversation, and `ClientError.ended` if the inbox has
-    /// ended.
+    /// Throws what `Client.enqueue` throws; `ClientError.topic` for a topic that belongs to no conversation, and
+    /// `ClientError.ended` if the inbox has ended.
     @discardableResult
     public func send(_ publication: Publication) async throws(ClientError) -> InboxItem<Value> {
         var publication = publication

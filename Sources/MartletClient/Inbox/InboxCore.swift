@@ -100,7 +100,8 @@ final class InboxCore: Sendable {
         wake()
     }
 
-    /// What those who follow are to be told, from memory or from the store; nil for nothing. Throws what reading the store does.
+    /// What those who follow are to be told, from memory or from the store; nil for nothing. Throws what reading the
+    /// store does.
     func take() async throws(ClientError) -> [InboxMessage]? {
         let (waiting, missed) = state.withLock { state in
             let waiting = state.takeAll()
@@ -200,7 +201,8 @@ final class InboxCore: Sendable {
     }
 }
 
-/// Messages of an inbox that are in the store and were not told: of each conversation those of a range of numbers, for numbers have no gaps.
+/// Messages of an inbox that are in the store and were not told: of each conversation those of a range of numbers, for
+/// numbers have no gaps.
 struct MissedArrivals {
     private var ranges: [String: ClosedRange<UInt64>] = [:]
     /// The conversations in the order in which they are read.

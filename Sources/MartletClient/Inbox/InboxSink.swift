@@ -128,7 +128,8 @@ struct InboxJob {
     var call: AwaitedOutcome<Void>?
 }
 
-/// Removes messages: read first, as their rows say what else belongs to them. One job after another, so that none removes what another has read.
+/// Removes messages: read first, as their rows say what else belongs to them. One job after another, so that none
+/// removes what another has read.
 extension InboxSink {
     /// The inbox is open.
     func begin(_ engine: ClientEngine) {

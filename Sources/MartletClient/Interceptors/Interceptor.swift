@@ -11,21 +11,23 @@ public protocol Interceptor: Sendable {
     /// A message is about to be published, in the task that publishes it. What this throws, `publish` throws.
     func willPublish(_ publication: inout Publication) throws(ClientError)
 
-    /// What became of a message, and how long that took: at QoS 0 until it was on its way. Also told of one that another interceptor threw for.
+    /// What became of a message, and how long that took: at QoS 0 until it was on its way. Also told of one that
+    /// another interceptor threw for.
     func didPublish(_ publication: Publication, _ outcome: Result<PublishReceipt, ClientError>, after duration: Duration)
 
     /// A message has come, and nobody has it yet. On the client's own thread, where everything waits for it.
     func didReceive(_ message: inout ReceivedMessage)
 
-    /// A request has its answer, or will have none, and whoever asked is not told yet: what is to be done about it. In the task that asked, which
-    /// waits for this. Also told of what `StubClient` and other clients of requests answer.
+    /// A request has its answer, or will have none, and whoever asked is not told yet: what is to be done about it. In
+    /// the task that asked, which waits for this. Also told of what `StubClient` and other clients of requests answer.
     func didFinish(_ request: FinishedRequest) async -> FinishedRequest.Action
 
-    /// The server has refused something, and whoever asked for it is told. On the client's own thread, where everything waits for it.
+    /// The server has refused something, and whoever asked for it is told. On the client's own thread, where everything
+    /// waits for it.
     func didRefuse(_ refusal: Refusal) -> Refusal.Action
 
-    /// Messages have come that nobody gets. Told once in a turn of the client's thread for each subscription, and on that thread, where everything
-    /// waits for it.
+    /// Messages have come that nobody gets. Told once in a turn of the client's thread for each subscription, and on
+    /// that thread, where everything waits for it.
     func didDrop(_ messages: DroppedMessages)
 }
 
@@ -44,7 +46,8 @@ extension Interceptor {
     public func didRefuse(_ refusal: Refusal) -> Refusal.Action { .none }
 }
 
-/// Gives every message and request User Properties, beside its own: who uses the program, when it was asked, for which company. MQTT 5.0 only.
+/// Gives every message and request User Properties, beside its own: who uses the program, when it was asked, for which
+/// company. MQTT 5.0 only.
 ///
 /// ```swift
 /// settings.interceptors = [
@@ -61,7 +64,8 @@ public struct AddUserProperties: Interceptor {
         added = { (_) throws(ClientError) in try legal.get() }
     }
 
-    /// Asked for each message, when it is published: in the task that publishes, so that it must not wait. What is enqueued is asked for once.
+    /// Asked for each message, when it is published: in the task that publishes, so that it must not wait. What is
+    /// enqueued is asked for once.
     ///
     /// Names and values that are no UTF-8 Encoded String of MQTT are an error of that `publish`.
     public init(_ properties: @escaping @Sendable (Publication) -> KeyValuePairs<String, String>) {
@@ -85,7 +89,8 @@ public struct AddUserProperties: Interceptor {
     }
 }
 
-/// Calls its owner when the server refuses something for one of these reasons: to log out, to ask for another login, to tell somebody.
+/// Calls its owner when the server refuses something for one of these reasons: to log out, to ask for another login, to
+/// tell somebody.
 ///
 /// ```swift
 /// settings.interceptors = [
@@ -141,7 +146,8 @@ extension Sequence<any Interceptor> {
     }
 }
 
-/// The time since it was made, by any clock. A struct: a bare closure that is put back where it came from gets a wrapper more each time.
+/// The time since it was made, by any clock. A struct: a bare closure that is put back where it came from gets a
+/// wrapper more each time.
 struct Stopwatch: Sendable {
     let read: @Sendable () -> Duration
 
@@ -204,8 +210,8 @@ public struct DroppedMessages: Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         /// Its subscription had no room for it, or made room for a later one: see `SubscriptionSettings.Backlog`.
         case backlogFull
-        /// No subscription wanted it: of a session that the server has kept, and for which none was declared in `ClientSettings.graceTime`. At QoS 1
-        /// and 2 the server was told that it was taken.
+        /// No subscription wanted it: of a session that the server has kept, and for which none was declared in
+        /// `ClientSettings.graceTime`. At QoS 1 and 2 the server was told that it was taken.
         case noSubscription
     }
 
@@ -246,7 +252,8 @@ extension DroppedMessages: CustomStringConvertible {
 extension DroppedMessages {
     /// How many messages have come to a client that nobody got, since it was made.
     public struct Counts: Hashable, Sendable {
-        /// Those for which the backlog of their subscription had no room, of all subscriptions. Each counts its own: `Messages.droppedCount`.
+        /// Those for which the backlog of their subscription had no room, of all subscriptions. Each counts its own:
+        /// `Messages.droppedCount`.
         public var backlogFull = 0
         /// Those that no subscription wanted.
         public var noSubscription = 0
@@ -295,8 +302,8 @@ public struct FinishedRequest: Sendable {
         (self.request, self.topic, self.outcome, self.attempt, self.duration) = (request, topic, outcome, attempt, duration)
     }
 
-    /// Why it has no response: the responder's failure or the client's error; nil where it has one. A request whose task was cancelled has not
-    /// failed.
+    /// Why it has no response: the responder's failure or the client's error; nil where it has one. A request whose
+    /// task was cancelled has not failed.
     public var failure: (any Error)? {
         switch outcome {
         case .response, .client(.cancelled): nil
@@ -322,7 +329,8 @@ extension FinishedRequest {
     public enum Action: Hashable, Sendable {
         /// Nothing: whoever asked gets the outcome.
         case none
-        /// The request is sent once more after that time, where its timeout is not over by then; what it says then is told again.
+        /// The request is sent once more after that time, where its timeout is not over by then; what it says then is
+        /// told again.
         case retry(after: Duration = .zero)
         /// A `Client` says goodbye and stays offline until `start()` or `connect()`; whoever asked gets the outcome.
         case logOut
@@ -345,7 +353,8 @@ extension FinishedRequest {
 public struct OnFailure: Interceptor {
     private let failed: @Sendable (FinishedRequest) async -> FinishedRequest.Action
 
-    /// - `failed`: in the task that asked, which waits for it: it may log in anew before it says `.retry`. Not told of cancelled requests.
+    /// - `failed`: in the task that asked, which waits for it: it may log in anew before it says `.retry`. Not told of
+    ///   cancelled requests.
     public init(perform failed: @escaping @Sendable (FinishedRequest) async -> FinishedRequest.Action) { self.failed = failed }
 
     /// Calls the closure for a request that has failed.

@@ -104,7 +104,8 @@ extension ClientEngine {
         }
     }
 
-    /// A step is done: the first goes with CONNECT or begins anew, the others go in AUTH. One of an exchange that is over is none.
+    /// A step is done: the first goes with CONNECT or begins anew, the others go in AUTH. One of an exchange that is
+    /// over is none.
     func authenticated(_ step: Int, _ result: Result<(any AuthenticationExchange, [UInt8]?), ClientError>) {
         guard step == lastStep else { return }
         switch (result, phase) {
@@ -180,7 +181,8 @@ extension ClientEngine {
         for call in ended.calls { call.complete(outcome) }
     }
 
-    /// The server has not answered in time, or our own step has not come: nobody knows whether it still takes us for who we are.
+    /// The server has not answered in time, or our own step has not come: nobody knows whether it still takes us for
+    /// who we are.
     func reauthenticationTimedOut() {
         guard case .online(let connection) = phase, let isSent = reauthentication?.isSent else { return }
         endReauthentication(.failure(.timedOut))

@@ -172,8 +172,9 @@ extension ClientEngine {
 
 /// Which subscriptions hold their client: their consumers take less than comes.
 ///
-/// A subscription holds when its backlog has been full for some seconds, and when it has had for as long the first message of QoS 1 or 2 that is
-/// not acknowledged while many more stand behind: then the server may send no others. A value of the loop's thread; times are those of its clock.
+/// A subscription holds when its backlog has been full for some seconds, and when it has had for as long the first
+/// message of QoS 1 or 2 that is not acknowledged while many more stand behind: then the server may send no others. A
+/// value of the loop's thread; times are those of its clock.
 struct HoldingSubscriptions {
     /// Since when backlogs are full, by the number of the subscription.
     private var fullSince: [UInt32: UInt64] = [:]
@@ -193,7 +194,8 @@ struct HoldingSubscriptions {
     /// Its consumer has taken something, or it has ended.
     mutating func hasRoom(_ number: UInt32) { fullSince[number] = nil }
 
-    /// What is to be acknowledged next, nil for nothing, and how many messages are not acknowledged. At the end of each turn.
+    /// What is to be acknowledged next, nil for nothing, and how many messages are not acknowledged. At the end of each
+    /// turn.
     mutating func isFirst(_ token: AcknowledgementToken?, count: Int, now: UInt64) {
         hasMany = count >= Limits.holdingMessagesMin
         guard first?.token != token else { return }
@@ -346,11 +348,12 @@ extension ClientEngine {
 }
 
 extension Limits {
-    /// Milliseconds for which a backlog is full, or a message keeps others from being acknowledged, before its subscription is said to hold the
-    /// client.
+    /// Milliseconds for which a backlog is full, or a message keeps others from being acknowledged, before its
+    /// subscription is said to hold the client.
     static let holdingMilliseconds: UInt64 = 5000
 
-    /// How many messages of QoS 1 and 2 are not acknowledged when the first of them may hold the client: about what servers send at most.
+    /// How many messages of QoS 1 and 2 are not acknowledged when the first of them may hold the client: about what
+    /// servers send at most.
     static let holdingMessagesMin = 10
 
     /// Milliseconds that a goodbye may take to be sent.

@@ -107,8 +107,8 @@ extension ClientError {
     }
 }
 
-/// A task that waits for the end of what it asked for, or a body that hears of it: it comes once, by completion or cancellation, from any
-/// thread.
+/// A task that waits for the end of what it asked for, or a body that hears of it: it comes once, by completion or
+/// cancellation, from any thread.
 final class AwaitedOutcome<Answer: Sendable>: Sendable {
     typealias Outcome = Result<Answer, ClientError>
 
@@ -194,7 +194,8 @@ final class PublishCall: Sendable {
 
 /// What is asked of a client from outside its loop.
 enum ClientCommand: Sendable {
-    /// Connect, and stay connected. The call hears of the first success, or why there is none; without one it is tried for ever.
+    /// Connect, and stay connected. The call hears of the first success, or why there is none; without one it is tried
+    /// for ever.
     case start(AwaitedOutcome<Void>?)
     /// That call was cancelled.
     case withdrawStart(AwaitedOutcome<Void>)

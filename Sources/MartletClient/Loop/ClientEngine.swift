@@ -252,8 +252,9 @@ package final class ClientEngine: @unchecked Sendable {
         }
     }
 
-    /// Whether nothing need be read before the consumer has taken something: it is the only one, and nothing is awaited from the server. What others
-    /// wait for, and what the consumer itself waits for before it takes more, may stand behind anything, and is read whatever waits.
+    /// Whether nothing need be read before the consumer has taken something: it is the only one, and nothing is awaited
+    /// from the server. What others wait for, and what the consumer itself waits for before it takes more, may stand
+    /// behind anything, and is read whatever waits.
     private var mayLetServerWait: Bool {
         guard !pipesBehind.isEmpty, pipes.count == 1, session.state == .online else { return false }
         // A server may read nothing from us while we read nothing from it.
@@ -317,7 +318,8 @@ final class CommandBox: Sendable {
         }
     }
 
-    /// Puts a message of QoS 0 in, if not more than that many bytes wait then. Returns whether the box was empty; nil if there is no room.
+    /// Puts a message of QoS 0 in, if not more than that many bytes wait then. Returns whether the box was empty; nil
+    /// if there is no room.
     func post(_ publication: Publication, bytesMax: Int) -> Bool? {
         let byteCount = publication.byteCount
         return state.withLock { state in
@@ -337,8 +339,8 @@ final class CommandBox: Sendable {
     }
 }
 
-/// Messages that no subscription matches: a kept session sends them before the program has said what it wants. Those of QoS 1 and 2 wait for a
-/// while; what nobody wants until then, and all of QoS 0, is counted.
+/// Messages that no subscription matches: a kept session sends them before the program has said what it wants. Those of
+/// QoS 1 and 2 wait for a while; what nobody wants until then, and all of QoS 0, is counted.
 struct UnmatchedMessages {
     private var messages: [ReceivedMessage] = []
     private var byteCount = 0

@@ -137,8 +137,8 @@ final class LoopExecutor: TaskExecutor {
 
 /// When which client wants to be called, the earliest first. Times are milliseconds of the loop's clock.
 ///
-/// Each client is in it once at most, and knows its place, so that one that connects again and again leaves nothing behind. A later deadline
-/// is not moved: the earlier one rings in vain, and the client tells the time that holds.
+/// Each client is in it once at most, and knows its place, so that one that connects again and again leaves nothing
+/// behind. A later deadline is not moved: the earlier one rings in vain, and the client tells the time that holds.
 struct DeadlineHeap {
     private var entries: [(deadline: UInt64, engine: ClientEngine)] = []
 

@@ -276,7 +276,8 @@ final class ServerConnection: EventHandler {
         if filtered?.hasMore == true, registration != nil { read() }
     }
 
-    /// Sends what the session has for the server, as far as the transport takes it. Returns why it does not, if it is broken.
+    /// Sends what the session has for the server, as far as the transport takes it. Returns why it does not, if it is
+    /// broken.
     ///
     /// - Parameter most: how many bytes may leave.
     func write(_ session: inout ClientSession, most: Int = .max) -> (count: Int, end: End?) {
@@ -335,6 +336,7 @@ extension Limits {
     /// How many times its interval the look at the first server may take, after returns that failed.
     static let firstServerCheckGrowthMax: UInt64 = 64
 
-    /// Milliseconds that the CONNECT of a connection that was closed may still be under way: a kernel sends it again for so long.
+    /// Milliseconds that the CONNECT of a connection that was closed may still be under way: a kernel sends it again
+    /// for so long.
     static let lateConnectMillisecondsMax: UInt64 = 120_000
 }

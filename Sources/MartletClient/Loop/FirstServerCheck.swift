@@ -4,8 +4,9 @@ internal import Platform
 internal import Synchronization
 internal import Transports
 
-/// A look at whether a server takes connections: a connection up to where CONNECT would be sent, through a proxy, TLS and WebSocket if there are
-/// some. Belongs to the loop's thread, and to one engine; messages on its connection know nothing of it.
+/// A look at whether a server takes connections: a connection up to where CONNECT would be sent, through a proxy, TLS
+/// and WebSocket if there are some. Belongs to the loop's thread, and to one engine; messages on its connection know
+/// nothing of it.
 final class FirstServerCheck: EventHandler, @unchecked Sendable {
     // Unchecked: all of it belongs to the loop's thread.
     /// When it has taken too long.

@@ -46,7 +46,8 @@ struct PublishingCalls {
     /// How many calls wait that the session has not got.
     var unsentCount: Int { blocked.count + offline.count }
 
-    /// A call that the session has not got was cancelled. Those are forgotten when they are half of all, so that each is moved once.
+    /// A call that the session has not got was cancelled. Those are forgotten when they are half of all, so that each
+    /// is moved once.
     mutating func cancelled() {
         cancelledCount += 1
         guard cancelledCount * 2 > unsentCount else { return }

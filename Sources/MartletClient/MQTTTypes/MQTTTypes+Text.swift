@@ -65,8 +65,8 @@ extension Will {
     ///
     /// - Parameters:
     ///   - publication: what the server publishes, with its properties.
-    ///   - delay: how long the server waits, in whole seconds, for the client to come back before it publishes: the Will Delay Interval. MQTT 5.0
-    ///     only.
+    ///   - delay: how long the server waits, in whole seconds, for the client to come back before it publishes: the
+    ///     Will Delay Interval. MQTT 5.0 only.
     public init(_ publication: Publication, delay: Duration = .zero) {
         self.init(
             topic: publication.topic, payload: publication.payload.bytes, qos: publication.qos, retain: publication.retain,

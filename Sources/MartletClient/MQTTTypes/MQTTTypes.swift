@@ -1,5 +1,5 @@
-// The types of MQTT that a program needs. They are declared in modules that are no products: each is re-exported by itself,
-// so that nothing else of these modules is a name of the library, and is here for the library's documentation.
+// The types of MQTT that a program needs. They are declared in modules that are no products: each is re-exported by
+// itself, so that nothing else of these modules is a name of the library, and is here for the library's documentation.
 
 @_exported public import struct ClientCore.Payload
 @_exported public import struct ClientCore.Publication
@@ -16,14 +16,15 @@
 @_exported public import struct MQTTCodec.UserProperty
 @_exported public import struct MQTTCodec.Will
 
-/// A topic that messages are published to: levels with slashes between them, such as `home/kitchen/lamp`, without wildcards.
+/// A topic that messages are published to: levels with slashes between them, such as `home/kitchen/lamp`, without
+/// wildcards.
 ///
-/// A literal is one; a text that is made at run time is given to the calls as it is, or checked by ``init(validating:)-(String)``. At most
-/// 65,535 bytes.
+/// A literal is one; a text that is made at run time is given to the calls as it is, or checked by
+/// ``init(validating:)-(String)``. At most 65,535 bytes.
 public typealias TopicName = MQTTCodec.TopicName
 
-/// What a subscription asks for: a topic in which `+` stands for one level and a last `#` for all that follow, or `$share/GROUP/FILTER`,
-/// whose messages a group shares.
+/// What a subscription asks for: a topic in which `+` stands for one level and a last `#` for all that follow, or
+/// `$share/GROUP/FILTER`, whose messages a group shares.
 public typealias TopicFilter = MQTTCodec.TopicFilter
 
 /// How often a message arrives: at most, at least, or exactly once.
@@ -32,7 +33,8 @@ public typealias QoS = MQTTCodec.QoS
 /// What a server or a client answers: success, or why not. The names and numbers of MQTT 5.0.
 public typealias ReasonCode = MQTTCodec.ReasonCode
 
-/// The properties of MQTT 5.0 that go with a message, or with a packet of the connection, named as the standard names them.
+/// The properties of MQTT 5.0 that go with a message, or with a packet of the connection, named as the standard names
+/// them.
 public typealias Properties = MQTTCodec.Properties
 
 /// A name and a value of the program's own that go with a message. MQTT 5.0 only.
@@ -52,7 +54,8 @@ public typealias Will = MQTTCodec.Will
 
 /// The bytes of a message: made of a text, of bytes or, with MartletClientJSON, of Foundation's `Data`.
 ///
-/// A received one shares the memory of what came with it, up to 16 KiB; `bytes` is a copy of its own, `text` the bytes as text.
+/// A received one shares the memory of what came with it, up to 16 KiB; `bytes` is a copy of its own, `text` the bytes
+/// as text.
 public typealias Payload = ClientCore.Payload
 
 /// A message to be published: its topic and payload, QoS, retain and properties.

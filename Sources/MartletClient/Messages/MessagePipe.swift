@@ -1,14 +1,16 @@
 package import ClientCore
 internal import Platform
 
-/// Where the messages of one subscription wait for their consumer: in at the source's side, batches out at the consumer's.
+/// Where the messages of one subscription wait for their consumer: in at the source's side, batches out at the
+/// consumer's.
 ///
 /// ```
 ///   gather ─► gathered ──flush──► queue ──take──► cursor's batch ──next──► consumer ──settle──► source
 ///             (source's thread)   (lock)
 /// ```
-/// Invariant: a token that went in is settled once, or told as unacknowledged when the pipe closes; not more than the backlog waits, but with
-/// `.hold` for messages of QoS 1 and 2, of which the server sends only so many before they are acknowledged.
+/// Invariant: a token that went in is settled once, or told as unacknowledged when the pipe closes; not more than the
+/// backlog waits, but with `.hold` for messages of QoS 1 and 2, of which the server sends only so many before they are
+/// acknowledged.
 package final class MessagePipe: Sendable {
     package let filters: [TopicFilter]
     package let settings: SubscriptionSettings
@@ -18,12 +20,13 @@ package final class MessagePipe: Sendable {
     nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
     nonisolated(unsafe) private var gathered: [ReceivedMessage?] = []
-    /// Whether so many waited after the last `flush` that a source which nothing else is for may let its server wait, until `resume`. The source's
-    /// thread alone touches it.
+    /// Whether so many waited after the last `flush` that a source which nothing else is for may let its server wait,
+    /// until `resume`. The source's thread alone touches it.
     nonisolated(unsafe) private(set) var isBehind = false
     /// How many messages the last `flush` has dropped. The source's thread alone touches it.
     nonisolated(unsafe) private(set) var droppedAtFlush = 0
-    /// Whether the source has more that it did not gather, as the pipe had no room. The source's thread alone touches it.
+    /// Whether the source has more that it did not gather, as the pipe had no room. The source's thread alone touches
+    /// it.
     nonisolated(unsafe) var hasMoreBehind = false
 
     enum End {
@@ -50,8 +53,8 @@ package final class MessagePipe: Sendable {
         var tellsOfRoom = false
         var droppedCount = 0
         var expiredCount = 0
-        /// How many messages at the front of the queue came in a session that the server has forgotten since: nothing bounds those of QoS 1 and 2 any
-        /// more, as they will not be acknowledged.
+        /// How many messages at the front of the queue came in a session that the server has forgotten since: nothing
+        /// bounds those of QoS 1 and 2 any more, as they will not be acknowledged.
         var forgottenCount = 0
 
         /// Whoever waits for a message or for the grant.
@@ -112,8 +115,8 @@ extension MessagePipe {
     /// Whether `flush` has something to do.
     package var hasGathered: Bool { !gathered.isEmpty }
 
-    /// Hands over what was gathered. Returns whether the backlog is full, of which `resume` tells the end, and what the source has to acknowledge
-    /// now.
+    /// Hands over what was gathered. Returns whether the backlog is full, of which `resume` tells the end, and what the
+    /// source has to acknowledge now.
     package func flush() -> (isFull: Bool, settled: [AcknowledgementToken]) {
         (droppedAtFlush, isBehind) = (0, false)
         if gathered.isEmpty { return (false, []) }
@@ -134,7 +137,8 @@ extension MessagePipe {
                     || state.queue.byteCount >= Limits.readAheadBytesMax
                 state.tellsOfRoom = isBehind
                 return (state.consumer.take(), nil, isFull)
-            // The source is told when there is room. Also when there is some: what was taken since the source looked made it.
+            // The source is told when there is room. Also when there is some: what was taken since the source looked
+            // made it.
             case .spill:
                 state.tellsOfRoom =
                     hasMoreBehind || state.queue.count >= Limits.spillWindowMax
@@ -178,8 +182,8 @@ extension MessagePipe {
         }
     }
 
-    /// The same where not all has room that is to be held. What is acknowledged at once is so when it is taken, for the server would send without
-    /// end.
+    /// The same where not all has room that is to be held. What is acknowledged at once is so when it is taken, for the
+    /// server would send without end.
     private func addBeyond(_ state: inout State, _ settled: inout [AcknowledgementToken], _ most: Int, _ bytes: Int) {
         for case let message? in gathered {
             let hasRoom =
@@ -212,7 +216,8 @@ extension MessagePipe {
         }
     }
 
-    /// The server has forgotten the session: what waits is acknowledged no more, and those of QoS 1 and 2 that come make room for themselves.
+    /// The server has forgotten the session: what waits is acknowledged no more, and those of QoS 1 and 2 that come
+    /// make room for themselves.
     func sessionLost() { state.withLock { $0.forgottenCount = $0.queue.count } }
 
     /// The server has granted the subscription: what it says of each filter, in the order of `filters`.
@@ -225,7 +230,8 @@ extension MessagePipe {
         for call in granting { call.complete(.success(())) }
     }
 
-    /// No more messages come: the consumer gets what waits, and then the end. The source is kept, for what waits is still to be settled.
+    /// No more messages come: the consumer gets what waits, and then the end. The source is kept, for what waits is
+    /// still to be settled.
     package func end(_ error: ClientError?) {
         let (waiters, receiver) = state.withLock { state -> (Waiters, (any MessageReceiver)?) in
             guard state.end == nil else { return (Waiters(), nil) }
@@ -240,8 +246,8 @@ extension MessagePipe {
 // MARK: - The consumer's side
 
 extension MessagePipe {
-    /// What waits and is not too old, as much as a consumer takes at a time; empty if nothing does. All of it are messages, to be taken out one
-    /// by one.
+    /// What waits and is not too old, as much as a consumer takes at a time; empty if nothing does. All of it are
+    /// messages, to be taken out one by one.
     func take() -> [ReceivedMessage?] {
         while true {
             var settled: [AcknowledgementToken] = []
@@ -283,7 +289,8 @@ extension MessagePipe {
         return true
     }
 
-    /// Gives what waits and what comes to the receiver, and the end. For subscriptions that acknowledge `.atOnce`, and no consumer.
+    /// Gives what waits and what comes to the receiver, and the end. For subscriptions that acknowledge `.atOnce`, and
+    /// no consumer.
     func deliver(to receiver: any MessageReceiver) {
         let (waiting, settled, source, end) = state.withLock { state in
             state.receiver = receiver
@@ -398,7 +405,8 @@ struct MessageQueue {
 
     var isEmpty: Bool { count == 0 }
 
-    /// Appends a message, or puts it in the place of one with the same topic; that one is then what `dropOldest` returns next.
+    /// Appends a message, or puts it in the place of one with the same topic; that one is then what `dropOldest`
+    /// returns next.
     mutating func append(_ message: ReceivedMessage, replacesSameTopic: Bool) {
         byteCount += message.byteCount
         guard replacesSameTopic else {
@@ -419,8 +427,8 @@ struct MessageQueue {
         }
     }
 
-    /// Appends messages and leaves an empty array. An empty queue takes the array's memory, so that no message is copied. Not for queues that
-    /// replace.
+    /// Appends messages and leaves an empty array. An empty queue takes the array's memory, so that no message is
+    /// copied. Not for queues that replace.
     ///
     /// - Parameter bytes: how many they have together.
     mutating func append(contentsOf more: inout [ReceivedMessage?], byteCount bytes: Int) {
@@ -478,7 +486,8 @@ struct MessageQueue {
 }
 
 extension Limits {
-    /// Messages of a client's only subscription that wait while the client awaits nothing from the server; then it lets the server wait too.
+    /// Messages of a client's only subscription that wait while the client awaits nothing from the server; then it lets
+    /// the server wait too.
     static let readAheadMessagesMax = 256
 
     /// Bytes of these; then the same.

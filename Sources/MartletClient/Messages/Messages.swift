@@ -2,11 +2,11 @@ internal import ClientCore
 
 /// The messages of a subscription, in the order in which they came: an asynchronous sequence.
 ///
-/// The subscription begins when the value is made and ends when it and its iterators are gone, or when a task that waits for a message
-/// is cancelled. It outlives connections. One consumer at a time: two of them share the messages.
+/// The subscription begins when the value is made and ends when it and its iterators are gone, or when a task that
+/// waits for a message is cancelled. It outlives connections. One consumer at a time: two of them share the messages.
 ///
-/// A message whose Message Expiry Interval is over before the consumer asks for it is left out, acknowledged and counted; it was not meant to be
-/// read that late. Inboxes keep theirs.
+/// A message whose Message Expiry Interval is over before the consumer asks for it is left out, acknowledged and
+/// counted; it was not meant to be read that late. Inboxes keep theirs.
 public struct Messages: AsyncSequence, Sendable {
     /// What comes, one at a time.
     public typealias Element = Message
@@ -26,14 +26,14 @@ public struct Messages: AsyncSequence, Sendable {
         deinit { pipe.close() }
     }
 
-    /// Waits until the server has granted the subscription, and returns what SUBACK says of each filter: the QoS that it grants. Throws
-    /// `ClientError.refused` with its reason, and `ClientError.cancelled` when the task is cancelled; the subscription goes on then. Empty when
-    /// the client ended first, and of doubles.
+    /// Waits until the server has granted the subscription, and returns what SUBACK says of each filter: the QoS that
+    /// it grants. Throws `ClientError.refused` with its reason, and `ClientError.cancelled` when the task is cancelled;
+    /// the subscription goes on then. Empty when the client ended first, and of doubles.
     @discardableResult
     public func granted() async throws(ClientError) -> [ReasonCode] { try await lease.pipe.waitForGrant() }
 
-    /// All that waits, at least one message; nil when the subscription has ended or the task was cancelled. For subscriptions that acknowledge
-    /// `.atOnce`: nothing of it is settled.
+    /// All that waits, at least one message; nil when the subscription has ended or the task was cancelled. For
+    /// subscriptions that acknowledge `.atOnce`: nothing of it is settled.
     func nextBatch() async throws(ClientError) -> [ReceivedMessage]? {
         while !Task.isCancelled {
             let batch = lease.pipe.take()
@@ -48,13 +48,15 @@ public struct Messages: AsyncSequence, Sendable {
         return nil
     }
 
-    /// Gives them to the receiver as they come, on the thread of the client. For subscriptions that acknowledge `.atOnce`.
+    /// Gives them to the receiver as they come, on the thread of the client. For subscriptions that acknowledge
+    /// `.atOnce`.
     func deliver(to receiver: any MessageReceiver) { lease.pipe.deliver(to: receiver) }
 
     /// How many messages the backlog's policy has dropped: of `.hold` those of QoS 0 that came beyond it.
     public var droppedCount: Int { lease.pipe.droppedCount }
 
-    /// How many messages got too old by their Message Expiry Interval while they waited here: they were acknowledged and left out.
+    /// How many messages got too old by their Message Expiry Interval while they waited here: they were acknowledged
+    /// and left out.
     public var expiredCount: Int { lease.pipe.expiredCount }
 
     /// How many wait to be taken.
@@ -157,18 +159,20 @@ public struct Message: Sendable {
     public var payload: Payload { received.payload }
     /// The QoS at which it came: the lower of the publisher's and the subscription's.
     public var qos: QoS { received.qos }
-    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it was published so.
+    /// Whether the server kept it before this client subscribed; of subscriptions with Retain As Published, whether it
+    /// was published so.
     public var retain: Bool { received.retain }
     /// Whether the server may have sent it before.
     public var duplicate: Bool { received.duplicate }
     /// Its properties; none before MQTT 5.0.
     public var properties: Properties { received.properties }
 
-    /// Lets the server forget the message: PUBACK or PUBREC, in its turn. For subscriptions that acknowledge `.whenDone`; a second call
-    /// does nothing, nor does one for a message of QoS 0.
+    /// Lets the server forget the message: PUBACK or PUBREC, in its turn. For subscriptions that acknowledge
+    /// `.whenDone`; a second call does nothing, nor does one for a message of QoS 0.
     public func done() { pipe.settle(received, .success) }
 
-    /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same as `done()`.
+    /// Tells the server that the message was not processed, and why; it sends it no more. Before MQTT 5.0 the same as
+    /// `done()`.
     public func refuse(_ reason: ReasonCode) { pipe.settle(received, reason) }
 }
 

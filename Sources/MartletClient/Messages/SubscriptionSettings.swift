@@ -1,4 +1,5 @@
-/// How a subscription's messages are asked for, wait and are acknowledged: the same for filters and for an endpoint's selections.
+/// How a subscription's messages are asked for, wait and are acknowledged: the same for filters and for an endpoint's
+/// selections.
 ///
 /// ```swift
 /// // Each job comes to one of the workers that name this group, and comes again where one dies before it has done it.
@@ -7,8 +8,9 @@
 public struct SubscriptionSettings: Hashable, Sendable {
     /// The highest QoS at which messages come; of an endpoint not above its own.
     public var qos = QoS.exactlyOnce
-    /// The ShareName of a shared subscription: each message comes to one of the subscribers that name the same group. Nil for a subscription of
-    /// its own. No retained messages come then, and `noLocal` counts for nothing. MQTT 5.0, and servers that have it before.
+    /// The ShareName of a shared subscription: each message comes to one of the subscribers that name the same group.
+    /// Nil for a subscription of its own. No retained messages come then, and `noLocal` counts for nothing. MQTT 5.0,
+    /// and servers that have it before.
     public var sharedBy: String?
     /// Whether messages that this client publishes stay away. MQTT 5.0 only.
     public var noLocal = false
@@ -38,8 +40,9 @@ public struct SubscriptionSettings: Hashable, Sendable {
         (self.qos, self.backlog, self.acknowledging, sharedBy) = (qos, backlog, acknowledging, group)
     }
 
-    /// The filters as the server is asked for them: those of a shared subscription where a group is named. Whoever conforms to `Messaging` subscribes
-    /// to these. Throws `ClientError.settings` where the group or a filter cannot be of a shared subscription.
+    /// The filters as the server is asked for them: those of a shared subscription where a group is named. Whoever
+    /// conforms to `Messaging` subscribes to these. Throws `ClientError.settings` where the group or a filter cannot be
+    /// of a shared subscription.
     public func serverFilters(_ filters: [TopicFilter]) throws(ClientError) -> [TopicFilter] {
         guard let group = sharedBy else { return filters }
         var shared: [TopicFilter] = []
@@ -60,19 +63,21 @@ public struct SubscriptionSettings: Hashable, Sendable {
 extension SubscriptionSettings {
     /// What happens to messages that come faster than they are taken.
     ///
-    /// Each policy has two bounds, messages and their bytes: topics, payloads and properties. The one that is reached first holds. One message alone
-    /// always has room, however large it is. Whatever waits, the client goes on reading: answers to what it has asked, and the messages of its other
-    /// subscriptions, never stand behind a backlog.
+    /// Each policy has two bounds, messages and their bytes: topics, payloads and properties. The one that is reached
+    /// first holds. One message alone always has room, however large it is. Whatever waits, the client goes on reading:
+    /// answers to what it has asked, and the messages of its other subscriptions, never stand behind a backlog.
     public enum Backlog: Hashable, Sendable {
         /// So many wait.
         ///
-        /// Nothing of QoS 1 and 2 is lost: what comes beyond waits too, and is not acknowledged before it is taken. The server sends as many as it has
-        /// unacknowledged messages for a client, ``ClientSettings/receiveMaximum`` at most, and then no others of QoS 1 and 2, for any subscription
-        /// of the client: see ``ConnectionState/heldBy``. Nothing can hold messages of QoS 0 back: those that come beyond are dropped and counted.
+        /// Nothing of QoS 1 and 2 is lost: what comes beyond waits too, and is not acknowledged before it is taken. The
+        /// server sends as many as it has unacknowledged messages for a client, ``ClientSettings/receiveMaximum`` at
+        /// most, and then no others of QoS 1 and 2, for any subscription of the client: see ``ConnectionState/heldBy``.
+        /// Nothing can hold messages of QoS 0 back: those that come beyond are dropped and counted.
         case hold(Int, bytes: Int = 16 << 20)
         /// The latest so many are kept, older ones are dropped, acknowledged and counted.
         case dropOldest(Int, bytes: Int = 16 << 20)
-        /// Of each topic the latest is kept, older ones are dropped, acknowledged and counted; at most so many topics, then the oldest topic goes.
+        /// Of each topic the latest is kept, older ones are dropped, acknowledged and counted; at most so many topics,
+        /// then the oldest topic goes.
         case latestPerTopic(Int, bytes: Int = 64 << 20)
         /// They are stored on disk, acknowledged, and come from there. Needs a store. Nothing is lost, nobody waits.
         case spill
@@ -90,7 +95,8 @@ extension SubscriptionSettings {
         case whenTaken
         /// When `done()` or `refuse(_:)` is called.
         case whenDone
-        /// When it arrives, or when it is taken where it came beyond the bounds of `.hold`. Messages that wait are lost if the process ends.
+        /// When it arrives, or when it is taken where it came beyond the bounds of `.hold`. Messages that wait are lost
+        /// if the process ends.
         case atOnce
     }
 }

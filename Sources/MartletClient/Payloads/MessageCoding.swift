@@ -1,6 +1,8 @@
-/// The codings of an endpoint's payloads: one that writes, and others that only read, chosen by the Content Type of a message.
+/// The codings of an endpoint's payloads: one that writes, and others that only read, chosen by the Content Type of a
+/// message.
 ///
-/// `.text`, `.bytes`, with MartletClientJSON `.json`, or `MessageCoding(MyCoding())`; `.json.or(.text)` writes JSON and reads both.
+/// `.text`, `.bytes`, with MartletClientJSON `.json`, or `MessageCoding(MyCoding())`; `.json.or(.text)` writes JSON and
+/// reads both.
 public struct MessageCoding<Value: Sendable>: Sendable {
     /// Writes, and reads what has no Content Type. Without others it reads whatever comes.
     public let main: any PayloadCoding<Value>
@@ -27,8 +29,9 @@ public struct MessageCoding<Value: Sendable>: Sendable {
         MessageCoding(main, others + [other.main] + other.others, statesContentType: true, fallback: fallback ?? other.fallback)
     }
 
-    /// Writes and reads as this one does; for a payload that cannot be read, an empty one too, the value stands. So a value always comes: nothing is
-    /// skipped, refused or counted as undecodable. An empty payload of an endpoint that retains still removes.
+    /// Writes and reads as this one does; for a payload that cannot be read, an empty one too, the value stands. So a
+    /// value always comes: nothing is skipped, refused or counted as undecodable. An empty payload of an endpoint that
+    /// retains still removes.
     public func defaulting(to value: Value) -> MessageCoding {
         MessageCoding(main, others, statesContentType: statesContentType, fallback: value)
     }
@@ -65,7 +68,8 @@ public struct MessageCoding<Value: Sendable>: Sendable {
         publication.properties = properties
     }
 
-    /// Nil where there is a choice and none is of this type. Publishers say all kinds of types where there is no choice.
+    /// Nil where there is a choice and none is of this type. Publishers say all kinds of types where there is no
+    /// choice.
     private func coding(for contentType: EncodedString?) -> (any PayloadCoding<Value>)? {
         guard let contentType, !others.isEmpty else { return main }
         return ([main] + others).first { $0.contentType?.isSameMediaType(as: contentType) ?? false }
@@ -156,8 +160,8 @@ extension MessageCoding where Value: RawRepresentable, Value.RawValue: LosslessS
     public static var text: MessageCoding { MessageCoding(RawTextCoding(), statesContentType: false) }
 }
 
-/// How values become the bytes of messages, and back: what a program writes for itself where neither `.text`, `.bytes` nor the `.json` of
-/// MartletClientJSON will do.
+/// How values become the bytes of messages, and back: what a program writes for itself where neither `.text`, `.bytes`
+/// nor the `.json` of MartletClientJSON will do.
 ///
 /// ```swift
 /// struct CBORCoding: PayloadCoding {

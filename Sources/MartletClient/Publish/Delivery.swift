@@ -14,12 +14,12 @@ public struct Delivery: Sendable, Identifiable {
     /// How far it has come.
     public var status: DeliveryStatus { tracking.latest.value }
 
-    /// How far it has come, and each newer status, to the last; those that come too quickly are left out. When the client ends they end as well:
-    /// the message is in its store, and the next to open the outbox may follow it.
+    /// How far it has come, and each newer status, to the last; those that come too quickly are left out. When the
+    /// client ends they end as well: the message is in its store, and the next to open the outbox may follow it.
     public var statuses: some AsyncSequence<DeliveryStatus, Never> & Sendable { Statuses(tracking) }
 
-    /// Waits for the last status. Throws why it does not arrive; `ClientError.expired` if it was too old, `ClientError.ended` if the client ends
-    /// before that.
+    /// Waits for the last status. Throws why it does not arrive; `ClientError.expired` if it was too old,
+    /// `ClientError.ended` if the client ends before that.
     public func arrival() async throws(ClientError) {
         for await status in statuses {
             switch status {
@@ -203,10 +203,11 @@ public struct Outbox: Sendable {
         return try await call.outcome(cancelled: {}).get()
     }
 
-    /// The messages that the server has refused, the oldest first, in this run and in earlier ones: they stay until ``forgetRefused(_:)``. The
-    /// latest 1000, of 4 MiB together, are kept.
+    /// The messages that the server has refused, the oldest first, in this run and in earlier ones: they stay until
+    /// ``forgetRefused(_:)``. The latest 1000, of 4 MiB together, are kept.
     ///
-    /// Nothing sends them again: publish or enqueue anew what makes sense after its cause is away. Throws `ClientError.store`.
+    /// Nothing sends them again: publish or enqueue anew what makes sense after its cause is away. Throws
+    /// `ClientError.store`.
     public func refused() async throws(ClientError) -> [RefusedMessage] {
         let call = AwaitedOutcome<[RefusedMessage]>()
         engine.post(.records { $0.readRefused(call) })
@@ -247,11 +248,12 @@ extension Client {
     /// The messages that `enqueue` has stored.
     public var outbox: Outbox { Outbox(engine) }
 
-    /// Stores a message and returns when it is on the disk. It is sent when it is its turn, in this run or a later one, in the order of these
-    /// calls; receivers know repeats by its User Property `message-id`. A Message Expiry Interval counts from now.
+    /// Stores a message and returns when it is on the disk. It is sent when it is its turn, in this run or a later one,
+    /// in the order of these calls; receivers know repeats by its User Property `message-id`. A Message Expiry Interval
+    /// counts from now.
     ///
-    /// Throws `ClientError.store` when it cannot be stored, for want of room for example, and `ClientError.queueFull` by the outbox's limits.
-    /// Cancelling the task while it waits for room takes the message back.
+    /// Throws `ClientError.store` when it cannot be stored, for want of room for example, and `ClientError.queueFull`
+    /// by the outbox's limits. Cancelling the task while it waits for room takes the message back.
     public func enqueue(_ publication: Publication) async throws(ClientError) -> Delivery {
         var publication = publication
         for interceptor in settings.interceptors { try interceptor.willPublish(&publication) }
@@ -268,7 +270,8 @@ extension Client {
         try await enqueue(Publication(topic, payload, qos: qos, retain: retain))
     }
 
-    /// As above, for a value of an endpoint. An endpoint of QoS 0 is taken for one of QoS 1: what is stored is to arrive.
+    /// As above, for a value of an endpoint. An endpoint of QoS 0 is taken for one of QoS 1: what is stored is to
+    /// arrive.
     public func enqueue<Value>(_ value: Value, to topic: EndpointTopic<Value>) async throws(ClientError) -> Delivery {
         var publication = try topic.publication(value)
         publication.qos = max(publication.qos, .atLeastOnce)
@@ -305,7 +308,8 @@ extension EnqueueCall {
 
 /// What became of a message that was published.
 public struct PublishReceipt: Hashable, Sendable {
-    /// What the server says: `success`, or `noMatchingSubscribers`; `success` at QoS 0, which has no answer, and before MQTT 5.0.
+    /// What the server says: `success`, or `noMatchingSubscribers`; `success` at QoS 0, which has no answer, and before
+    /// MQTT 5.0.
     public var reason: ReasonCode
 
     /// A receipt, for a double that publishes.

@@ -9,7 +9,8 @@ extension AnswerCache {
         public var maxAge: Duration
         /// One that is older by less than this is returned at once, and asked for anew behind it.
         public var staleWhileRevalidate: Duration
-        /// One that is older by less than this is returned where asking ends without an answer: offline, nobody there, too late.
+        /// One that is older by less than this is returned where asking ends without an answer: offline, nobody there,
+        /// too late.
         public var staleIfError: Duration
 
         /// Times count from when the responder gave the answer; without any the responder is always asked.
@@ -37,7 +38,8 @@ public struct CachedResponse<Value: Sendable>: Sendable {
 
 extension CachedResponse: Equatable where Value: Equatable {}
 
-/// Requests whose answers are kept: fetched, stored or updated here, and returned. A `Client` with a store keeps them there, through restarts.
+/// Requests whose answers are kept: fetched, stored or updated here, and returned. A `Client` with a store keeps them
+/// there, through restarts.
 ///
 /// ```swift
 /// let client = try Client(settings)
@@ -46,8 +48,8 @@ extension CachedResponse: Equatable where Value: Equatable {}
 /// let user = try await users.send(GetUser(id: 7), policy)
 /// show(user.value, grey: user.isStale)
 /// ```
-/// A client keeps the latest 1000 answers of together 8 MiB, all scopes together; those that were stored longest ago go first. Requests are the same
-/// where their topic and their bytes are.
+/// A client keeps the latest 1000 answers of together 8 MiB, all scopes together; those that were stored longest ago go
+/// first. Requests are the same where their topic and their bytes are.
 public final class AnswerCache: Sendable {
     /// Whose answers these are: those of one scope are forgotten together.
     public let scope: String
@@ -67,8 +69,8 @@ public final class AnswerCache: Sendable {
         self.init(client, StoredAnswers(now: { now.map { $0().milliseconds } ?? WallClock.milliseconds() }) { _ in }, scope: scope)
     }
 
-    /// Returns the answer that is kept, as far as the policy goes, or asks and keeps what comes. What the responder answers instead of a response is
-    /// thrown, and not kept.
+    /// Returns the answer that is kept, as far as the policy goes, or asks and keeps what comes. What the responder
+    /// answers instead of a response is thrown, and not kept.
     public func send<Asked: Request>(
         _ request: Asked, to topic: CallTopic<Asked> = CallTopic(), _ policy: Policy, timeout: Duration = .seconds(30)
     ) async throws(RequestError<Asked.Failure>) -> CachedResponse<Asked.Response> {
@@ -89,8 +91,8 @@ public final class AnswerCache: Sendable {
         }
     }
 
-    /// The answer that is kept, if there is one that the policy lets be shown, then, unless it is young enough, what the responder answers. Ends
-    /// after that; throws `RequestError` where there is none.
+    /// The answer that is kept, if there is one that the policy lets be shown, then, unless it is young enough, what
+    /// the responder answers. Ends after that; throws `RequestError` where there is none.
     public func responses<Asked: Request>(
         to request: Asked, at topic: CallTopic<Asked> = CallTopic(), _ policy: Policy, timeout: Duration = .seconds(30)
     ) -> AsyncThrowingStream<CachedResponse<Asked.Response>, any Error> {
@@ -123,8 +125,8 @@ public final class AnswerCache: Sendable {
         return kept(key, Asked.self, .reload)
     }
 
-    /// Keeps a response as if the responder had given it now: what the program has changed and knows. Throws `ClientError.unencodable` and
-    /// `ClientError.topic`.
+    /// Keeps a response as if the responder had given it now: what the program has changed and knows. Throws
+    /// `ClientError.unencodable` and `ClientError.topic`.
     public func update<Asked: Request>(
         _ response: Asked.Response, to request: Asked, at topic: CallTopic<Asked> = CallTopic()
     ) throws(ClientError) {
@@ -172,8 +174,8 @@ public final class AnswerCache: Sendable {
 }
 
 extension Client {
-    /// Requests of this client whose answers are kept, in its store where it has one: all that name the same scope, a user of the program for
-    /// example, have the same answers.
+    /// Requests of this client whose answers are kept, in its store where it has one: all that name the same scope, a
+    /// user of the program for example, have the same answers.
     public func answerCache(scope: String = "") -> AnswerCache { AnswerCache(self, answers, scope: scope) }
 }
 

@@ -3,12 +3,13 @@ internal import Platform
 
 /// The requests of one client that wait for answers, and the one topic to which all its answers come.
 ///
-/// The topic is subscribed to before the first request leaves: `PREFIX/` and 64 random bits, where the prefix is the server's Response
-/// Information if it gives any, which it does where `ClientSettings.requestsResponseInformation` asks for it. An answer is matched by that
-/// topic and its Correlation Data.
+/// The topic is subscribed to before the first request leaves: `PREFIX/` and 64 random bits, where the prefix is the
+/// server's Response Information if it gives any, which it does where `ClientSettings.requestsResponseInformation` asks
+/// for it. An answer is matched by that topic and its Correlation Data.
 ///
-/// Answers come at QoS 0: those of QoS 1 and 2 would stand behind the messages that the server has sent and that are not acknowledged, among them
-/// the one whose handler asks. An answer that is on its way when the connection breaks is lost, and its request times out.
+/// Answers come at QoS 0: those of QoS 1 and 2 would stand behind the messages that the server has sent and that are
+/// not acknowledged, among them the one whose handler asks. An answer that is on its way when the connection breaks is
+/// lost, and its request times out.
 package final class PendingRequests: Sendable {
     typealias Table = CorrelationTable<AwaitedOutcome<ReceivedMessage>>
 
@@ -17,7 +18,8 @@ package final class PendingRequests: Sendable {
         var responses = Responses.none
         /// Tells one attempt to subscribe from the next.
         var attempt = 0
-        /// Rings at the first deadline of open requests, or before. One for all: a timer of each would live on when its request has ended.
+        /// Rings at the first deadline of open requests, or before. One for all: a timer of each would live on when its
+        /// request has ended.
         var alarm: (deadline: Duration, task: Task<Void, Never>)?
         /// Since the first request, by the client's clock.
         var stopwatch: Stopwatch?

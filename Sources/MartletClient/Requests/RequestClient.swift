@@ -4,9 +4,10 @@ internal import Platform
 public protocol RequestClient: Sendable {
     /// Sends a request and returns its answer.
     ///
-    /// It ends once and in time: with the answer, or with `.answered` and what the responder says instead, or with `.client`: `.timedOut`,
-    /// `.noResponder` when the server knows of nobody who subscribes there or the last one leaves, `.cancelled` with its task, `.ended` with the client,
-    /// `.unsupported` where the server speaks no MQTT 5.0, and what else may happen to a message.
+    /// It ends once and in time: with the answer, or with `.answered` and what the responder says instead, or with
+    /// `.client`: `.timedOut`, `.noResponder` when the server knows of nobody who subscribes there or the last one
+    /// leaves, `.cancelled` with its task, `.ended` with the client, `.unsupported` where the server speaks no MQTT
+    /// 5.0, and what else may happen to a message.
     func send<Asked: Request>(
         _ request: Asked, to topic: CallTopic<Asked>, timeout: Duration
     ) async throws(RequestError<Asked.Failure>) -> Asked.Response
@@ -208,7 +209,8 @@ enum AnswerStatus: String {
     }
 }
 
-/// Who uses the program: login and logout as calls of the application's own service, beside the login of MQTT, which is the connection's.
+/// Who uses the program: login and logout as calls of the application's own service, beside the login of MQTT, which is
+/// the connection's.
 ///
 /// ```swift
 /// let session = ApplicationSession(userPropertyName: "user")
@@ -222,8 +224,9 @@ enum AnswerStatus: String {
 /// try await session.logIn(LogIn(name: "anna", password: "…")) { $0.userID }
 /// for await event in session.events { … }                    // didLogIn, didLogOut
 /// ```
-/// What belongs to a user hangs together: as an interceptor the session gives every message and request the user's name as a User Property; at logout
-/// requests that wait end with `ClientError.cancelled`, all subscriptions end, and the answers that were kept in the user's scope are forgotten.
+/// What belongs to a user hangs together: as an interceptor the session gives every message and request the user's name
+/// as a User Property; at logout requests that wait end with `ClientError.cancelled`, all subscriptions end, and the
+/// answers that were kept in the user's scope are forgotten.
 public final class ApplicationSession: Interceptor {
     /// What happens to the session.
     public enum Event: Hashable, Sendable {
@@ -244,7 +247,8 @@ public final class ApplicationSession: Interceptor {
     private let propertyName: EncodedString?
 
     /// - `user`: who is logged in from an earlier run; nil for nobody.
-    /// - `userPropertyName`: the name of the User Property that messages say the user by; nil for none. One that MQTT does not allow is none.
+    /// - `userPropertyName`: the name of the User Property that messages say the user by; nil for none. One that MQTT
+    ///   does not allow is none.
     public init(user: String? = nil, userPropertyName: String? = nil) {
         state = Locked(State(user: user))
         propertyName = userPropertyName.flatMap { EncodedString($0) }
@@ -308,7 +312,8 @@ public final class ApplicationSession: Interceptor {
         return try outcome.get()
     }
 
-    /// Logs out here, and tells nobody outside. Does nothing where nobody is logged in, so that many failures at once log out once.
+    /// Logs out here, and tells nobody outside. Does nothing where nobody is logged in, so that many failures at once
+    /// log out once.
     public func logOut() async {
         let (user, client) = state.withLock { state in
             defer { state.user = nil }

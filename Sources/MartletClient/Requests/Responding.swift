@@ -4,21 +4,23 @@ internal import Platform
 internal import Synchronization
 
 extension ConnectionObserving {
-    /// Subscribes to the requests of a call, and returns when the server has granted that: from then on nobody who asks is told that there is no
-    /// responder. What comes waits until `Responder.run()`, which answers.
+    /// Subscribes to the requests of a call, and returns when the server has granted that: from then on nobody who asks
+    /// is told that there is no responder. What comes waits until `Responder.run()`, which answers.
     ///
     /// ```swift
     /// let responder = try await client.responder(for: Home.setTarget) { request, context in try await heat(request, context.parameters) }
     /// try await responder.run()
     /// ```
-    /// A request is acknowledged after its answer. One that comes again is answered from a bounded memory of 1000 answers and 4 MiB in
-    /// this process, and does not run again. What the body throws as the request's `Failure` is the answer; of anything else the asking
-    /// client learns only that the responder failed. A request without Response Topic runs and is not answered.
+    /// A request is acknowledged after its answer. One that comes again is answered from a bounded memory of 1000
+    /// answers and 4 MiB in this process, and does not run again. What the body throws as the request's `Failure` is
+    /// the answer; of anything else the asking client learns only that the responder failed. A request without Response
+    /// Topic runs and is not answered.
     ///
-    /// Waits for a connection where there is none. Throws `ClientError.unsupported` where the server speaks no MQTT 5.0, `ClientError.refused` if it
-    /// refuses the subscription, `ClientError.cancelled` with its task.
+    /// Waits for a connection where there is none. Throws `ClientError.unsupported` where the server speaks no MQTT
+    /// 5.0, `ClientError.refused` if it refuses the subscription, `ClientError.cancelled` with its task.
     ///
-    /// - `group`: responders that name the same group share the requests, each of which comes to one of them: a shared subscription.
+    /// - `group`: responders that name the same group share the requests, each of which comes to one of them: a shared
+    ///   subscription.
     /// - `concurrency`: how many requests run at a time; others wait.
     public func responder<Asked: Request, each Part>(
         for call: Call<Asked, repeat each Part>, sharedBy group: String? = nil, concurrency: Int = 16,
@@ -43,8 +45,8 @@ extension ConnectionObserving {
         return try await responder(for: call, sharedBy: group, concurrency: concurrency, body)
     }
 
-    /// Answers the requests of a call until the task is cancelled or the client ends: `responder(for:)` and its `run()` in one, for whoever need not
-    /// know when it is ready.
+    /// Answers the requests of a call until the task is cancelled or the client ends: `responder(for:)` and its `run()`
+    /// in one, for whoever need not know when it is ready.
     public func respond<Asked: Request, each Part>(
         to call: Call<Asked, repeat each Part>, sharedBy group: String? = nil, concurrency: Int = 16,
         _ body: @escaping @Sendable (Asked, CallContext<repeat each Part>) async throws -> Asked.Response
@@ -118,8 +120,9 @@ public struct Responder: Sendable {
 
     private var isStopped: Bool { stopFlag.value.load(ordering: .relaxed) }
 
-    /// Answers until the task is cancelled, `cancel()` is called or the client ends; then takes up no more, ends the subscription, and returns when
-    /// those requests that run are answered and acknowledged. Of those that wait the asking clients learn that nobody answers. To be called once.
+    /// Answers until the task is cancelled, `cancel()` is called or the client ends; then takes up no more, ends the
+    /// subscription, and returns when those requests that run are answered and acknowledged. Of those that wait the
+    /// asking clients learn that nobody answers. To be called once.
     ///
     /// Throws what ends the subscription: `ClientError.ended` is none of it.
     public func run() async throws(ClientError) {

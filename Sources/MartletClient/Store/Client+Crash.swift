@@ -2,7 +2,8 @@ internal import ClientStore
 internal import Transports
 
 extension Client {
-    /// Ends as a process does that dies: without a goodbye, and what the store has not been told yet is lost. For tests and simulation.
+    /// Ends as a process does that dies: without a goodbye, and what the store has not been told yet is lost. For tests
+    /// and simulation.
     package func crash() async {
         (storage as? MemoryStore)?.crash()
         (storage as? FileStore)?.crash()
@@ -13,7 +14,8 @@ extension Client {
 }
 
 extension ClientEngine {
-    /// Ends in the loop's next turn, without a goodbye; all who wait hear that the client has ended. For a simulation that is over.
+    /// Ends in the loop's next turn, without a goodbye; all who wait hear that the client has ended. For a simulation
+    /// that is over.
     package func dieSoon() { post(.records { $0.die(AwaitedOutcome()) }) }
 
     fileprivate func die(_ call: AwaitedOutcome<Void>) {

@@ -13,7 +13,8 @@ extension ClientEngine {
         return wall - min(wall, now)
     }
 
-    /// The part of a turn's end that the store has: messages of the outbox go into the session, what has changed goes to the store.
+    /// The part of a turn's end that the store has: messages of the outbox go into the session, what has changed goes
+    /// to the store.
     func endRecordsTurn(now: UInt64) {
         guard let records else { return }
         sendOutbox(records, now: now)

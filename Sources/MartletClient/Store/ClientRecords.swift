@@ -2,8 +2,8 @@ internal import ClientCore
 package import ClientStore
 internal import Platform
 
-/// What a client keeps in its store, seen from its loop, whose thread it belongs to: changes are gathered during a turn and handed over at its
-/// end; the store's answers come as commands.
+/// What a client keeps in its store, seen from its loop, whose thread it belongs to: changes are gathered during a turn
+/// and handed over at its end; the store's answers come as commands.
 ///
 /// ```
 ///   turn: changes ──endTurn──► commit n ──► store          output of the turn is held, if it follows from the changes
@@ -104,8 +104,8 @@ final class ClientRecords {
         }
     }
 
-    /// A call that waits for room was cancelled, or perhaps one that does not any more. Those are forgotten when they are half of all, so that each
-    /// is moved once.
+    /// A call that waits for room was cancelled, or perhaps one that does not any more. Those are forgotten when they
+    /// are half of all, so that each is moved once.
     func blockedCancelled() {
         cancelledCount += 1
         guard cancelledCount * 2 > blocked.count else { return }
@@ -285,10 +285,11 @@ extension ClientError {
     init(_ error: StoreError) { self = .store("\(error)") }
 }
 
-/// What messages of the outbox belong to beside it, and who hears how far they have come. Only those that belong to something are in it. Belongs
-/// to the loop's thread.
+/// What messages of the outbox belong to beside it, and who hears how far they have come. Only those that belong to
+/// something are in it. Belongs to the loop's thread.
 struct OutboxOwners {
-    /// Hears of each newer status, on the loop's thread; `.failed(.ended)` when the client ends before the message is over.
+    /// Hears of each newer status, on the loop's thread; `.failed(.ended)` when the client ends before the message is
+    /// over.
     typealias Observer = @Sendable (DeliveryStatus) -> Void
 
     private var owners: [UInt64: OutboxOwner]
@@ -338,7 +339,8 @@ struct OutboxOwners {
 }
 
 extension ClientEngine {
-    /// Observes messages of the outbox that an earlier run has left. One that is over meanwhile is taken for acknowledged.
+    /// Observes messages of the outbox that an earlier run has left. One that is over meanwhile is taken for
+    /// acknowledged.
     func observe(_ observers: [(number: UInt64, observer: OutboxOwners.Observer)]) {
         for (number, observer) in observers {
             guard let records, records.failure == nil else {

@@ -4,7 +4,8 @@ internal import Platform
 
 /// Whoever gets messages of a subscription before its pipe. Belongs to the loop's thread.
 protocol MessageSink: AnyObject {
-    /// Takes a message, or leaves it to the pipe. One that is taken is acknowledged at once: the answer waits for the store with all output.
+    /// Takes a message, or leaves it to the pipe. One that is taken is acknowledged at once: the answer waits for the
+    /// store with all output.
     func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool
     /// The consumer took messages from the pipe.
     func resume(_ engine: ClientEngine)
@@ -142,7 +143,8 @@ final class StoreNames: Sendable {
     /// Takes a name; false if somebody has it.
     func claim(_ name: String) -> Bool { state.withLock { $0.used.insert(name).inserted } }
 
-    /// A name that nobody has, made of the filters and the same in every run for the first, second … subscription of the same.
+    /// A name that nobody has, made of the filters and the same in every run for the first, second … subscription of
+    /// the same.
     func take(_ filters: [TopicFilter]) -> (name: String, number: UInt32) {
         let base = filters.map(\.description).joined(separator: "\u{1}")
         return state.withLock { state in

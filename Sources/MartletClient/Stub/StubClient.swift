@@ -2,8 +2,8 @@ package import ClientCore
 internal import Glibc
 internal import Platform
 
-/// A client without a server, for tests and previews: subscribers get samples, requests are answered with samples, and what is published
-/// comes to its own subscribers, also of other tasks; responders of its own go before samples.
+/// A client without a server, for tests and previews: subscribers get samples, requests are answered with samples, and
+/// what is published comes to its own subscribers, also of other tasks; responders of its own go before samples.
 ///
 /// ```swift
 /// let client = StubClient(Home.self)                                  // the samples of a catalogue
@@ -137,14 +137,14 @@ public struct StubSamples: Sendable {
     /// No samples: only what is published comes.
     public static let none = declared([])
 
-    /// The samples of endpoints and calls. Where a subscription leaves a parameter open, its sample comes once, at the first case of an
-    /// enumeration, or at the parameter's name or 1, whichever is a value of its type.
+    /// The samples of endpoints and calls. Where a subscription leaves a parameter open, its sample comes once, at the
+    /// first case of an enumeration, or at the parameter's name or 1, whichever is a value of its type.
     public static func declared(_ declarations: [any EndpointDeclaration]) -> StubSamples {
         StubSamples(source: DeclaredSamples(declarations: declarations.map(\.declaration)))
     }
 
-    /// Files below a folder, named by their topic and what they are: `map/place/search.json` (JSON), `.txt` (text) or `.bin`. They are
-    /// read when they are asked for; filters with wildcards find none.
+    /// Files below a folder, named by their topic and what they are: `map/place/search.json` (JSON), `.txt` (text) or
+    /// `.bin`. They are read when they are asked for; filters with wildcards find none.
     public static func folder(_ path: String) -> StubSamples { StubSamples(source: SampleFolder(path: path)) }
 
     /// The samples for a subscription.
@@ -220,7 +220,8 @@ private struct SampleFolder: StubSource {
 }
 
 extension TopicTemplate {
-    /// A topic that the filter matches, where there is one: parameters are as the filter says, else some value of their type.
+    /// A topic that the filter matches, where there is one: parameters are as the filter says, else some value of their
+    /// type.
     func topic(chosenBy filter: TopicFilter) -> TopicName? {
         let wanted = filter.matchingBytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         var writer = TopicWriter(self)
@@ -244,8 +245,9 @@ extension TopicParameter {
 
 private func firstCase<Type: CaseIterable>(of type: Type.Type) -> Any? { type.allCases.first }
 
-/// A server in memory for the one client that has it: matches filters, keeps retained messages, gives shared subscriptions their turns,
-/// and remembers what was acknowledged. Of QoS 1 and 2 it sends on however much waits, so a backlog of `.hold` has no bound for these here.
+/// A server in memory for the one client that has it: matches filters, keeps retained messages, gives shared
+/// subscriptions their turns, and remembers what was acknowledged. Of QoS 1 and 2 it sends on however much waits, so a
+/// backlog of `.hold` has no bound for these here.
 package final class StubServer: MessageSource {
     private struct Subscription {
         let pipe: MessagePipe

@@ -10,9 +10,9 @@ import ServerLoops
 ///
 ///     change ─► every loop goes by the new list, and the first one writes it down for the store ─► done
 ///
-/// Each loop keeps out and ends whom its list names; what is here is the one list that all others are copies of. In a cluster it is itself a copy:
-/// an order goes to all nodes, and counts here too when it comes back. What the broker does by itself counts here at once, and goes to the others
-/// when they can be reached.
+/// Each loop keeps out and ends whom its list names; what is here is the one list that all others are copies of. In a
+/// cluster it is itself a copy: an order goes to all nodes, and counts here too when it comes back. What the broker
+/// does by itself counts here at once, and goes to the others when they can be reached.
 final class BanService {
     private(set) var list: BanList
     /// How many were made since the start.
@@ -177,8 +177,8 @@ final class BanService {
         if !waiters.isEmpty { waiters.removeFirst()() }
     }
 
-    /// Whether passwords that come from an address over HTTP are not looked at: it is banned for those that failed. What an administrator has
-    /// banned still logs in there, so that nobody locks themselves out.
+    /// Whether passwords that come from an address over HTTP are not looked at: it is banned for those that failed.
+    /// What an administrator has banned still logs in there, so that nobody locks themselves out.
     func refusesPasswords(of address: String) -> Bool { list.ban(ofAddress: address)?.option == .failedLogins }
 
     /// Somebody has done what may end in a ban.

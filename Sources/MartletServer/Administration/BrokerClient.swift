@@ -8,7 +8,8 @@ import ServerLoops
 ///
 ///     ask ─► message to the loop ─► BrokerShard.ask ─► Effect.reply ─► message to the control thread ─► the closure
 ///
-/// Each closure is called once, on the control thread: with nil if the loop does not take what it is asked, or ends before it answers. A loop does a bounded part of it in each turn. Belongs to the control thread.
+/// Each closure is called once, on the control thread: with nil if the loop does not take what it is asked, or ends
+/// before it answers. A loop does a bounded part of it in each turn. Belongs to the control thread.
 final class BrokerClient {
     private struct Count {
         var statistics: [ShardStatistics?]
@@ -65,7 +66,8 @@ final class BrokerClient {
 
     /// Publishes as the broker itself.
     ///
-    /// - Parameter done: is told what PUBACK would say, and how many sessions and share groups get the message, if that is known.
+    /// - Parameter done: is told what PUBACK would say, and how many sessions and share groups get the message, if that
+    ///   is known.
     func publish(_ packet: PublishPacket, _ done: @escaping (ReasonCode, Int?) -> Void) {
         order(ShardOrder(.publish(packet)), to: 0) { outcome in
             guard case .published(let reason, let receivers) = outcome?.result else { return done(.serverBusy, nil) }

@@ -5,7 +5,8 @@ import EpollLoop
 import MQTTCodec
 import ServerLoops
 
-/// Sends all clients away, so many a second, and keeps the door shut until it is told otherwise. Belongs to the control thread.
+/// Sends all clients away, so many a second, and keeps the door shut until it is told otherwise. Belongs to the control
+/// thread.
 ///
 /// ```
 ///            begin                  nobody is left

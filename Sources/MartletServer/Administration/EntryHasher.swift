@@ -31,6 +31,7 @@ final class EntryHasher {
 }
 
 extension Limits {
-    /// Passwords for files that are hashed at the same time; one more is refused. Bytes: 46 MiB each, what Argon2 takes.
+    /// Passwords for files that are hashed at the same time; one more is refused. Bytes: 46 MiB each, what Argon2
+    /// takes.
     static let entriesHashedMax = 4
 }

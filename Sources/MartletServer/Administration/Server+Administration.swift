@@ -125,8 +125,8 @@ extension Server {
         (places, digest) = (result.places, nil)
     }
 
-    /// The SHA-256 of the lines in force, in hexadecimal. Made when somebody asks for the first time: the library that hashes takes 2 MB.
-    /// nil without a file.
+    /// The SHA-256 of the lines in force, in hexadecimal. Made when somebody asks for the first time: the library that
+    /// hashes takes 2 MB. nil without a file.
     private var digestOfPlaces: String? {
         guard places.file != nil else { return nil }
         if let digest { return digest }
@@ -162,9 +162,11 @@ extension Server {
     }
 }
 
-/// Which processes of this machine may do everything over a Unix socket: root's, and those of the broker's user. Belongs to the control thread.
+/// Which processes of this machine may do everything over a Unix socket: root's, and those of the broker's user.
+/// Belongs to the control thread.
 ///
-/// Members of the broker's group are not among them: a proxy that reaches the socket through its group brings strangers.
+/// Members of the broker's group are not among them: a proxy that reaches the socket through its group brings
+/// strangers.
 final class TrustedProcesses {
     /// By their numbers.
     private var names: [UInt32: String] = [:]

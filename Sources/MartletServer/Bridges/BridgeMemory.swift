@@ -5,8 +5,8 @@ import JSONReader
 import Platform
 import Security
 
-/// What administrators have done to bridges while the broker ran, as it is kept over a restart: those that they added, and which
-/// are paused.
+/// What administrators have done to bridges while the broker ran, as it is kept over a restart: those that they added,
+/// and which are paused.
 ///
 ///     {"bridges":[{"name":"b","options":{"address":["h:1883"],"topic":["# out 1"]}}],"paused":["b","other"]}
 ///

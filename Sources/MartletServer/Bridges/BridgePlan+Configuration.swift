@@ -7,7 +7,8 @@ import ServerLoops
 import Transports
 
 extension BridgePlan {
-    /// Reads certificates and keys. Throws what is wrong with the bridge. Asks no name server: a name that is not known is the connection's failure.
+    /// Reads certificates and keys. Throws what is wrong with the bridge. Asks no name server: a name that is not known
+    /// is the connection's failure.
     init(_ bridge: BridgeConfiguration, in configuration: BrokerConfiguration) throws(ServerError) {
         func complain(_ reason: String) -> ServerError { .bridge(name: bridge.name, reason: reason) }
         let settings = try Self.settings(bridge, configuration)

@@ -6,8 +6,8 @@ import Federation
 import MQTTCodec
 import ServerLoops
 
-/// The bridges that the broker has: those of the configuration's files, and those that administrators have added while it runs.
-/// Belongs to the control thread.
+/// The bridges that the broker has: those of the configuration's files, and those that administrators have added while
+/// it runs. Belongs to the control thread.
 ///
 /// What is told to the loops waits in `takeMessages`, so that it is sent behind the settings that it goes with: the
 /// bounds of queues.
@@ -434,8 +434,8 @@ extension BridgeSupervisor {
 }
 
 extension BridgeStatus {
-    /// All connections of a bridge together, the first one first: it is connected when all are, and else as the first that is not. Nil if
-    /// there is none.
+    /// All connections of a bridge together, the first one first: it is connected when all are, and else as the first
+    /// that is not. Nil if there is none.
     init?(sumOf statuses: [BridgeStatus]) {
         guard let first = statuses.first else { return nil }
         guard statuses.count > 1 else {

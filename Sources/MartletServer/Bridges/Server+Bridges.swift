@@ -10,8 +10,8 @@ import ServerLoops
 
 /// Bridges to other brokers. On the control thread.
 extension Server {
-    /// What each `connection` section asks for. Throws what is wrong with one of them; one whose files cannot be used does not keep the others,
-    /// and the broker, from running.
+    /// What each `connection` section asks for. Throws what is wrong with one of them; one whose files cannot be used
+    /// does not keep the others, and the broker, from running.
     static func bridgePlans(_ configuration: BrokerConfiguration) throws(ServerError) -> [PlannedBridge] {
         var bridges: [PlannedBridge] = []
         for bridge in configuration.bridges {

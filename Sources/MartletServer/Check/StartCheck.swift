@@ -7,16 +7,18 @@ import Security
 import ServerLoops
 import Transports
 
-/// Tries all that a start needs, and does none of it: no file is made, emptied or given away, no port is listened on, no store opened.
+/// Tries all that a start needs, and does none of it: no file is made, emptied or given away, no port is listened on,
+/// no store opened.
 ///
-/// What only root can do is tried with the rights that the process has; what the broker does after it has become the user that `user` names,
-/// with that user's. If root checks the configuration of an installed service, all but the opening of ports is tried with the rights of the
-/// service's user.
+/// What only root can do is tried with the rights that the process has; what the broker does after it has become the
+/// user that `user` names, with that user's. If root checks the configuration of an installed service, all but the
+/// opening of ports is tried with the rights of the service's user.
 public struct StartCheck {
     /// What keeps the broker from starting, and what its operator should know: each once.
     public private(set) var diagnostics: [Diagnostic] = []
     private let result: ConfigurationResult
-    /// The installed service that runs the broker with this configuration; nil if there is none, or this is its user already.
+    /// The installed service that runs the broker with this configuration; nil if there is none, or this is its user
+    /// already.
     private let service: ServiceUnit?
     /// Whom root judges for from the first file on.
     private let serviceUser: Privileges.User?
@@ -166,7 +168,8 @@ public struct StartCheck {
         }
     }
 
-    /// Whether a listener before this one takes its place: each address can be bound while nobody listens, and not any more at the start.
+    /// Whether a listener before this one takes its place: each address can be bound while nobody listens, and not any
+    /// more at the start.
     private mutating func checkNeighbours(_ index: Int) -> Bool {
         let address = ListenerPlan.address(of: configuration.listeners[index])
         let neighbour = configuration.listeners[..<index].firstIndex { ListenerPlan.address(of: $0).collides(with: address) }
@@ -188,8 +191,8 @@ public struct StartCheck {
 
     // MARK: As the user that it becomes
 
-    /// What the broker's user may not read is an error where it is known who that is: by the service, or a line `user`. A broker that root
-    /// starts does read it once; its next reload fails.
+    /// What the broker's user may not read is an error where it is known who that is: by the service, or a line `user`.
+    /// A broker that root starts does read it once; its next reload fails.
     private mutating func checkFileRights() {
         let isNamed = service != nil || result.places.line(of: "user") != nil
         let rights = serviceUser.map { FileRights(of: $0.name) } ?? FileRights(becoming: configuration.general.userName)
@@ -387,7 +390,8 @@ enum StoreRights {
     }
 }
 
-/// Something that keeps a broker from starting, or that its operator should know, with what it is about: an option, and a listener.
+/// Something that keeps a broker from starting, or that its operator should know, with what it is about: an option, and
+/// a listener.
 struct StartRemark {
     /// The option whose line is meant, nil for none.
     var option: String?

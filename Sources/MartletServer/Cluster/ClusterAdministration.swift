@@ -12,7 +12,8 @@ import Platform
 import ServerLoops
 import Transports
 
-/// The control thread's part in a cluster: says how this node is, hands on what administrators ask other nodes, and what those ask here.
+/// The control thread's part in a cluster: says how this node is, hands on what administrators ask other nodes, and
+/// what those ask here.
 final class ClusterAdministration {
     private unowned let server: Server
     private let plan: ClusterPlan
@@ -64,7 +65,8 @@ final class ClusterAdministration {
         return figures
     }
 
-    /// Where people reach this node's dashboard: at the host of its address, if a listener of HTTP is to be reached from elsewhere.
+    /// Where people reach this node's dashboard: at the host of its address, if a listener of HTTP is to be reached
+    /// from elsewhere.
     private var dashboard: String {
         guard let host = plan.host else { return "" }
         for listener in server.configuration.openListeners where listener.application == .httpAPI {
@@ -247,8 +249,8 @@ extension Server {
         control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
     }
 
-    /// By what the node is to be let in by the servers from now on; nil if that has not changed. A file that the same options name as before,
-    /// and that cannot be read now, is no reason to refuse all of a new configuration.
+    /// By what the node is to be let in by the servers from now on; nil if that has not changed. A file that the same
+    /// options name as before, and that cannot be read now, is no reason to refuse all of a new configuration.
     func newCredentials(_ wantedConfiguration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
         guard let clusterPlan else { return nil }
         let wanted: ClusterCredentials
@@ -336,12 +338,13 @@ extension Limits {
     /// Bytes of `martlet_cluster_nkey_file`; a larger one is no seed.
     static let clusterKeyFileBytesMax = 4096
 
-    /// Bytes of `martlet_cluster_cafile` and the like that are compared when the configuration is read again; whether a larger one is another is
-    /// not seen.
+    /// Bytes of `martlet_cluster_cafile` and the like that are compared when the configuration is read again; whether a
+    /// larger one is another is not seen.
     static let clusterCertificateBytesMax = 4 << 20
 
-    /// How long after the start a client waits until its node has found the cluster, in milliseconds; then it is refused. Less than the 10 s
-    /// after which many clients take a broker that does not answer for one that is not there.
+    /// How long after the start a client waits until its node has found the cluster, in milliseconds; then it is
+    /// refused. Less than the 10 s after which many clients take a broker that does not answer for one that is not
+    /// there.
     static let clusterStartMilliseconds: UInt64 = 8_000
 
     /// How often a node says how it is, in milliseconds.

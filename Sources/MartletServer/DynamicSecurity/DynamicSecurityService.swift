@@ -13,8 +13,8 @@ import ServerLoops
 ///     message ─► [passwords are hashed on a thread of their own] ─► [loops are asked who is connected] ─► performed and saved
 ///             ─► the answer leaves ─► messages to the loops: rights, and who has to go
 ///
-/// In a cluster it is performed on what all nodes share, and counts when that has taken it; if another node was quicker, it is performed again on
-/// what that one has made of it:
+/// In a cluster it is performed on what all nodes share, and counts when that has taken it; if another node was
+/// quicker, it is performed again on what that one has made of it:
 ///
 ///     performed ─► [the cluster] ─► stored: saved, the answer leaves, messages
 ///         ▲            └─► conflict, the newer one is taken over: saved, messages ─┐

@@ -18,7 +18,8 @@ extension SecurityConfiguration {
     private var dynamicSecurity: PluginConfiguration? { plugins.first { $0.plugin == .dynamicSecurity } }
 }
 
-/// The files of dynamic security that the configuration names, each opened once and open until the broker ends. Belongs to the control thread.
+/// The files of dynamic security that the configuration names, each opened once and open until the broker ends. Belongs
+/// to the control thread.
 final class SecurityDocuments {
     private(set) var documents: [String: SecurityDocument] = [:]
     private let log: Log
@@ -33,7 +34,8 @@ final class SecurityDocuments {
         security.dynamicSecurityFile.flatMap { documents[$0] }
     }
 
-    /// Opens what is not open yet. A file that is not there is made, with an administrator. Throws all that is wrong with any of them.
+    /// Opens what is not open yet. A file that is not there is made, with an administrator. Throws all that is wrong
+    /// with any of them.
     func open(_ configuration: BrokerConfiguration) throws(SecurityFilesError) {
         var problems: [SecurityFileProblem] = []
         // A file that cannot be opened is told of once, and not for each listener.
@@ -50,7 +52,8 @@ final class SecurityDocuments {
         if !problems.isEmpty { throw SecurityFilesError(problems: problems) }
     }
 
-    /// Warns of files to which changes cannot be saved, by the user that the broker runs as, and of those that somebody else has written.
+    /// Warns of files to which changes cannot be saved, by the user that the broker runs as, and of those that somebody
+    /// else has written.
     func warn() {
         for (path, document) in documents.sorted(by: { $0.key < $1.key }) {
             if let warning = Self.warning(onSaving: path) {

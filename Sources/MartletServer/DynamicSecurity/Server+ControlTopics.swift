@@ -231,6 +231,7 @@ extension Server {
 }
 
 extension Limits {
-    /// Commands of one message on `$CONTROL/broker/v1`; those beyond them are refused. Bytes: `requestBodyBytesMax` each at most.
+    /// Commands of one message on `$CONTROL/broker/v1`; those beyond them are refused. Bytes: `requestBodyBytesMax`
+    /// each at most.
     static let brokerCommandsMax = 100
 }

@@ -184,6 +184,7 @@ extension Limits {
     /// How often a change of dynamic security is made anew because another node was quicker, before it is refused.
     static let securityAttemptsMax = 20
 
-    /// Copies of a node's own dynamic security that are kept when it joins clusters; a node that has so many does not join.
+    /// Copies of a node's own dynamic security that are kept when it joins clusters; a node that has so many does not
+    /// join.
     static let securityCopiesMax = 100
 }

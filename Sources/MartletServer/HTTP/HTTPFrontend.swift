@@ -14,8 +14,8 @@ import Security
 import ServerLoops
 import Transports
 
-/// What the broker answers over HTTP: gives each request to whom it is for, and answers mosquitto's three routes and files itself. Belongs to the
-/// control thread.
+/// What the broker answers over HTTP: gives each request to whom it is for, and answers mosquitto's three routes and
+/// files itself. Belongs to the control thread.
 ///
 ///     exchange ─► RequestDestination ─► administration ─► Administration
 ///                                    ├► dashboard
@@ -167,8 +167,8 @@ extension HTTPFrontend {
         }
     }
 
-    /// Gives an answer of mosquitto's, and ends the connection as mosquitto does after each: its clients go on with another one without having
-    /// read an answer to its end. Browsers, which ask for it, keep theirs.
+    /// Gives an answer of mosquitto's, and ends the connection as mosquitto does after each: its clients go on with
+    /// another one without having read an answer to its end. Browsers, which ask for it, keep theirs.
     private func answer(_ exchange: HTTPExchange, _ response: HTTPResponse) {
         var response = response
         response.endsConnection = !exchange.request.fields.names("keep-alive", in: "Connection")
@@ -233,8 +233,8 @@ extension HTTPFrontend {
     }
 }
 
-/// The dashboard's files, which the binary brings along. They say nothing about the broker, so that everybody gets them: what the page shows it
-/// asks for as whoever has logged in there.
+/// The dashboard's files, which the binary brings along. They say nothing about the broker, so that everybody gets
+/// them: what the page shows it asks for as whoever has logged in there.
 struct DashboardFiles {
     /// By path below `/dashboard/`.
     private let files: [String: StaticFile]
@@ -252,8 +252,8 @@ struct DashboardFiles {
 
     /// The answer to a GET or HEAD.
     ///
-    /// - Parameter host: what the page's server is called: over WebSocket it is another origin to some browsers, also behind a proxy that speaks
-    ///   TLS for it.
+    /// - Parameter host: what the page's server is called: over WebSocket it is another origin to some browsers, also
+    ///   behind a proxy that speaks TLS for it.
     func answer(to request: HTTPRequest, host: String) -> HTTPResponse {
         let below = request.segments.dropFirst()
         guard !below.isEmpty else {
@@ -330,7 +330,8 @@ enum MosquittoRoutes {
 
 /// The files below a directory that an operator offers: `http_dir`. Belongs to the control thread.
 ///
-/// Nothing outside the directory is reached: not by dots, not by links, and files whose names begin with a dot are not there.
+/// Nothing outside the directory is reached: not by dots, not by links, and files whose names begin with a dot are not
+/// there.
 final class FileDirectory {
     private struct State: Equatable {
         let inode: UInt64
@@ -417,6 +418,7 @@ extension Limits {
     /// Bytes of a file that stays in memory for who asks next; a larger one is read from the disk as its peer reads it.
     static let keptFileBytesEachMax = 2 << 20
 
-    /// Bytes of files that stay in memory, with what compression made of them; beyond them all are forgotten and read again.
+    /// Bytes of files that stay in memory, with what compression made of them; beyond them all are forgotten and read
+    /// again.
     static let keptFileBytesMax = 32 << 20
 }

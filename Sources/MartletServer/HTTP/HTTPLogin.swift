@@ -8,8 +8,8 @@ import Security
 import ServerLoops
 import Transports
 
-/// Logins over HTTP: by the users, passwords and throttles of the listener, as if each request were a client with the identifier
-/// `http-api`. Belongs to the control thread.
+/// Logins over HTTP: by the users, passwords and throttles of the listener, as if each request were a client with the
+/// identifier `http-api`. Belongs to the control thread.
 final class HTTPLogin: AlarmHandler {
     enum Outcome {
         /// nil: nobody in particular.
@@ -157,8 +157,8 @@ final class HTTPLogin: AlarmHandler {
     static let clientIdentifier: EncodedString = "http-api"
 }
 
-/// How often the log says something of strangers, who may do what it is said of as fast as they like: what is more is counted, and told with the
-/// next line that is written.
+/// How often the log says something of strangers, who may do what it is said of as fast as they like: what is more is
+/// counted, and told with the next line that is written.
 struct LineLimit {
     private var second: UInt64?
     private var lines = 0

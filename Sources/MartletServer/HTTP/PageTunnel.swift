@@ -4,14 +4,14 @@ import HTTP
 import Platform
 import Transports
 
-/// Carries MQTT between a page of the dashboard and the broker: the page's WebSocket is a connection of the server of HTTP, and the other end is a
-/// pair of sockets, of which a loop has the one as the connection of a client.
+/// Carries MQTT between a page of the dashboard and the broker: the page's WebSocket is a connection of the server of
+/// HTTP, and the other end is a pair of sockets, of which a loop has the one as the connection of a client.
 ///
 ///     page ─► HTTPConnection ─► received ─► the pair ─► loop
 ///     page ◄─ HTTPConnection ◄─ output   ◄─ the pair ◄─ loop
 ///
-/// Little is buffered beside the output's own room: one read, and pongs; what the page does not take stays in the pair, and the loop drops messages for
-/// it as for any slow client. Belongs to the control thread.
+/// Little is buffered beside the output's own room: one read, and pongs; what the page does not take stays in the pair,
+/// and the loop drops messages for it as for any slow client. Belongs to the control thread.
 final class PageTunnel: EventHandler {
     private let events: EventLoop
     private let output: HTTPStream

@@ -2,7 +2,8 @@ import CZlib
 import HTTP
 import Platform
 
-/// Bytes that are served as they are: a file's, or what the binary brings along. What is kept in memory is compressed once.
+/// Bytes that are served as they are: a file's, or what the binary brings along. What is kept in memory is compressed
+/// once.
 final class StaticFile {
     /// What it takes in memory, in bytes.
     let byteCount: Int
@@ -39,7 +40,8 @@ final class StaticFile {
         self.byteCount = byteCount
     }
 
-    /// The answer to a GET or HEAD of it: whole, compressed if the peer likes that, or 304 when the peer has it already.
+    /// The answer to a GET or HEAD of it: whole, compressed if the peer likes that, or 304 when the peer has it
+    /// already.
     func answer(to request: HTTPRequest) -> HTTPResponse {
         let likes = request.fields["Accept-Encoding"].map { HTTPPreference($0).weight(ofCoding: "gzip") > 0 } ?? false
         let chosen = likes ? compressed : nil

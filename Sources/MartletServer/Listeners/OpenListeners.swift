@@ -14,7 +14,8 @@ struct OpenListeners {
         var layers: TransportLayers
         /// The pre-shared keys that its handshakes look into.
         let keys: PreSharedKeyRing
-        /// By loop; of HTTP, which is the control thread's, one list. None where it could not be opened and is dispensable.
+        /// By loop; of HTTP, which is the control thread's, one list. None where it could not be opened and is
+        /// dispensable.
         let sockets: [[Listener]]
         let isHTTP: Bool
         let announcements: [String]
@@ -126,8 +127,8 @@ extension OpenListeners {
         for listener in places.flatMap({ $0.sockets.flatMap { $0 } }) { listener.give(toUser: user, group: group) }
     }
 
-    /// Opens the listeners that a reload brings, beside those that are open; nobody is let in yet, and all of them close again by themselves if
-    /// they are not taken.
+    /// Opens the listeners that a reload brings, beside those that are open; nobody is let in yet, and all of them
+    /// close again by themselves if they are not taken.
     func opening(_ reloaded: ReloadedConfiguration, log: Log) throws(ServerError) -> [(listener: Int, place: Place)] {
         var opened: [(listener: Int, place: Place)] = []
         let leaving = reloaded.closings.flatMap { places[$0].sockets.flatMap { $0 } }
@@ -161,8 +162,8 @@ extension OpenListeners {
         return listeners
     }
 
-    /// Takes in what was opened, and what connections of the others have on top of their sockets from now on: whom they believe, as which
-    /// page they may come. Their TLS stays as it is.
+    /// Takes in what was opened, and what connections of the others have on top of their sockets from now on: whom they
+    /// believe, as which page they may come. Their TLS stays as it is.
     mutating func take(_ opened: [(listener: Int, place: Place)], _ broker: BrokerConfiguration) {
         for (listener, place) in opened {
             if listener == places.count { places.append(place) } else { places[listener] = place }
@@ -278,8 +279,8 @@ enum ListenerName {
     }
 }
 
-/// Where a broker is administered from on its machine whose configuration names no Unix socket for that: a socket of its own, in a directory
-/// that nobody else can write to.
+/// Where a broker is administered from on its machine whose configuration names no Unix socket for that: a socket of
+/// its own, in a directory that nobody else can write to.
 ///
 ///     $XDG_RUNTIME_DIR/martlet/1883.sock      of a user who has logged in
 ///     /run/martlet/1883.sock                  of root, if the directory is root's
@@ -309,7 +310,8 @@ public enum LocalSocket {
         configuration.listeners.append(listener)
     }
 
-    /// The sockets of brokers of this user that are there, whether somebody listens or not; that of a broker on the usual port first.
+    /// The sockets of brokers of this user that are there, whether somebody listens or not; that of a broker on the
+    /// usual port first.
     public static func all(_ variable: (String) -> String?) -> [String] {
         guard let directory = directory(variable, makes: false), let stream = opendir(directory) else { return [] }
         defer { closedir(stream) }

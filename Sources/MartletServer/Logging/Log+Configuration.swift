@@ -179,7 +179,8 @@ final class FileLog: LogSink {
     }
 }
 
-/// Lines on their way to a descriptor: many with one write, and never half a line in it unless the line is too large for it.
+/// Lines on their way to a descriptor: many with one write, and never half a line in it unless the line is too large
+/// for it.
 struct LineBuffer {
     private var bytes: [UInt8] = []
 
@@ -210,7 +211,8 @@ struct LineBuffer {
 
     var isFull: Bool { bytes.count >= Limits.logLineBytesMax }
 
-    /// Writes all of it. What the descriptor does not take is given up: a log that nobody can read must not stop the broker.
+    /// Writes all of it. What the descriptor does not take is given up: a log that nobody can read must not stop the
+    /// broker.
     mutating func flush(to descriptor: Int32) {
         defer { bytes.removeAll(keepingCapacity: bytes.capacity <= 4 * Limits.logLineBytesMax) }
         bytes.withUnsafeBytes { bytes in

@@ -170,7 +170,8 @@ public struct SecurityFilesError: Error, Sendable, CustomStringConvertible {
 }
 
 extension SecurityFileProblem {
-    /// As the start and the check of a configuration say it: at its own line, or else at the option that names the file.
+    /// As the start and the check of a configuration say it: at its own line, or else at the option that names the
+    /// file.
     func diagnostic(in result: ConfigurationResult) -> Diagnostic {
         let severity: Diagnostic.Severity = severity == .error ? .error : .warning
         guard line == nil else { return Diagnostic(severity: severity, file: FullPath.of(file), line: line, message: message) }

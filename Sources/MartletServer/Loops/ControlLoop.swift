@@ -45,7 +45,8 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         self.watchIntervalMilliseconds = watchIntervalMilliseconds
         self.listener = listener
         defer { self.listener = nil }
-        // Not in init: an epoll that heard of the signals before the process forked to the background is told of the parent's alone.
+        // Not in init: an epoll that heard of the signals before the process forked to the background is told of the
+        // parent's alone.
         _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
         events.run(self)
     }
@@ -116,7 +117,8 @@ final class PeriodicTask: AlarmHandler {
     }
 }
 
-/// What the signals that end the broker bring about, and when: the first one a graceful stop, which has its time; a second one the end.
+/// What the signals that end the broker bring about, and when: the first one a graceful stop, which has its time; a
+/// second one the end.
 struct StopDeadlines {
     /// When the first signal came, in milliseconds.
     private var askedAt: UInt64?
@@ -168,7 +170,8 @@ enum ControlEvent: Equatable {
     case watch
 }
 
-/// How much of the machine's processors this process may use: those it may run on, and the share of their time that its control group has.
+/// How much of the machine's processors this process may use: those it may run on, and the share of their time that its
+/// control group has.
 struct ProcessorBudget: Equatable {
     /// How many processors the process may run on (its affinity mask, as `taskset` and cpusets set it).
     let processors: Int
@@ -194,8 +197,8 @@ struct ProcessorBudget: Equatable {
         return max(1, Int(quota.rounded(.up)))
     }
 
-    /// How many event loops the broker runs: as many as the operator asks for, else one on one or two usable processors, where a second one
-    /// gains nothing, else one for each.
+    /// How many event loops the broker runs: as many as the operator asks for, else one on one or two usable
+    /// processors, where a second one gains nothing, else one for each.
     ///
     /// - Parameter asked: `martlet_threads`; nil or 0 leaves the choice to the broker.
     func loopCount(asked: Int?) -> Int {
@@ -212,10 +215,11 @@ struct ProcessorBudget: Equatable {
     }
 }
 
-/// The control groups of this process, as far as they limit its processor time: version 2's `cpu.max`, version 1's `cpu.cfs_quota_us`.
+/// The control groups of this process, as far as they limit its processor time: version 2's `cpu.max`, version 1's
+/// `cpu.cfs_quota_us`.
 ///
-/// A group's limit holds for all groups below it, so every directory from the process's group up to the mount's root is read, and the
-/// smallest quota counts. What cannot be read limits nothing.
+/// A group's limit holds for all groups below it, so every directory from the process's group up to the mount's root is
+/// read, and the smallest quota counts. What cannot be read limits nothing.
 private struct ControlGroups {
     let root: String
 
@@ -245,7 +249,8 @@ private struct ControlGroups {
         return Double(time) / Double(period)
     }
 
-    /// A mounted hierarchy of control groups with the processors' controller, as a line of `/proc/self/mountinfo` tells.
+    /// A mounted hierarchy of control groups with the processors' controller, as a line of `/proc/self/mountinfo`
+    /// tells.
     private struct Mount {
         let isSecond: Bool
         /// The group that is seen at `point`: not `/` in a container that shares the machine's view of the groups.
@@ -262,7 +267,8 @@ private struct ControlGroups {
             (top, point) = (words[3], words[4])
         }
 
-        /// The process's group in this hierarchy, by the lines of `/proc/self/cgroup`: `0::/path`, or `4:cpu,cpuacct:/path`.
+        /// The process's group in this hierarchy, by the lines of `/proc/self/cgroup`: `0::/path`, or
+        /// `4:cpu,cpuacct:/path`.
         func group(among lines: [Substring]) -> Substring? {
             for line in lines {
                 let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
@@ -295,7 +301,7 @@ extension Limits {
     /// Bytes that are read of a file that tells of control groups; what stands behind them is not looked at.
     static let controlGroupFileBytesMax = 256 << 10
 
-    /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes signals on, send
-    /// each one twice.
+    /// A second signal so soon after the first waits: `timeout`, and a terminal together with a program that passes
+    /// signals on, send each one twice.
     static let graceMilliseconds: UInt64 = 500
 }

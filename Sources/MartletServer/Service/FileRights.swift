@@ -5,7 +5,8 @@ import Glibc
 import Platform
 import ServerLoops
 
-/// Whether the user that the broker runs as may read the files that it reads again at each reload: users, rules, keys and certificates.
+/// Whether the user that the broker runs as may read the files that it reads again at each reload: users, rules, keys
+/// and certificates.
 struct FileRights {
     /// nil when the broker stays root, who may read everything.
     private let right: ReadRight?
@@ -142,8 +143,8 @@ struct Privileges {
     /// A user whom the machine has under this name; nil for none, and for root.
     static func other(named name: String) -> User? { name == "root" ? nil : find(name) }
 
-    /// Does something with the rights of a user, and is root again afterwards; nil when the kernel does not let it. Not while other threads
-    /// run: they would have these rights too.
+    /// Does something with the rights of a user, and is root again afterwards; nil when the kernel does not let it. Not
+    /// while other threads run: they would have these rights too.
     static func acting<Result>(as user: User, _ body: () -> Result) -> Result? {
         let count = getgroups(0, nil)
         var groups = [gid_t](repeating: 0, count: max(0, Int(count)))

@@ -163,8 +163,8 @@ extension AdministrationSettings.Parts {
     }
 }
 
-/// What a configuration may ask for and this version does not do yet. Such a configuration is refused: a broker that drops a password
-/// file or a certificate in silence is open.
+/// What a configuration may ask for and this version does not do yet. Such a configuration is refused: a broker that
+/// drops a password file or a certificate in silence is open.
 public enum ConfigurationSupport {
     /// An error for each line that asks for what cannot be had, with what to do instead.
     public static func objections(to result: ConfigurationResult) -> [Diagnostic] {
@@ -195,11 +195,13 @@ public enum ConfigurationSupport {
     }
 }
 
-/// What a running broker makes of a configuration that it reads anew: all that it can take over now, and what has to wait for a restart.
+/// What a running broker makes of a configuration that it reads anew: all that it can take over now, and what has to
+/// wait for a restart.
 ///
-/// A listener has a place of its own among the listeners as long as the broker runs: one that the files do not name any more is closed and
-/// keeps it, and one that is new comes behind all others, or to the place of a closed one that was the same. A listener whose protocol has
-/// changed, or that has TLS or a PROXY header now and had none, is closed, and another one opened which takes its sockets over.
+/// A listener has a place of its own among the listeners as long as the broker runs: one that the files do not name any
+/// more is closed and keeps it, and one that is new comes behind all others, or to the place of a closed one that was
+/// the same. A listener whose protocol has changed, or that has TLS or a PROXY header now and had none, is closed, and
+/// another one opened which takes its sockets over.
 struct ReloadedConfiguration {
     /// A listener that is to be opened.
     struct Opening: Equatable {
@@ -237,8 +239,8 @@ struct ReloadedConfiguration {
         }
     }
 
-    /// What is set up once, at the start. Half of it must not follow a file that the other half cannot follow: a store that gathers what it
-    /// is given while the shards take every change for saved would lose acknowledged messages.
+    /// What is set up once, at the start. Half of it must not follow a file that the other half cannot follow: a store
+    /// that gathers what it is given while the shards take every change for saved would lose acknowledged messages.
     private mutating func keepWhatStays(of running: BrokerConfiguration) {
         configuration.persistence = running.persistence
         keepCluster(of: running)

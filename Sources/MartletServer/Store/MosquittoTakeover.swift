@@ -9,7 +9,8 @@ import ServerLoops
 
 /// The first start after mosquitto: what it kept is taken over, and its file stays as it is.
 ///
-/// That is `mosquitto.sqlite3` with the persist-sqlite plug-in, else `mosquitto.db`; if only the other one is there, it is that.
+/// That is `mosquitto.sqlite3` with the persist-sqlite plug-in, else `mosquitto.db`; if only the other one is there, it
+/// is that.
 struct MosquittoTakeover {
     let directory: String
     /// mosquitto's own file, in the directory.
@@ -57,7 +58,8 @@ struct MosquittoTakeover {
         report(rows.counts, database, path, log)
     }
 
-    /// Why the database could not be taken over; nil when it could, or there is none to be. It is read, and nothing is made of it.
+    /// Why the database could not be taken over; nil when it could, or there is none to be. It is read, and nothing is
+    /// made of it.
     var obstacle: ServerError? {
         guard !SQLiteStore.exists(in: directory, named: storeName), let path = present.first else { return nil }
         do throws(ServerError) {

@@ -6,8 +6,8 @@ import Security
 
 /// A row of the store as a person or a script reads it: one JSON object on one line.
 ///
-/// Keys, which have 64 bits, stand there as text, and so do topics and payloads that are UTF-8. Other bytes are Base64, under a name that
-/// says so. Times are milliseconds since 1970. What a row does not have is left out.
+/// Keys, which have 64 bits, stand there as text, and so do topics and payloads that are UTF-8. Other bytes are Base64,
+/// under a name that says so. Times are milliseconds since 1970. What a row does not have is left out.
 public enum StoreRowText {
     /// The row; of a body that means nothing, its bytes.
     public static func json(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> String {

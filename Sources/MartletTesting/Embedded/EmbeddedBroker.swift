@@ -5,16 +5,16 @@ internal import EpollLoop
 internal import Platform
 internal import Transports
 
-/// The real broker inside the process, on a thread of its own: for tests with the machine's clock, for previews, and for programs that carry
-/// their own broker.
+/// The real broker inside the process, on a thread of its own: for tests with the machine's clock, for previews, and
+/// for programs that carry their own broker.
 ///
 /// ```swift
 /// let broker = try EmbeddedBroker()
 /// let client = try Client(ClientSettings(server: .inProcess(broker), clientIdentifier: "panel"))
 /// try await client.connect()
 /// ```
-/// It is Martlet's core with mosquitto's defaults, without listeners, store, login and access rules. It ends with `stop()`, or when the last
-/// reference is gone.
+/// It is Martlet's core with mosquitto's defaults, without listeners, store, login and access rules. It ends with
+/// `stop()`, or when the last reference is gone.
 public final class EmbeddedBroker: Sendable {
     private let loop: EmbeddedLoop
 

@@ -283,8 +283,8 @@ final class SimulatedKernel: @unchecked Sendable {
     func readiness(of descriptor: Int32) -> ReadyEvents { open[descriptor]?.readiness ?? [] }
 }
 
-/// The kernel as one simulated loop sees it. A wait never sleeps: whoever runs the loop does so when `isReady`. On the simulation's thread,
-/// hence unchecked.
+/// The kernel as one simulated loop sees it. A wait never sleeps: whoever runs the loop does so when `isReady`. On the
+/// simulation's thread, hence unchecked.
 final class SimulatedPoller: Poller, @unchecked Sendable {
     private struct Watch {
         let descriptor: Int32

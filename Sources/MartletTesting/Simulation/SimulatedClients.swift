@@ -31,7 +31,8 @@ final class SimulatedProcess {
 
     var awaitsDisk: Bool { !isCrashed && stores.contains { $0.heldCount > 0 } }
 
-    /// The simulation ends: in its next turns all who wait for the client, or for what it has lost in a crash, hear that it has ended.
+    /// The simulation ends: in its next turns all who wait for the client, or for what it has lost in a crash, hear
+    /// that it has ended.
     func end() {
         (isCrashed, commitsAt, deadline) = (false, nil, 0)
         for store in stores { store.close() }
@@ -71,8 +72,8 @@ extension Simulation {
         return client
     }
 
-    /// A disk of the simulated machine, for `ClientSettings.store`: commits are on it a while after they were given, and those that were not are
-    /// lost when their client crashes.
+    /// A disk of the simulated machine, for `ClientSettings.store`: commits are on it a while after they were given,
+    /// and those that were not are lost when their client crashes.
     public func disk(_ name: String) -> StorePlace {
         let disk = disks[name] ?? MemoryDisk(name)
         disks[name] = disk
@@ -107,8 +108,8 @@ extension Simulation {
     /// Lets bytes pass again.
     public func resume(_ client: Client) { cable(of: client)?.isStalled = false }
 
-    /// The client's process ends without a word: whoever waits for it waits for ever, and what it has not stored is lost. What it has sent
-    /// may arrive or not.
+    /// The client's process ends without a word: whoever waits for it waits for ever, and what it has not stored is
+    /// lost. What it has sent may arrive or not.
     public func crash(_ client: Client) {
         guard let process = process(of: client) else { return }
         process.isCrashed = true
@@ -227,7 +228,8 @@ final class SimulatedTime: Sendable {
         for sleeper in due.sorted(by: { ($0.deadline, $0.number) < ($1.deadline, $1.number) }) { sleeper.continuation.resume() }
     }
 
-    /// The simulation has ended: wakes all who sleep. Who goes to sleep from now on is woken by the next call. Returns whether anybody slept.
+    /// The simulation has ended: wakes all who sleep. Who goes to sleep from now on is woken by the next call. Returns
+    /// whether anybody slept.
     func wakeAll() -> Bool {
         let sleepers = state.withLock { state in
             state.isOver = true

@@ -21,16 +21,17 @@ internal import SeededRandom
 ///     }
 /// }
 /// ```
-/// The clients and the broker's core are the real ones; sockets, clock and threads are not there. Everything that can happen next, a job of a
-/// task, a turn of a loop, bytes that arrive, happens one at a time in an order that the seed decides, so that a failure comes again with its
-/// seed. The clock moves when nothing is left to do: to whatever comes next. Tasks of the body and all that it begins run on the simulation's
-/// executor; work on other threads, `Task.sleep` and the main actor are outside of it: wait with `advance(by:)` or `clock`.
+/// The clients and the broker's core are the real ones; sockets, clock and threads are not there. Everything that can
+/// happen next, a job of a task, a turn of a loop, bytes that arrive, happens one at a time in an order that the seed
+/// decides, so that a failure comes again with its seed. The clock moves when nothing is left to do: to whatever comes
+/// next. Tasks of the body and all that it begins run on the simulation's executor; work on other threads, `Task.sleep`
+/// and the main actor are outside of it: wait with `advance(by:)` or `clock`.
 ///
-/// Nothing in them goes by the order of a set or a dictionary, which is another in every process: so a seed is the same run in every process, as
-/// long as the body keeps to that as well.
+/// Nothing in them goes by the order of a set or a dictionary, which is another in every process: so a seed is the same
+/// run in every process, as long as the body keeps to that as well.
 ///
-/// When the body returns, everything ends that it has left: clients, brokers, and tasks, for what they still wait for throws. A task that goes on
-/// all the same, and the memory that it holds, stay for as long as the process lives.
+/// When the body returns, everything ends that it has left: clients, brokers, and tasks, for what they still wait for
+/// throws. A task that goes on all the same, and the memory that it holds, stay for as long as the process lives.
 public final class Simulation: @unchecked Sendable {
     // Unchecked: only the simulation's thread touches it, on which its tasks run.
     /// By which everything is decided that could happen one way or another.
@@ -71,8 +72,8 @@ public final class Simulation: @unchecked Sendable {
         kernel = SimulatedKernel(time: time)
     }
 
-    /// Runs the body in a world of its own, and returns when it does. Rethrows what it throws; throws `SimulationError` when it waits for
-    /// what can never happen.
+    /// Runs the body in a world of its own, and returns when it does. Rethrows what it throws; throws `SimulationError`
+    /// when it waits for what can never happen.
     public static func run(
         seed: UInt64, _ body: @escaping @Sendable (Simulation) async throws -> Void
     ) async throws {
@@ -243,7 +244,8 @@ public final class Simulation: @unchecked Sendable {
 // MARK: - End
 
 extension Simulation {
-    /// Lets go of all that the body has left. Whoever waits would hold the whole world otherwise, and the world's parts each other.
+    /// Lets go of all that the body has left. Whoever waits would hold the whole world otherwise, and the world's parts
+    /// each other.
     private func end() {
         (tap, watcher) = (nil, nil)
         processes += deadProcesses
@@ -302,7 +304,8 @@ extension Simulation {
             (self.world, core) = (world, Core(broker))
         }
 
-        /// All messages that were published, in the order in which it took them; a message of QoS 2 once, unless a crash in between lost it.
+        /// All messages that were published, in the order in which it took them; a message of QoS 2 once, unless a
+        /// crash in between lost it.
         public var published: [Publication] { core.published.all }
 
         /// Those to a topic.
@@ -317,7 +320,8 @@ extension Simulation {
         /// The identifiers of the clients that are connected, sorted.
         public var clients: [String] { core.broker.connectedClients() }
 
-        /// Ends without a word, as a power cut does, and starts again: on what its store had committed, and on nothing without a store.
+        /// Ends without a word, as a power cut does, and starts again: on what its store had committed, and on nothing
+        /// without a store.
         ///
         /// - Parameter downtime: for so long nobody can connect.
         public func crash(for downtime: Duration = .zero) { world.crash(self, for: downtime) }
@@ -365,7 +369,8 @@ extension Duration {
     }
 }
 
-/// Keeps the jobs of a simulation's tasks until the simulation runs them, one at a time, in an order that its seed decides.
+/// Keeps the jobs of a simulation's tasks until the simulation runs them, one at a time, in an order that its seed
+/// decides.
 final class SimulationExecutor: TaskExecutor, Sendable {
     private let jobs = Locked<[UnownedJob]>([])
 
@@ -384,10 +389,11 @@ final class SimulationExecutor: TaskExecutor, Sendable {
     }
 }
 
-/// Tasks that are begun without an executor, by code that knows nothing of the simulation, and actors would run on the threads of the
-/// process, in an order that nobody can repeat. What is begun or woken on a simulation's thread is led to its executor by a hook that the
-/// concurrency library has for such purposes. Where the library is linked statically the hook is not found; then only tasks with the executor
-/// are the simulation's, among them its body and all child tasks.
+/// Tasks that are begun without an executor, by code that knows nothing of the simulation, and actors would run on the
+/// threads of the process, in an order that nobody can repeat. What is begun or woken on a simulation's thread is led
+/// to its executor by a hook that the concurrency library has for such purposes. Where the library is linked statically
+/// the hook is not found; then only tasks with the executor are the simulation's, among them its body and all child
+/// tasks.
 enum TaskCapture {
     private typealias Original = @convention(thin) (UnownedJob) -> Void
     private typealias Hook = @convention(thin) (UnownedJob, Original) -> Void

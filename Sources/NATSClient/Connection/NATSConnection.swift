@@ -26,7 +26,8 @@ public final class FollowedStream {
     private let report: (News) -> Void
 
     /// - Parameters:
-    ///   - name: see `StreamFollower`; behind it comes what nobody can guess, so that nobody else speaks for the servers.
+    ///   - name: see `StreamFollower`; behind it comes what nobody can guess, so that nobody else speaks for the
+    ///     servers.
     ///   - next: the number of the first record that is wanted; nil for what is stored from now on.
     ///   - connection: has to live as long.
     ///   - batch: how many records may be on their way.
@@ -205,7 +206,8 @@ public final class NATSConnection: StreamOwner {
         perform()
     }
 
-    /// Stops at once. What the server has not been sent yet it is not sent any more, not even by the kernel. `start` begins anew.
+    /// Stops at once. What the server has not been sent yet it is not sent any more, not even by the kernel. `start`
+    /// begins anew.
     public func abandon() {
         stream?.abandon()
         stream = nil

@@ -15,19 +15,19 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
 
     public var description: String { errorCode == 0 ? "\(text) (\(code))" : "\(text) (\(code), \(errorCode))" }
 
-    /// Whether another one has written in between: the expected number was wrong. The second of two that are under way at once gets an
-    /// error code of its own, without the right number.
+    /// Whether another one has written in between: the expected number was wrong. The second of two that are under way
+    /// at once gets an error code of its own, without the right number.
     public var isConflict: Bool { [10_071, 10_164].contains(errorCode) }
 
     /// Whether what was asked for is not there.
     public var isMissing: Bool { code == 404 }
 
-    /// Whether there are too few servers for as many replicas as a stream is to have: "no suitable peers for placement", "insufficient
-    /// resources", "replicas > 1 not supported in non-clustered mode".
+    /// Whether there are too few servers for as many replicas as a stream is to have: "no suitable peers for
+    /// placement", "insufficient resources", "replicas > 1 not supported in non-clustered mode".
     public var lacksServers: Bool { [10_005, 10_023, 10_074].contains(errorCode) }
 
-    /// Whether there is no room for it: in the stream, which has a bound and does not discard what is old, in the account, or on the
-    /// servers. What was asked for has not been done, and may be when there is room.
+    /// Whether there is no room for it: in the stream, which has a bound and does not discard what is old, in the
+    /// account, or on the servers. What was asked for has not been done, and may be when there is room.
     public var lacksRoom: Bool {
         switch errorCode {
         case 10_002, 10_023, 10_028, 10_047: true
@@ -143,8 +143,8 @@ public enum JetStreamAnswer {
 }
 
 /// Which message a consumer has sent, as it stands where its acknowledgement would go:
-/// `$JS.ACK.<stream>.<consumer>.<times>.<sequence>.<consumer's sequence>.<time>.<pending>`, or the same with a domain and an account in front
-/// of the stream, and something behind.
+/// `$JS.ACK.<stream>.<consumer>.<times>.<sequence>.<consumer's sequence>.<time>.<pending>`, or the same with a domain
+/// and an account in front of the stream, and something behind.
 public struct DeliveryMetadata: Equatable, Sendable {
     public let consumer: String
     /// Its number in the stream.

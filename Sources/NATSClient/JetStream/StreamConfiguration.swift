@@ -69,7 +69,8 @@ public struct StreamConfiguration: Sendable, Equatable {
         return writer
     }
 
-    /// What of this a stream that is there does not have: each in words, what it has and what is wanted. Empty if it will do.
+    /// What of this a stream that is there does not have: each in words, what it has and what is wanted. Empty if it
+    /// will do.
     public func differences(in found: JSONMembers) -> [String] {
         var differences: [String] = []
         func check(_ name: String, _ wanted: JSONValue) {
@@ -83,7 +84,8 @@ public struct StreamConfiguration: Sendable, Equatable {
         check("num_replicas", .integer(Int64(replicas)))
         check("storage", .string(storage.rawValue))
         check("retention", .string("limits"))
-        // A stream that keeps what it has, and takes nothing more than its bound lets it, is no other one: whoever runs the servers may bound it.
+        // A stream that keeps what it has, and takes nothing more than its bound lets it, is no other one: whoever runs
+        // the servers may bound it.
         if discard == .new { check("discard", .string(discard.rawValue)) }
         check("max_msgs_per_subject", .integer(messagesPerSubjectMax))
         check("allow_direct", .boolean(allowsDirectGet))
@@ -98,7 +100,8 @@ public struct StreamConfiguration: Sendable, Equatable {
         return differences
     }
 
-    /// How many replicas a stream that is there has, if that is another number than is wanted: whoever runs the servers may change it.
+    /// How many replicas a stream that is there has, if that is another number than is wanted: whoever runs the servers
+    /// may change it.
     public func otherReplicas(in found: JSONMembers) -> Int? {
         found["num_replicas"]?.integer.map { Int(clamping: $0) }.flatMap { $0 == replicas ? nil : $0 }
     }

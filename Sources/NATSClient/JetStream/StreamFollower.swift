@@ -1,6 +1,7 @@
 internal import JSON
 
-/// Follows a stream from a number on: gives each of its records once, in order, whatever becomes of connections, servers and consumers.
+/// Follows a stream from a number on: gives each of its records once, in order, whatever becomes of connections,
+/// servers and consumers.
 ///
 /// ```
 ///   away ──► looking ──────────────────────► consuming ──► following
@@ -8,24 +9,28 @@ internal import JSON
 ///     │                        any failure, silence, a gap     │
 ///     └── detached, from each      └──► pausing ◄──────────────┘   and from looking on again
 /// ```
-/// looking: the stream is asked for. making: it is asked to be, as it is to be; not if it is there, for servers of a cluster take the time of
-/// that for the one at which it was made. One that was there before is waited for, as servers that have just started may not have read it yet. consuming: a consumer of its own is made, in
-/// memory, without acknowledgements, and another one if none is there soon. following: records come in batches, of which another is asked for when half of one is left, so that a
-/// reader that is slow gets no more than it takes; a consumer that is silent for longer than it may is left for a new one.
+/// looking: the stream is asked for. making: it is asked to be, as it is to be; not if it is there, for servers of a
+/// cluster take the time of that for the one at which it was made. One that was there before is waited for, as servers
+/// that have just started may not have read it yet. consuming: a consumer of its own is made, in memory, without
+/// acknowledgements, and another one if none is there soon. following: records come in batches, of which another is
+/// asked for when half of one is left, so that a reader that is slow gets no more than it takes; a consumer that is
+/// silent for longer than it may is left for a new one.
 ///
-/// All that was there when the stream was found has been given when its last record has, or when nothing is left of what had not been given: records
-/// go by themselves, are purged, or give way to newer ones, and a stream that has become empty keeps the number of its last one. Of that a consumer
-/// says nothing that could be relied on, for its server may be behind. The stream's leader is asked.
+/// All that was there when the stream was found has been given when its last record has, or when nothing is left of
+/// what had not been given: records go by themselves, are purged, or give way to newer ones, and a stream that has
+/// become empty keeps the number of its last one. Of that a consumer says nothing that could be relied on, for its
+/// server may be behind. The stream's leader is asked.
 ///
-/// Knows neither clock nor socket. Its owner subscribes to `inbox` whenever there is a connection and calls `attached`, gives it what comes
-/// there, does what `takeEffects` tells after each call, and calls `advance` at `nextDeadline`.
+/// Knows neither clock nor socket. Its owner subscribes to `inbox` whenever there is a connection and calls `attached`,
+/// gives it what comes there, does what `takeEffects` tells after each call, and calls `advance` at `nextDeadline`.
 public final class StreamFollower {
     public enum Effect: Equatable, Sendable {
         /// Publish this, to be answered at `reply`.
         case ask(JetStreamRequest, reply: Subject)
-        /// What the stream had when it was looked at: its first and its last record, the last 0 in one that never had any. What lies
-        /// between `next` and `first` is gone. Whether it is the stream that was followed before, `created` tells.
-        /// Follows each time that it was lost sight of, before anything that was stored meanwhile is given.
+        /// What the stream had when it was looked at: its first and its last record, the last 0 in one that never had
+        /// any. What lies between `next` and `first` is gone. Whether it is the stream that was followed before,
+        /// `created` tells. Follows each time that it was lost sight of, before anything that was stored meanwhile is
+        /// given.
         case found(first: UInt64, last: UInt64)
         /// The stream that is there has so many replicas, and is to have another number.
         case otherReplicas(stream: String, found: Int, wanted: Int)
@@ -63,7 +68,8 @@ public final class StreamFollower {
     private var consumerSequence: UInt64 = 0
     /// Milliseconds that the next consumer has to be made in.
     private var consumerPatience = Limits.followConsumerMillisecondsMin
-    /// What the stream's last record was when it was found, 0 in one that had none; nil once all up to it that is left has been given.
+    /// What the stream's last record was when it was found, 0 in one that had none; nil once all up to it that is left
+    /// has been given.
     private var goal: UInt64?
     /// Whether the leader was asked for what is left before the goal, and has not answered.
     private var asksForRest = false
@@ -301,7 +307,8 @@ public final class StreamFollower {
         ask()
     }
 
-    /// The consumer has nothing to give, and the goal is not reached: asks the leader for the first record from the next one on.
+    /// The consumer has nothing to give, and the goal is not reached: asks the leader for the first record from the
+    /// next one on.
     private func askForRest() {
         guard goal != nil, !asksForRest, let stream, let next else { return }
         guard let request = JetStreamRequest.get(from: next, ofStream: stream.name) else {
@@ -333,7 +340,8 @@ public final class StreamFollower {
         deadline = now + Limits.followSilenceMillisecondsMax
         switch headers?.status {
         case 100:
-            // It says how many it has sent. Where the last one was lost, nothing else would show that before the next one is stored.
+            // It says how many it has sent. Where the last one was lost, nothing else would show that before the next
+            // one is stored.
             if let sent = headers?["Nats-Last-Consumer"].flatMap({ UInt64($0) }), sent > consumerSequence { return begin(now: now) }
             // It comes when there is nothing to give. The answer to an earlier question may be lost.
             asksForRest = false
@@ -439,7 +447,8 @@ public struct JetStreamRequest: Sendable, Equatable {
         named(name) { JetStreamRequest("\(prefix)DIRECT.GET.\($0)") { $0.set("last_by_subj", "\(subject)") } }
     }
 
-    /// Asks the stream's leader for the last message of a subject, which is the newest there is. `JetStreamAnswer.last` reads the answer.
+    /// Asks the stream's leader for the last message of a subject, which is the newest there is. `JetStreamAnswer.last`
+    /// reads the answer.
     public static func get(lastOf subject: Subject, ofStream name: String) -> JetStreamRequest? {
         named(name) { JetStreamRequest("\(prefix)STREAM.MSG.GET.\($0)") { $0.set("last_by_subj", "\(subject)") } }
     }
@@ -478,9 +487,9 @@ public struct JetStreamRequest: Sendable, Equatable {
         }
     }
 
-    /// Asks a consumer for messages, which come to the reply subject one by one, and a status behind them if there are fewer. It waits for
-    /// them for as many nanoseconds as `expires` says; 0 asks for what is there. While it waits it says every `heartbeat` nanoseconds that it
-    /// is there; 0 for never.
+    /// Asks a consumer for messages, which come to the reply subject one by one, and a status behind them if there are
+    /// fewer. It waits for them for as many nanoseconds as `expires` says; 0 asks for what is there. While it waits it
+    /// says every `heartbeat` nanoseconds that it is there; 0 for never.
     public static func next(_ batch: Int, of consumer: String, ofStream name: String, expires: Int64 = 0, heartbeat: Int64 = 0)
         -> JetStreamRequest?
     {
@@ -508,8 +517,9 @@ extension Limits {
     /// Milliseconds that JetStream has to answer who follows a stream; then it is asked anew.
     static let followAnswerMillisecondsMax: UInt64 = 5_000
 
-    /// Milliseconds that a consumer has to be made in, the first time: a server may have been chosen for it that has just died, which the others
-    /// notice after minutes. Each further attempt has twice as many, up to the same as any answer.
+    /// Milliseconds that a consumer has to be made in, the first time: a server may have been chosen for it that has
+    /// just died, which the others notice after minutes. Each further attempt has twice as many, up to the same as any
+    /// answer.
     static let followConsumerMillisecondsMin: UInt64 = 250
 
     /// Milliseconds between two words of a consumer that has nothing to give.

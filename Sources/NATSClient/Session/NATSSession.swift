@@ -1,8 +1,8 @@
 internal import Bytes
 internal import JSON
 
-/// A client's session with a cluster of servers: decides what to say to which of them, and what it means what they say. Knows neither
-/// clock nor socket.
+/// A client's session with a cluster of servers: decides what to say to which of them, and what it means what they say.
+/// Knows neither clock nor socket.
 ///
 /// ```
 ///   idle ──► dialing ──► greeting ──► joining ──► ready
@@ -10,10 +10,11 @@ internal import JSON
 ///    │          └─ pausing ◄─┴────────────┴──────────┘     ended, or too late
 ///    └── stop, from each
 /// ```
-/// dialing: a connection is being made. greeting: INFO is awaited. joining: CONNECT and a PING are sent, PONG is awaited, so that a login
-/// that is refused is known before anything relies on it. ready: messages flow.
+/// dialing: a connection is being made. greeting: INFO is awaited. joining: CONNECT and a PING are sent, PONG is
+/// awaited, so that a login that is refused is known before anything relies on it. ready: messages flow.
 ///
-/// A class, for what it delivers may make its owner publish in the middle of a reading. Whoever owns it gives it what happens, with the time in milliseconds, then does what `takeEffects` tells, and sends `output`.
+/// A class, for what it delivers may make its owner publish in the middle of a reading. Whoever owns it gives it what
+/// happens, with the time in milliseconds, then does what `takeEffects` tells, and sends `output`.
 public final class NATSSession {
     enum State: Equatable {
         case idle
@@ -170,7 +171,8 @@ public final class NATSSession {
     /// The connection has not taken so many bytes.
     public func outputWaits(_ byteCount: Int) { waitingBytes = byteCount }
 
-    /// Takes in what the server has sent. `deliver` gets messages that are no answers, in order; their views are valid during the call.
+    /// Takes in what the server has sent. `deliver` gets messages that are no answers, in order; their views are valid
+    /// during the call.
     public func received(_ bytes: UnsafeRawBufferPointer, now: UInt64, deliver: (MessageView) -> Void) {
         switch state {
         case .greeting, .joining, .ready: break
@@ -405,8 +407,8 @@ extension NATSSession {
         writer.publish(subject: subject, reply: reply, payload: payload)
     }
 
-    /// Asks; `answered` with `token` follows, in any case, after as many milliseconds at the latest. A token is the caller's; one that waits
-    /// already is not to be used again.
+    /// Asks; `answered` with `token` follows, in any case, after as many milliseconds at the latest. A token is the
+    /// caller's; one that waits already is not to be used again.
     public func request(
         _ subject: Subject, headers: MessageHeaders = MessageHeaders(), payload: some Collection<UInt8>, token: UInt64,
         within milliseconds: UInt64, now: UInt64
@@ -453,13 +455,15 @@ struct Greeting {
         return isServer ? nil : "it is not a NATS server: it begins with \"\(ControlLine.printable(line))\""
     }
 
-    /// What to say of who has taken the connection and says nothing: a service that waits for its client's first word, such as HTTP or MQTT.
+    /// What to say of who has taken the connection and says nothing: a service that waits for its client's first word,
+    /// such as HTTP or MQTT.
     static let silence =
         "no answer within \(Limits.joinMillisecondsMax / 1000) s, where a NATS server says INFO at once: it may be another service, or one "
         + "that wants TLS first (handshake_first)"
 }
 
-/// The subscriptions that a server has refused, to be tried again: whoever runs it may allow them while the connection lasts.
+/// The subscriptions that a server has refused, to be tried again: whoever runs it may allow them while the connection
+/// lasts.
 struct RefusedSubscriptions {
     private var patterns: Set<String> = []
     /// When they are tried again, in milliseconds; nil if there are none.
@@ -490,7 +494,8 @@ extension Limits {
     /// Bytes that wait for a server that does not read; what would go beyond them is not taken.
     static let outputBytesMax = 16 << 20
 
-    /// Milliseconds from the first attempt to connect until the server has answered the first PING; then the next server has its turn.
+    /// Milliseconds from the first attempt to connect until the server has answered the first PING; then the next
+    /// server has its turn.
     static let joinMillisecondsMax: UInt64 = 5_000
 
     /// Bytes that are shown of what comes where a server's INFO should.

@@ -1,6 +1,7 @@
 internal import Cryptography
 
-/// Where a server is: `nats://host:4222`, `tls://host`, `host:port`, with `user:password@` or `token@` in front of the host if wanted.
+/// Where a server is: `nats://host:4222`, `tls://host`, `host:port`, with `user:password@` or `token@` in front of the
+/// host if wanted.
 public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     public let port: UInt16
@@ -179,7 +180,8 @@ struct ServerPool {
     /// The server whose turn it was has it once more.
     mutating func turnBack() { next = (next + servers.count - 1) % servers.count }
 
-    /// A server has told of others. They are spoken to as it was; addresses without a name show a certificate for its name.
+    /// A server has told of others. They are spoken to as it was; addresses without a name show a certificate for its
+    /// name.
     mutating func learn(_ addresses: [String], from teller: ServerAddress, usesTLS: Bool) {
         for text in addresses where servers.count < Limits.serversMax {
             guard let told = try? ServerAddress(reading: text) else { continue }
@@ -193,8 +195,8 @@ struct ServerPool {
 
     mutating func succeeded() { (failedCount, lastPause) = (0, Limits.pauseMillisecondsMin) }
 
-    /// An attempt has failed. Returns how long to wait before the next, in milliseconds: 0 until every server was tried, then a pause of
-    /// decorrelated jitter, so that nodes that lost one server do not come back together.
+    /// An attempt has failed. Returns how long to wait before the next, in milliseconds: 0 until every server was
+    /// tried, then a pause of decorrelated jitter, so that nodes that lost one server do not come back together.
     mutating func failed(random: inout some RandomNumberGenerator) -> UInt64 {
         failedCount += 1
         guard failedCount >= servers.count else { return 0 }

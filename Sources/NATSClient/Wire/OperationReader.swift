@@ -1,13 +1,15 @@
 internal import JSON
 internal import JSONReader
 
-/// Cuts a server's bytes into operations, wherever the pieces end in which they come. What is not exactly as the protocol has it is refused.
+/// Cuts a server's bytes into operations, wherever the pieces end in which they come. What is not exactly as the
+/// protocol has it is refused.
 ///
 ///     line ──► operation
 ///       └────► MSG, HMSG ──► payload, CR LF ──► operation
 ///
 /// Source: NATS client protocol; names of operations may be in either case, fields are parted by blanks and tabulators.
-/// Invariant: `waiting` is empty, or begins with an operation that is not complete, and cannot be with less than `needed` bytes.
+/// Invariant: `waiting` is empty, or begins with an operation that is not complete, and cannot be with less than
+/// `needed` bytes.
 public struct OperationReader: Sendable {
     private var waiting: [UInt8] = []
     /// How many bytes `waiting` needs at least before it is worth a look.
@@ -18,8 +20,8 @@ public struct OperationReader: Sendable {
     /// How many bytes wait for the rest of their operation.
     public var waitingByteCount: Int { waiting.count }
 
-    /// Gives every operation that is complete, in order. After an error nothing more may be read. `body` gets operations whose views are valid
-    /// during the call; with false it ends the reading, and the rest is dropped.
+    /// Gives every operation that is complete, in order. After an error nothing more may be read. `body` gets
+    /// operations whose views are valid during the call; with false it ends the reading, and the rest is dropped.
     public mutating func read(_ bytes: UnsafeRawBufferPointer, _ body: (ServerOperation) -> Bool) throws(WireError) {
         var head = 0
         while !waiting.isEmpty {
@@ -35,7 +37,8 @@ public struct OperationReader: Sendable {
         waiting.append(contentsOf: rest[done...])
     }
 
-    /// How many of these bytes come before what waits is worth another look: those that it is known to need, or those up to its line's end.
+    /// How many of these bytes come before what waits is worth another look: those that it is known to need, or those
+    /// up to its line's end.
     private func lacking(of bytes: UnsafeRawBufferPointer) -> Int {
         if needed > waiting.count + 1 { return min(needed - waiting.count, bytes.count) }
         return Self.lineEnd(bytes, within: bytes.count).map { $0 + 1 } ?? bytes.count
@@ -367,10 +370,11 @@ public struct ServerVersion: Sendable, Comparable, CustomStringConvertible {
 }
 
 extension Limits {
-    /// Bytes of a control line with its end: a server that sends a longer one is left. Servers bound their clients' lines to 4,096; the
-    /// longest that one sends is INFO, with the addresses of all servers in it.
+    /// Bytes of a control line with its end: a server that sends a longer one is left. Servers bound their clients'
+    /// lines to 4,096; the longest that one sends is INFO, with the addresses of all servers in it.
     static let lineBytesMax = 64 << 10
 
-    /// Bytes of a message, headers and all: a server that announces more is left. It is the most that `max_payload` can be set to.
+    /// Bytes of a message, headers and all: a server that announces more is left. It is the most that `max_payload` can
+    /// be set to.
     static let messageBytesMax = 64 << 20
 }

@@ -1,4 +1,5 @@
-/// Writes what a client says. What cannot be said safely has no value to be made of: subjects are checked when they are made.
+/// Writes what a client says. What cannot be said safely has no value to be made of: subjects are checked when they are
+/// made.
 public struct OperationWriter: Sendable {
     /// The bytes that are written so far.
     public var bytes: [UInt8] = []
@@ -97,8 +98,8 @@ public struct OperationWriter: Sendable {
 
 /// What messages are published to: one or more tokens with dots between them, none of them empty or a wildcard.
 ///
-/// Invariant: 1 to `Limits.subjectBytesMax` bytes, none of them a blank, a control byte or DEL, which would change the meaning of the
-/// line that the subject stands in. Servers check less.
+/// Invariant: 1 to `Limits.subjectBytesMax` bytes, none of them a blank, a control byte or DEL, which would change the
+/// meaning of the line that the subject stands in. Servers check less.
 public struct Subject: Hashable, Sendable, CustomStringConvertible {
     public let bytes: [UInt8]
 
@@ -191,8 +192,8 @@ public struct MessageHeaders: Sendable, Equatable {
 
     /// Adds a field.
     ///
-    /// - Returns: false, and nothing is added, if the name is not one or more printable characters without a colon, or the value has
-    ///   a line break in it.
+    /// - Returns: false, and nothing is added, if the name is not one or more printable characters without a colon, or
+    ///   the value has a line break in it.
     @discardableResult
     public mutating func add(_ name: String, _ value: String) -> Bool {
         guard !name.isEmpty, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }),
@@ -285,6 +286,7 @@ extension Limits {
     /// Fields of a message's headers: more are refused. Bytes: `messageBytesMax`.
     static let headerFieldsMax = 256
 
-    /// Bytes of a subject: longer ones are none. A server's control line has to hold the subject, a reply subject and the sizes.
+    /// Bytes of a subject: longer ones are none. A server's control line has to hold the subject, a reply subject and
+    /// the sizes.
     static let subjectBytesMax = 3_500
 }

@@ -3,7 +3,8 @@ internal import Glibc
 internal import Platform
 public import RowStore
 
-/// What comes before a store is opened: a new one is made if there is none, a damaged one is repaired if that is asked for.
+/// What comes before a store is opened: a new one is made if there is none, a damaged one is repaired if that is asked
+/// for.
 struct StoreRecovery {
     let files: StoreFiles
     let mark: CommitRecord
@@ -71,7 +72,8 @@ struct StoreSalvage {
         return losses
     }
 
-    /// What is wrong with the store's files as they are, or else with its rows; and how many commits that were acknowledged are not reached.
+    /// What is wrong with the store's files as they are, or else with its rows; and how many commits that were
+    /// acknowledged are not reached.
     private func findDamage() throws(StoreError) -> (damages: [StoreDamage], missingCommits: UInt64) {
         if (DiskFile.size(files.database) ?? 0) == 0 { return ([StoreDamage(file: "\(files.name) is missing or empty")], 0) }
         let inspection = try StoreInspection(files, .write, mark: contents)
@@ -79,7 +81,8 @@ struct StoreSalvage {
         return (StoreSummary(inspection) { _, _, _ in true }.damages, inspection.missingCommits)
     }
 
-    /// Writes every row that can be read and is right into a new store, and puts that in the old one's place; gives back what is lost.
+    /// Writes every row that can be read and is right into a new store, and puts that in the old one's place; gives
+    /// back what is lost.
     private func rebuild() throws(StoreError) -> [StoreDamage] {
         let inspection = try StoreInspection(files, .write, mark: contents)
         defer { inspection.end() }
@@ -144,8 +147,8 @@ struct DamagedFiles {
     }
 }
 
-/// Writes the database's first page anew: its header and its schema, which are the same for every store but for counts that a reader can do
-/// without. A single byte of it that is wrong can put every table out of reach.
+/// Writes the database's first page anew: its header and its schema, which are the same for every store but for counts
+/// that a reader can do without. A single byte of it that is wrong can put every table out of reach.
 struct FirstPage {
     let files: StoreFiles
 
@@ -188,12 +191,12 @@ struct FirstPage {
     private static let freelistOffset = 32
 }
 
-/// Makes SQLite's log readable again past a part that is damaged. SQLite stops there, since each frame's checksum goes on from the one
-/// before, and drops the rest: pages that are whole, and were acknowledged.
+/// Makes SQLite's log readable again past a part that is damaged. SQLite stops there, since each frame's checksum goes
+/// on from the one before, and drops the rest: pages that are whole, and were acknowledged.
 ///
-/// A frame fits when its checksum follows from the one that stands in the frame before. One that does not fit is taken for a page with a
-/// wrong byte: its rows have checksums of their own. All are chained anew, up to the last commit that was acknowledged; what came after it
-/// may be half of a commit.
+/// A frame fits when its checksum follows from the one that stands in the frame before. One that does not fit is taken
+/// for a page with a wrong byte: its rows have checksums of their own. All are chained anew, up to the last commit that
+/// was acknowledged; what came after it may be half of a commit.
 struct LogRepair {
     let files: StoreFiles
     /// How many commits that were acknowledged SQLite does not reach.

@@ -2,11 +2,12 @@ internal import BrokerModel
 internal import Glibc
 internal import RowStore
 
-/// The small file beside the database that says how far the store has come, written after each commit's sync has returned, and synced
-/// itself only before the log is moved into the database. SQLite drops a log that is damaged or cut short without a word; a database that
-/// is behind its mark tells of it.
+/// The small file beside the database that says how far the store has come, written after each commit's sync has
+/// returned, and synced itself only before the log is moved into the database. SQLite drops a log that is damaged or
+/// cut short without a word; a database that is behind its mark tells of it.
 ///
-/// Two slots take turns, so that a write that a power cut tears leaves the one before. A lock on the file keeps other brokers out.
+/// Two slots take turns, so that a write that a power cut tears leaves the one before. A lock on the file keeps other
+/// brokers out.
 final class CommitRecord: @unchecked Sendable {
     enum Contents: Equatable {
         /// Nothing was ever written.
@@ -56,8 +57,9 @@ final class CommitRecord: @unchecked Sendable {
         }
     }
 
-    /// Makes what it says last, as far as the disk lets it. Before the log is moved: as long as the log has the commits, its checksums,
-    /// which go on from one frame to the next, show what is missing; then only the mark and the state do.
+    /// Makes what it says last, as far as the disk lets it. Before the log is moved: as long as the log has the
+    /// commits, its checksums, which go on from one frame to the next, show what is missing; then only the mark and the
+    /// state do.
     func synchronize() { fdatasync(descriptor) }
 
     /// Begins anew and makes that last.
@@ -124,7 +126,8 @@ struct CommitRecordSlot: Equatable, Sendable {
     }
 }
 
-/// Makes a new store beside the place of the old one, which it takes when it is whole: a crash on the way leaves nothing half done.
+/// Makes a new store beside the place of the old one, which it takes when it is whole: a crash on the way leaves
+/// nothing half done.
 struct StoreDraft {
     let files: StoreFiles
     let identity: StoreIdentity
@@ -342,10 +345,11 @@ enum DiskFile {
     }
 }
 
-/// Zeros behind SQLite's write-ahead log, for small commits to overwrite: the sync of a file that grows waits for the file system's journal
-/// as well, and takes twice as long (240 µs against 130 on ext4).
+/// Zeros behind SQLite's write-ahead log, for small commits to overwrite: the sync of a file that grows waits for the
+/// file system's journal as well, and takes twice as long (240 µs against 130 on ext4).
 ///
-/// To SQLite they are nothing: its log ends at the first frame that is not of the present round. Used by the thread that commits.
+/// To SQLite they are nothing: its log ends at the first frame that is not of the present round. Used by the thread
+/// that commits.
 struct LogReserve {
     private let path: String
     /// How far the file is known to reach, in bytes.

@@ -2,8 +2,8 @@ import MQTTCodec
 
 /// A place in a file of mosquitto's, and the end that nothing may be read beyond: of the file, or of the chunk.
 ///
-/// Numbers that mosquitto writes as they lie in memory are little-endian here, as on every machine that Martlet runs on; the others are
-/// big-endian.
+/// Numbers that mosquitto writes as they lie in memory are little-endian here, as on every machine that Martlet runs
+/// on; the others are big-endian.
 struct MosquittoCursor {
     private let bytes: [UInt8]
     private(set) var position: Int

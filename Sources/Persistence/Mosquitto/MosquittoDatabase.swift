@@ -8,12 +8,13 @@ internal import RowStore
 ///     00 B5 00 "mosquitto db" | 4 bytes, unused | version 4 | chunk | chunk | …
 ///     a chunk: kind 4 (2 before version 5) | length 4 | body
 ///
-/// The file has no checksum and no end mark. What is impossible is an error; a flipped bit of a payload, and a file that was cut between two
-/// chunks, look like any other file.
+/// The file has no checksum and no end mark. What is impossible is an error; a flipped bit of a payload, and a file
+/// that was cut between two chunks, look like any other file.
 ///
-/// mosquitto 2.0.11 writes the chunk of a client without a user name behind that of a client with one wrong: with the other's length of name,
-/// and hundreds of bytes of its memory behind. Such chunks are read without their user name. Where two such clients follow one another the
-/// second has the other client's name in the file and nothing tells; mosquitto believes it, and so does this.
+/// mosquitto 2.0.11 writes the chunk of a client without a user name behind that of a client with one wrong: with the
+/// other's length of name, and hundreds of bytes of its memory behind. Such chunks are read without their user name.
+/// Where two such clients follow one another the second has the other client's name in the file and nothing tells;
+/// mosquitto believes it, and so does this.
 public struct MosquittoDatabase: Equatable, Sendable {
     /// The versions of the format that are read: 3 is mosquitto 1.2's, 4 is 1.5.6's, 5 is 1.6's and 6 is 2.0's.
     public static let versions: ClosedRange<UInt32> = 3...6
@@ -80,7 +81,8 @@ public struct MosquittoDatabase: Equatable, Sendable {
     private static let headerSize = magic.count + 8
 }
 
-/// Reads the database that mosquitto's persist-sqlite plug-in keeps its state in, `mosquitto.sqlite3`: schemas 1.0 and 1.1.
+/// Reads the database that mosquitto's persist-sqlite plug-in keeps its state in, `mosquitto.sqlite3`: schemas 1.0 and
+/// 1.1.
 ///
 ///     base_msgs      messages, by store_id; times are seconds since 1970, 0 for none; properties are JSON
 ///     retains        the store_id of each topic's retained message
@@ -89,8 +91,8 @@ public struct MosquittoDatabase: Equatable, Sendable {
 ///     client_msgs    a message on its way to a client (direction 1) or from it (0), in the order of rowid
 ///     wills          of clients that were connected, or whose will waits for its delay; since schema 1.1
 ///
-/// All is read in one transaction, and nothing is changed. A log beside the file belongs to it. What is impossible is an error that names
-/// table and row.
+/// All is read in one transaction, and nothing is changed. A log beside the file belongs to it. What is impossible is
+/// an error that names table and row.
 struct MosquittoPluginDatabase {
     private let connection: SQLiteConnection
     private(set) var database = MosquittoDatabase()
@@ -236,7 +238,8 @@ struct MosquittoPluginDatabase {
 
     // MARK: Properties
 
-    /// Properties as the plug-in writes them: an array of objects with `identifier`, `value` and, for User Properties, `name`.
+    /// Properties as the plug-in writes them: an array of objects with `identifier`, `value` and, for User Properties,
+    /// `name`.
     private func properties(_ column: Int32, _ row: Row) throws(MosquittoPluginDatabaseError) -> Properties {
         var properties = Properties()
         guard let json = row.bytes(column), !json.isEmpty else { return properties }

@@ -41,7 +41,8 @@ extension MosquittoImport {
         return key
     }
 
-    /// How far a message has come that may have been sent; nil for one that waits. An identifier that stands there twice is the first one's.
+    /// How far a message has come that may have been sent; nil for one that waits. An identifier that stands there
+    /// twice is the first one's.
     private mutating func progress(of delivery: MosquittoClientMessage, session: UInt64) -> StoredFlow? {
         let state: StoredFlow.State
         switch delivery.state {
@@ -97,8 +98,8 @@ extension MosquittoImport {
         return published
     }
 
-    /// Puts a message into the queues that its topic matches: once for each session, with the best QoS that it was promised. Of a share
-    /// group the first member gets it.
+    /// Puts a message into the queues that its topic matches: once for each session, with the best QoS that it was
+    /// promised. Of a share group the first member gets it.
     private mutating func publish(_ message: MosquittoMessage) {
         var groups: Set<[UInt8]> = []
         for client in sessionOrder {

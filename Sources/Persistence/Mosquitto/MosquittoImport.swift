@@ -3,18 +3,20 @@ import MQTTCodec
 
 /// Turns what mosquitto kept into the rows of a new store.
 ///
-/// What waits for a client, or is on its way to it, becomes the session's entries in the same order. A QoS 2 message that a client has sent
-/// and not released is different: mosquitto publishes it when PUBREL comes, Martlet when PUBLISH comes. To leave it out would lose it, since
-/// its publisher has PUBREC and will never send it again. So it is published by the import: it goes to the queues that its topic matches
-/// (their sessions are all away now) and into the retained messages, and the receipt stays, so that the client's PUBREL, or the same PUBLISH
-/// once more, finds it received. It goes to the end of the queues, where its PUBREL would have put it.
+/// What waits for a client, or is on its way to it, becomes the session's entries in the same order. A QoS 2 message
+/// that a client has sent and not released is different: mosquitto publishes it when PUBREL comes, Martlet when PUBLISH
+/// comes. To leave it out would lose it, since its publisher has PUBREC and will never send it again. So it is
+/// published by the import: it goes to the queues that its topic matches (their sessions are all away now) and into the
+/// retained messages, and the receipt stays, so that the client's PUBREL, or the same PUBLISH once more, finds it
+/// received. It goes to the end of the queues, where its PUBREL would have put it.
 ///
-/// A will waits with its session, which begins its time anew if its client was connected. One of a client without a session is published, as
-/// mosquitto does at its start.
+/// A will waits with its session, which begins its time anew if its client was connected. One of a client without a
+/// session is published, as mosquitto does at its start.
 ///
-/// Messages and sessions whose time is over are imported all the same, for it is the broker that ends them. A session without an expiry
-/// interval stays, as in mosquitto, until its client has come back: it may be one of MQTT 5.0 whose client was connected, but also one that
-/// mosquitto has from a file of versions 3 or 4, which knew no intervals. Left out is what belongs to nothing in the file.
+/// Messages and sessions whose time is over are imported all the same, for it is the broker that ends them. A session
+/// without an expiry interval stays, as in mosquitto, until its client has come back: it may be one of MQTT 5.0 whose
+/// client was connected, but also one that mosquitto has from a file of versions 3 or 4, which knew no intervals. Left
+/// out is what belongs to nothing in the file.
 public struct MosquittoImport {
     /// One batch, to be committed as a whole.
     public let batch = JournalBatch()
@@ -41,7 +43,8 @@ public struct MosquittoImport {
     ///
     /// - Parameters:
     ///   - database: what mosquitto has left.
-    ///   - listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to no listener.
+    ///   - listenerPorts: those of the configuration, in its order; a client that came by none of them belongs to no
+    ///     listener.
     public init(of database: MosquittoDatabase, listenerPorts: [UInt16] = []) {
         self.database = database
         messages = Dictionary(database.messages.map { ($0.number, $0) }, uniquingKeysWith: { first, _ in first })

@@ -3,7 +3,8 @@ public import MQTTCodec
 /// A client whose session mosquitto kept.
 public struct MosquittoClient: Equatable, Sendable {
     public var identifier: EncodedString
-    /// Seconds that the session outlives its connection; `UInt32.max` for ever, which it is for every client before MQTT 5.0.
+    /// Seconds that the session outlives its connection; `UInt32.max` for ever, which it is for every client before
+    /// MQTT 5.0.
     public var sessionExpiryInterval: UInt32
     /// When the session ends, in seconds since 1970; nil for never, and while the client is connected.
     public var sessionEndsAt: UInt64?

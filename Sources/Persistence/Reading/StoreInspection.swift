@@ -3,7 +3,8 @@ internal import CSQLite
 internal import Platform
 internal import RowStore
 
-/// Looks at a store as a whole: whether its files, its schema and its state are what they should be. Its rows are `StoreLoader`'s.
+/// Looks at a store as a whole: whether its files, its schema and its state are what they should be. Its rows are
+/// `StoreLoader`'s.
 ///
 /// The connection stays in a read transaction until `end`, so that all is seen at one commit, though a broker works on.
 final class StoreInspection {
@@ -212,7 +213,8 @@ struct TableScan {
         }
     }
 
-    /// Reads a range from one of its ends; the first key that was not reached if the pages let it come no further, else nil.
+    /// Reads a range from one of its ends; the first key that was not reached if the pages let it come no further, else
+    /// nil.
     private mutating func read(_ range: ClosedRange<UInt64>, _ direction: Direction, _ visit: Visit) -> UInt64? {
         let selection = direction == .up ? rising : falling
         defer { selection.reset() }

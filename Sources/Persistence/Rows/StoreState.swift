@@ -90,9 +90,10 @@ struct MetaTable {
 
 /// What has to be in the store beside its rows, written by every commit but those of the tail.
 ///
-/// A commit of nothing but one new entry, beyond all entries before it, writes its row and no more: half the pages. Such entries are the
-/// store's tail, 63 at most. Each counts as one commit, so the state and the tail together tell which commit the file is at, and what has
-/// to be in it. Of several shards, the one whose numbers are ahead has such commits.
+/// A commit of nothing but one new entry, beyond all entries before it, writes its row and no more: half the pages.
+/// Such entries are the store's tail, 63 at most. Each counts as one commit, so the state and the tail together tell
+/// which commit the file is at, and what has to be in it. Of several shards, the one whose numbers are ahead has such
+/// commits.
 ///
 ///     schema version 4 | commit number 8 | last entry 8 | for each table: count 8, sum 8
 struct StoreState: Equatable, Sendable {
@@ -142,8 +143,9 @@ struct StoreState: Equatable, Sendable {
     private static let talliesOffset = 20
 }
 
-/// What a table holds, in a form that can be kept up with each change and compared with what is found later: how many rows, and the sum of
-/// their checksums. A row that vanished, came back or is older than it should be changes one of the two.
+/// What a table holds, in a form that can be kept up with each change and compared with what is found later: how many
+/// rows, and the sum of their checksums. A row that vanished, came back or is older than it should be changes one of
+/// the two.
 struct TableTally: Equatable, Sendable {
     var count: UInt64 = 0
     /// Wraps around.

@@ -3,11 +3,12 @@ internal import Platform
 internal import RowStore
 internal import Synchronization
 
-/// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards when it is on the
-/// disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and there is no timer.
+/// The thread that commits. It takes all batches that wait, from all shards, into one transaction, and tells the shards
+/// when it is on the disk; the next ones gather meanwhile. So the sync itself is the time in which batches gather, and
+/// there is no timer.
 ///
-/// Another thread may commit in its place, one batch while nothing else waits (`commitHere`): a lone publisher then waits for the disk, and
-/// for no thread to wake.
+/// Another thread may commit in its place, one batch while nothing else waits (`commitHere`): a lone publisher then
+/// waits for the disk, and for no thread to wake.
 ///
 ///     running ──no room──► held ──there is room──► running          held: tried again when a batch comes, twice a second at least
 ///        └──any other error──► failed                               failed: nothing is taken any more
@@ -77,8 +78,9 @@ final class CommitWriter: @unchecked Sendable {
         if isFirst { monitor.signal() }
     }
 
-    /// Commits a batch on the calling thread if nothing else is under way or waits, and leaves it to the writer's otherwise. What follows a
-    /// commit and nobody waits for is left to `tidyUp`, or else to the next commit or the end. For any thread.
+    /// Commits a batch on the calling thread if nothing else is under way or waits, and leaves it to the writer's
+    /// otherwise. What follows a commit and nobody waits for is left to `tidyUp`, or else to the next commit or the
+    /// end. For any thread.
     func commitHere(_ batch: JournalBatch, of shard: Int) {
         let isMine = monitor.withLock {
             guard failure == nil, !isClosing, !isCommitting, arrived.isEmpty, held.isEmpty else { return false }
@@ -91,7 +93,8 @@ final class CommitWriter: @unchecked Sendable {
         endCommitting()
     }
 
-    /// Does what the last commit has left; if somebody commits now, the writer's thread does it afterwards. For any thread.
+    /// Does what the last commit has left; if somebody commits now, the writer's thread does it afterwards. For any
+    /// thread.
     func tidyUp() {
         let isMine = monitor.withLock {
             guard !isCommitting, failure == nil else {
@@ -240,13 +243,14 @@ final class CommitWriter: @unchecked Sendable {
         for shard in 0..<shards { report(shard, .full) }
     }
 
-    /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log begins anew.
+    /// The checkpointer cannot end its work while commits go on beside it: then this thread does the rest, and the log
+    /// begins anew.
     private func checkpointIfFarBehind() {
         if logPages.value > Limits.logPagesMax { moveLog(.passive) }
     }
 
-    /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody knows what the
-    /// database holds.
+    /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody
+    /// knows what the database holds.
     private func moveLog(_ mode: SQLiteConnection.Checkpoint) {
         mark.synchronize()
         do throws(SQLiteError) {
@@ -267,7 +271,8 @@ extension StoreFigures {
     }
 }
 
-/// How long small commits take of late, for who has to decide whether to wait for one. Noted by whoever commits, asked by any thread.
+/// How long small commits take of late, for who has to decide whether to wait for one. Noted by whoever commits, asked
+/// by any thread.
 struct CommitPace: ~Copyable, Sendable {
     /// An average in which a sixteenth is new.
     private let microseconds = Atomic<UInt64>(quickMicroseconds)

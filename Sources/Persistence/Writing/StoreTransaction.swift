@@ -2,8 +2,8 @@ internal import BrokerModel
 internal import CSQLite
 internal import RowStore
 
-/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on, unless they are one
-/// entry of its tail. Its connection's thread owns it.
+/// Writes batches of changes, each time all of them or none, and with them what the store is to hold from then on,
+/// unless they are one entry of its tail. Its connection's thread owns it.
 final class StoreTransaction {
     /// What the last commit left.
     private(set) var state: StoreState
@@ -104,7 +104,8 @@ final class StoreTransaction {
         }
     }
 
-    /// Makes one change, inside `commit`. Its body has to stay where it is until the end of the commit, or the next `flush`.
+    /// Makes one change, inside `commit`. Its body has to stay where it is until the end of the commit, or the next
+    /// `flush`.
     func apply(_ record: JournalRecord) throws(SQLiteError) {
         let writer = writers[Int(record.table.rawValue)]
         switch record.operation {
@@ -133,9 +134,9 @@ final class StoreTransaction {
 
 /// Writes one table's part of a transaction.
 ///
-/// Changes of different keys may change places, and do: rows are inserted eight at a time, which costs 0.7 us a row in place of 1.2; and
-/// keys are deleted at the end, in order, neighbours by one statement, which costs 0.7 us in place of 1.0. Changes of one key keep their
-/// order. A body has to stay where it is until `flush`.
+/// Changes of different keys may change places, and do: rows are inserted eight at a time, which costs 0.7 us a row in
+/// place of 1.2; and keys are deleted at the end, in order, neighbours by one statement, which costs 0.7 us in place of
+/// 1.0. Changes of one key keep their order. A body has to stay where it is until `flush`.
 final class TableWriter {
     private struct Row {
         let key: UInt64
@@ -163,7 +164,8 @@ final class TableWriter {
         let name = table.name
         let row = "(?, ?, ?)"
         insertion = try connection.prepare("INSERT INTO \(name) VALUES \(row)")
-        // FAIL, because a transaction that meets a key twice is rolled back as a whole; ABORT would write down how to undo the statement.
+        // FAIL, because a transaction that meets a key twice is rolled back as a whole; ABORT would write down how to
+        // undo the statement.
         insertions = try connection.prepare(
             "INSERT OR FAIL INTO \(name) VALUES \([String](repeating: row, count: Limits.rowsAtOnce).joined(separator: ", "))")
         replacement = try connection.prepare(
@@ -258,7 +260,8 @@ final class TableWriter {
 
 /// Keys of one table that are to be deleted, and the runs that they form.
 ///
-/// A key is a number in its upper 56 bits and its shard in the lowest byte, so the keys of one shard's run are 256 apart:
+/// A key is a number in its upper 56 bits and its shard in the lowest byte, so the keys of one shard's run are 256
+/// apart:
 ///
 ///     0x0501 0x0502 0x0601 0x0701   the runs 0x0501 to 0x0701 of shard 1, 0x0502 of shard 2
 struct DepartingKeys {
@@ -280,8 +283,8 @@ struct DepartingKeys {
         highest = 0
     }
 
-    /// Calls `body` with the first and the last key of each run: all keys with their lowest byte that lie between them are to be deleted.
-    /// Two keys form none, since a run costs what two keys do.
+    /// Calls `body` with the first and the last key of each run: all keys with their lowest byte that lie between them
+    /// are to be deleted. Two keys form none, since a run costs what two keys do.
     mutating func forEachRun<Failure>(_ body: (UInt64, UInt64) throws(Failure) -> Void) throws(Failure) {
         sort()
         var start = 0
@@ -315,8 +318,9 @@ struct DepartingKeys {
     private static let step: UInt64 = 256
 }
 
-/// Counts the rows that a statement removes or replaces, through the SQL function `departs(key, checksum)` in its WHERE clause: SQLite has
-/// the old row's checksum in its hands there, and reading it beforehand would cost as much again as removing it.
+/// Counts the rows that a statement removes or replaces, through the SQL function `departs(key, checksum)` in its WHERE
+/// clause: SQLite has the old row's checksum in its hands there, and reading it beforehand would cost as much again as
+/// removing it.
 ///
 /// The function is true for keys with the right lowest byte. One transaction's thread owns it.
 final class Departures {
@@ -360,7 +364,8 @@ enum Limits {
     /// Bytes written before the size of the store is looked at again; near its bound it is looked at for each commit.
     static let uncountedBytesMax = 64 << 10
 
-    /// Commits of one message each that may stand in a row without the store's state beside them. Bytes: 0, they are counted.
+    /// Commits of one message each that may stand in a row without the store's state beside them. Bytes: 0, they are
+    /// counted.
     static let tailCountMax = 63
 
     /// Rows inserted with one statement.

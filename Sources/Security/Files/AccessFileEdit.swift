@@ -1,8 +1,10 @@
 internal import Platform
 
-/// An `acl_file` as it is edited: every line stays as it is and where it is, comments too, but for the rules that are changed.
+/// An `acl_file` as it is edited: every line stays as it is and where it is, comments too, but for the rules that are
+/// changed.
 ///
-/// A rule is named by its line. Who changes one says what stood there when they read it, so that nobody changes another rule than they saw.
+/// A rule is named by its line. Who changes one says what stood there when they read it, so that nobody changes another
+/// rule than they saw.
 public struct AccessFileEdit: Sendable {
     /// Whom a rule is for.
     public enum Subject: Sendable, Hashable {
@@ -43,7 +45,8 @@ public struct AccessFileEdit: Sendable {
     public enum Complaint: Error, Sendable, Equatable {
         /// Another text stands in the line than was said.
         case moved
-        /// A name or a topic that cannot stand in a file: it is empty, holds a line break or a zero byte, or begins or ends with a blank.
+        /// A name or a topic that cannot stand in a file: it is empty, holds a line break or a zero byte, or begins or
+        /// ends with a blank.
         case unwritable
         case unknownAccess
     }

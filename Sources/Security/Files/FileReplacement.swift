@@ -1,8 +1,8 @@
 internal import Glibc
 internal import Platform
 
-/// Puts new contents in the place of a file in one step: whoever reads it meanwhile, and whoever comes after a crash, finds all of the old or
-/// all of the new.
+/// Puts new contents in the place of a file in one step: whoever reads it meanwhile, and whoever comes after a crash,
+/// finds all of the old or all of the new.
 public enum FileReplacement {
     /// What went wrong, as the end of a sentence about the file.
     public struct Failure: Error, CustomStringConvertible {
@@ -16,9 +16,9 @@ public enum FileReplacement {
         }
     }
 
-    /// Writes a file beside it and renames that. Mode and owner stay as they are. A new file is its owner's alone; in a directory that gives
-    /// its group to what is made in it (setgid) that group may read it. A symbolic link stays one, and what it points to is replaced; but not
-    /// by root, if somebody else can have put it there.
+    /// Writes a file beside it and renames that. Mode and owner stay as they are. A new file is its owner's alone; in a
+    /// directory that gives its group to what is made in it (setgid) that group may read it. A symbolic link stays one,
+    /// and what it points to is replaced; but not by root, if somebody else can have put it there.
     public static func write(_ bytes: [UInt8], to path: String) throws(Failure) {
         var link = stat()
         guard lstat(path, &link) != 0 || link.st_mode & S_IFMT != S_IFLNK || WrittenFile.trustsLink(at: path) else {
@@ -59,8 +59,9 @@ public enum FileReplacement {
         synchronize(directory)
     }
 
-    /// Writes into the file as it stands, which has to be there, and makes that last: for a place where no file can be made or replaced. The
-    /// room is taken first, so that a full disk changes nothing; a crash on the way leaves a mixture.
+    /// Writes into the file as it stands, which has to be there, and makes that last: for a place where no file can be
+    /// made or replaced. The room is taken first, so that a full disk changes nothing; a crash on the way leaves a
+    /// mixture.
     public static func overwrite(_ path: String, with bytes: [UInt8]) throws(Failure) {
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Failure("cannot be written") }

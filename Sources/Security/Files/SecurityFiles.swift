@@ -199,8 +199,8 @@ extension UInt8 {
 ///     topic deny home/anna/safe
 ///     pattern write devices/%c/#     # for everybody, wherever it stands
 ///
-/// Words are parted by spaces; without a word for the access it is readwrite, and a filter with spaces needs the word. There are no comments
-/// at the end of a line: what looks like one above belongs to the filter.
+/// Words are parted by spaces; without a word for the access it is readwrite, and a filter with spaces needs the word.
+/// There are no comments at the end of a line: what looks like one above belongs to the filter.
 public struct AccessControlFile: Sendable {
     public let control: AccessControl
     /// Warnings of what is probably not meant as it stands.

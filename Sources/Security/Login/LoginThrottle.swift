@@ -1,16 +1,17 @@
 public import MQTTCodec
 internal import Platform
 
-/// Slows down whoever keeps failing to log in, by network and by client identifier, and tells whose password is to be checked first.
+/// Slows down whoever keeps failing to log in, by network and by client identifier, and tells whose password is to be
+/// checked first.
 ///
-/// The answer to a failure waits the longer the more failures went before: nothing for the first few, then 250 ms, 500 ms, … 8 s. An answer
-/// that lets a client in never waits: many clients may share an address, and one of them with an outdated password must not lock out the
-/// others. A network that keeps failing has its passwords checked one by one, half a second apart, and behind those of others: a check may
-/// cost a tenth of a second of a core. A client that has logged in before, from there and by that name, waits for none of that until it
-/// fails itself.
+/// The answer to a failure waits the longer the more failures went before: nothing for the first few, then 250 ms, 500
+/// ms, … 8 s. An answer that lets a client in never waits: many clients may share an address, and one of them with an
+/// outdated password must not lock out the others. A network that keeps failing has its passwords checked one by one,
+/// half a second apart, and behind those of others: a check may cost a tenth of a second of a core. A client that has
+/// logged in before, from there and by that name, waits for none of that until it fails itself.
 ///
-/// A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and a few short searches, and a success the
-/// same. Bounded, see `ThrottleTable`.
+/// A minute without failure forgives half of them. Shared by all loops; a failure costs a lock and a few short
+/// searches, and a success the same. Bounded, see `ThrottleTable`.
 public final class LoginThrottle: Sendable {
     /// The verdict on a failure: what is to be done about it.
     public struct Verdict: Sendable, Equatable {
@@ -73,7 +74,8 @@ public final class LoginThrottle: Sendable {
         }
     }
 
-    /// A login has succeeded: the client's own failures are forgotten, and one of its network's is forgiven. `now` as above.
+    /// A login has succeeded: the client's own failures are forgotten, and one of its network's is forgiven. `now` as
+    /// above.
     public func succeeded(_ subject: LoginSubject, now: UInt64) {
         record.withLock { record in
             if let place = record.places.find(subject.clientIdentifier) { record.places[place] = Place() }
@@ -116,7 +118,8 @@ public final class LoginThrottle: Sendable {
 /// The entries of those who failed and those who did well.
 private struct Record {
     var places = ThrottleTable<Place>()
-    /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them out.
+    /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them
+    /// out.
     var acquaintances = ThrottleTable<Place>()
 
     /// One more failure at a key's place, after those that time has forgiven.
@@ -184,7 +187,8 @@ public struct LoginSubject: Sendable {
 
 /// How a login stands beside others that wait with it.
 struct LoginStanding {
-    /// Who has failed less goes first; 0 for a client that has logged in well before. Failures of its network, its site and its user name.
+    /// Who has failed less goes first; 0 for a client that has logged in well before. Failures of its network, its site
+    /// and its user name.
     let rank: UInt32
     /// When its network may have its next password checked, in milliseconds; 0 for at once.
     let mayBeginAt: UInt64
@@ -200,8 +204,8 @@ protocol ThrottleEntry {
 
 /// A table of addresses and clients that come too often.
 ///
-/// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it forget but not
-/// grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.
+/// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it
+/// forget but not grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.
 struct ThrottleTable<Entry: ThrottleEntry> {
     /// None before the first one is kept, as most brokers throttle nobody.
     private var keys: [UInt64] = []
@@ -254,18 +258,20 @@ struct ThrottleTable<Entry: ThrottleEntry> {
 
 /// Bounds how many connections one network opens in a second: `martlet_max_connections_per_second_per_address`.
 ///
-/// A network may open a second's worth at once; after that one more whenever its part of a second has passed. What counts is only what was
-/// let in, so that a client that hammers gets its share and no less. Shared by all loops; a connection costs a lock and one short search.
-/// Bounded, see `ThrottleTable`.
+/// A network may open a second's worth at once; after that one more whenever its part of a second has passed. What
+/// counts is only what was let in, so that a client that hammers gets its share and no less. Shared by all loops; a
+/// connection costs a lock and one short search. Bounded, see `ThrottleTable`.
 public final class ConnectionThrottle: Sendable {
     public enum Verdict: Sendable, Equatable {
         case admitted
-        /// - isNews: whether this network was not refused since it was last admitted, so that there is something to be said.
+        /// - isNews: whether this network was not refused since it was last admitted, so that there is something to be
+        ///   said.
         case refused(isNews: Bool)
     }
 
     private struct Place: ThrottleEntry {
-        /// When all that was let in would have come at an even pace, in microseconds; in the past for who has its whole second free.
+        /// When all that was let in would have come at an even pace, in microseconds; in the past for who has its whole
+        /// second free.
         var lastUsedAt: UInt64 = 0
         var isReported = false
     }
@@ -311,8 +317,8 @@ extension Limits {
     /// After how many milliseconds half of a network's failures are forgotten.
     static let forgivenessMilliseconds: UInt64 = 60_000
 
-    /// The longest that a network that keeps failing waits from one check of a password to the next, in milliseconds: a client that comes from
-    /// there for the first time waits with it.
+    /// The longest that a network that keeps failing waits from one check of a password to the next, in milliseconds: a
+    /// client that comes from there for the first time waits with it.
     static let spacingMillisecondsMax: UInt64 = 500
 
     /// Networks are remembered in sets; a network that finds its set full takes the place of the one seen longest ago.

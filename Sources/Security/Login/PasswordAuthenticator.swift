@@ -4,7 +4,8 @@ public import MQTTCodec
 internal import Platform
 internal import Synchronization
 
-/// Checks user names and passwords against a file, away from the loops: one check of a good hash is milliseconds of work.
+/// Checks user names and passwords against a file, away from the loops: one check of a good hash is milliseconds of
+/// work.
 public final class PasswordAuthenticator: Authenticator {
     private let users: PasswordFile
     private let workers: WorkerPool
@@ -44,7 +45,8 @@ public final class PasswordAuthenticator: Authenticator {
     }
 }
 
-/// Decides who may log in with a user name and a password, for all connections of a listener: a file, later a directory or a web service.
+/// Decides who may log in with a user name and a password, for all connections of a listener: a file, later a directory
+/// or a web service.
 public protocol Authenticator: AnyObject, Sendable {
     /// Decides a request.
     ///
@@ -57,15 +59,16 @@ public protocol Authenticator: AnyObject, Sendable {
         _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
     ) -> PasswordCheck?
 
-    /// Whether a user whom `earlier` has let in would be let in still, as far as can be told without asking for the password again: false
-    /// for one that is gone, or has another password. Cheap, for a reload asks for every connection.
+    /// Whether a user whom `earlier` has let in would be let in still, as far as can be told without asking for the
+    /// password again: false for one that is gone, or has another password. Cheap, for a reload asks for every
+    /// connection.
     func keeps(_ userName: EncodedString, of earlier: any Authenticator) -> Bool
 }
 
 /// A few threads that check passwords, which must not be done on a loop, and the bounded queue before them.
 ///
-/// Threads start when there is work for them, so a broker without passwords has none, and run with less priority than the loops. They keep
-/// the signal mask of whoever submits the first check. For any thread.
+/// Threads start when there is work for them, so a broker without passwords has none, and run with less priority than
+/// the loops. They keep the signal mask of whoever submits the first check. For any thread.
 public final class WorkerPool: @unchecked Sendable {
     /// The throttle, which knows those who log in.
     public let throttle: LoginThrottle
@@ -93,7 +96,8 @@ public final class WorkerPool: @unchecked Sendable {
             countOfNetworkMax: queueOfNetwork ?? max(1, queue / Limits.pendingLoginsPerNetworkDivisor))
     }
 
-    /// Has the check made when its turn comes. It is refused, now or later, when too many wait, when no thread can be started, and after `stop`.
+    /// Has the check made when its turn comes. It is refused, now or later, when too many wait, when no thread can be
+    /// started, and after `stop`.
     public func submit(_ check: PasswordCheck) {
         let refused: PasswordCheck? = monitor.withLock {
             guard !isStopping, startThread() else { return check }
@@ -118,7 +122,8 @@ public final class WorkerPool: @unchecked Sendable {
         for thread in ending { thread.join() }
     }
 
-    /// One more thread, if those that have nothing to do are not more than the checks that wait. False when there is none at all.
+    /// One more thread, if those that have nothing to do are not more than the checks that wait. False when there is
+    /// none at all.
     private func startThread() -> Bool {
         guard threads.count < threadsMax, threads.count - busy <= queue.count else { return true }
         do throws(SystemError) {
@@ -162,13 +167,14 @@ public final class WorkerPool: @unchecked Sendable {
 
 /// The passwords that wait to be checked, in an order in which a flood of wrong ones keeps nobody else waiting.
 ///
-/// Next is whoever has failed less, by `LoginThrottle`'s account of network, site and user name: so networks take turns, a flood comes behind
-/// everybody else after its first failure, and one that fails in the name of a user comes behind the other users. Among equals the last
-/// one to come is the first: when more come than can be checked, some wait in vain in any order, and in this one those who still wait are
-/// served.
+/// Next is whoever has failed less, by `LoginThrottle`'s account of network, site and user name: so networks take
+/// turns, a flood comes behind everybody else after its first failure, and one that fails in the name of a user comes
+/// behind the other users. Among equals the last one to come is the first: when more come than can be checked, some
+/// wait in vain in any order, and in this one those who still wait are served.
 ///
-/// Bounded, in all and for each network: one that is too many gives way, which is the one with the most failures when it came, and among equals
-/// the one that has waited longest. A search through all that wait for each check that begins, and a shorter one for each that comes.
+/// Bounded, in all and for each network: one that is too many gives way, which is the one with the most failures when
+/// it came, and among equals the one that has waited longest. A search through all that wait for each check that
+/// begins, and a shorter one for each that comes.
 struct CheckQueue {
     private struct Entry {
         let check: PasswordCheck
@@ -252,7 +258,8 @@ public final class PasswordCheck: Sendable {
     /// - Parameters:
     ///   - subject: whose password it is.
     ///   - work: checks and answers.
-    ///   - refuse: answers when the check has to give way to others. One of the two is called, on any thread, unless the check is abandoned.
+    ///   - refuse: answers when the check has to give way to others. One of the two is called, on any thread, unless
+    ///     the check is abandoned.
     public init(of subject: LoginSubject, work: @escaping @Sendable () -> Void, refuse: @escaping @Sendable () -> Void) {
         self.subject = subject
         self.work = work
@@ -291,7 +298,7 @@ public protocol EnhancedExchange: AnyObject {
 }
 
 extension Limits {
-    /// Which part of the logins that wait for a check one network may have, as a divisor; of more, the one with the most failures is told that
-    /// the broker is busy.
+    /// Which part of the logins that wait for a check one network may have, as a divisor; of more, the one with the
+    /// most failures is told that the broker is busy.
     static let pendingLoginsPerNetworkDivisor = 2
 }

@@ -1,7 +1,8 @@
 internal import Cryptography
 internal import Platform
 
-/// A file of passwords or SCRAM entries as it is edited: every line stays as it is and where it is, but for the users that are changed.
+/// A file of passwords or SCRAM entries as it is edited: every line stays as it is and where it is, but for the users
+/// that are changed.
 public struct CredentialFile: Sendable {
     /// Why a user cannot be entered.
     public enum NameComplaint: Error, Sendable {
@@ -16,7 +17,8 @@ public struct CredentialFile: Sendable {
     /// A new file, without users.
     public init() { lines = [] }
 
-    /// Takes the bytes of a file; a byte order mark in front of them, which no user's name begins with, goes when it is written.
+    /// Takes the bytes of a file; a byte order mark in front of them, which no user's name begins with, goes when it is
+    /// written.
     public init(_ bytes: [UInt8]) {
         var bytes = bytes
         ByteOrderMark.drop(from: &bytes)
@@ -105,7 +107,8 @@ public struct CredentialFile: Sendable {
     }
 }
 
-/// The ways in which `martlet passwd` can keep a password, by the names that its `-H` takes: mosquitto_passwd's, and one more.
+/// The ways in which `martlet passwd` can keep a password, by the names that its `-H` takes: mosquitto_passwd's, and
+/// one more.
 public enum PasswordScheme: String, CaseIterable, Sendable {
     case argon2id
     case sha512PBKDF2 = "sha512-pbkdf2"
@@ -124,7 +127,8 @@ public enum PasswordScheme: String, CaseIterable, Sendable {
     ///
     /// - Parameters:
     ///   - password: its bytes, as they were typed.
-    ///   - iterations: how often the work is repeated; nil for the usual. It means passes for Argon2 and nothing for sha512.
+    ///   - iterations: how often the work is repeated; nil for the usual. It means passes for Argon2 and nothing for
+    ///     sha512.
     public func entry(for password: [UInt8], iterations: Int? = nil) throws(Refusal) -> String {
         switch self {
         case .scramSHA256:

@@ -48,8 +48,8 @@ enum PasswordRecipe: Sendable, Hashable {
     private static let saltCount = 64
 }
 
-/// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # say nothing; those without a colon are
-/// warned of.
+/// mosquitto's `password_file`: `user:HASH` on each line. Lines that begin with # say nothing; those without a colon
+/// are warned of.
 ///
 /// Immutable; shared by the threads that check passwords.
 public struct PasswordFile: Sendable {
@@ -118,8 +118,8 @@ public struct PasswordFile: Sendable {
         impossible = PasswordRecipe.argon2id(.standard).impossibleHash()
     }
 
-    /// The same with one user more, whose password is known; the entry of the file counts where it has one of this name. nil when there is
-    /// no memory to hash the password, or MQTT has no such name. Milliseconds of work.
+    /// The same with one user more, whose password is known; the entry of the file counts where it has one of this
+    /// name. nil when there is no memory to hash the password, or MQTT has no such name. Milliseconds of work.
     public func adding(_ name: String, password: [UInt8]) -> PasswordFile? {
         guard let user = EncodedString(name) else { return nil }
         guard hashes[user] == nil else { return self }
@@ -133,7 +133,8 @@ public struct PasswordFile: Sendable {
         impossible = Self.commonRecipe(of: hashes.values).impossibleHash()
     }
 
-    /// One salt as long as the process runs, so that the same password is the same entry at each reload: its user stays.
+    /// One salt as long as the process runs, so that the same password is the same entry at each reload: its user
+    /// stays.
     private static let salt = Salt.make(count: 64)
 
     public var count: Int { hashes.count }
@@ -147,7 +148,8 @@ public struct PasswordFile: Sendable {
     /// Whether there is a user of this name.
     func knows(_ user: EncodedString) -> Bool { hashes[user] != nil }
 
-    /// Whether the user has this password; nil when there is no memory to find out. Takes as long for a user that is not there.
+    /// Whether the user has this password; nil when there is no memory to find out. Takes as long for a user that is
+    /// not there.
     func matches(user: EncodedString, password: [UInt8]) -> Bool? {
         guard let hash = hashes[user] else { return impossible.matches(password).map { _ in false } }
         return hash.matches(password)

@@ -3,9 +3,11 @@ internal import Bytes
 internal import Cryptography
 public import MQTTCodec
 
-/// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and broker prove to each other that they know the password, and none of it is sent.
+/// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and broker prove to each other that they know the password, and none of
+/// it is sent.
 ///
-/// Without channel binding. Names are prepared with SASLprep, here and where they are kept; passwords where they are kept, and by the client.
+/// Without channel binding. Names are prepared with SASLprep, here and where they are kept; passwords where they are
+/// kept, and by the client.
 public final class ScramSHA256: EnhancedAuthenticator {
     public let method: EncodedString = "SCRAM-SHA-256"
     private let users: ScramFile
@@ -136,7 +138,8 @@ struct ScramClientFirst {
     let user: [UInt8]
     let nonce: String
 
-    /// Reads it; nil for what is not one, holds a name that SASLprep forbids, or asks for channel binding (`p=`) or an extension that must be understood (`m=`).
+    /// Reads it; nil for what is not one, holds a name that SASLprep forbids, or asks for channel binding (`p=`) or an
+    /// extension that must be understood (`m=`).
     init?(_ data: [UInt8]) {
         guard data.count <= Limits.scramMessageBytesMax, let text = String(validating: data, as: UTF8.self) else { return nil }
         let parts = ScramAttribute.parts(of: text[...], maxSplits: 2)
@@ -171,7 +174,8 @@ enum ScramAttribute {
         text.utf8.split(separator: UInt8(ascii: ","), maxSplits: maxSplits, omittingEmptySubsequences: false).map { Substring($0) }
     }
 
-    /// A name in which `=2C` stands for a comma and `=3D` for an equals sign; nil for an empty one or another use of `=`.
+    /// A name in which `=2C` stands for a comma and `=3D` for an equals sign; nil for an empty one or another use of
+    /// `=`.
     static func name(_ text: Substring) -> [UInt8]? {
         var name: [UInt8] = []
         var rest = Array(text.utf8)[...]
@@ -272,14 +276,15 @@ public struct ScramFile: Sendable {
     func credentials(of user: [UInt8]) -> ScramCredentials { credentials[user] ?? standIn.credentials(of: user) }
 }
 
-/// Credentials for users that do not exist, so that asking for a user's salt does not tell whether there is such a user.
+/// Credentials for users that do not exist, so that asking for a user's salt does not tell whether there is such a
+/// user.
 struct ScramStandIn: Sendable {
     private let secret: [UInt8]
     private let iterations: Int
     private let saltCount: Int
 
-    /// Looks like most of the given ones. Its secret comes from them, so that a salt does not change when the broker starts again, and rarely
-    /// when a user is added.
+    /// Looks like most of the given ones. Its secret comes from them, so that a salt does not change when the broker
+    /// starts again, and rarely when a user is added.
     init(for credentials: some Collection<ScramCredentials>) {
         let least = credentials.map(\.serverKey).min { $0.lexicographicallyPrecedes($1) }
         secret = HashFunction.sha256.authenticationCode(
@@ -310,7 +315,8 @@ struct ScramStandIn: Sendable {
     }
 }
 
-/// What a server keeps of a password for SCRAM-SHA-256: enough to check a client and to prove itself, not enough to log in.
+/// What a server keeps of a password for SCRAM-SHA-256: enough to check a client and to prove itself, not enough to log
+/// in.
 ///
 ///     SCRAM-SHA-256$4096:SALT$STORED_KEY:SERVER_KEY          PostgreSQL's form; Base64
 struct ScramCredentials: Sendable, Equatable {
@@ -360,6 +366,7 @@ struct ScramCredentials: Sendable, Equatable {
 }
 
 extension Limits {
-    /// Bytes of a client's SCRAM message: a user name of the greatest length, escaped, and a nonce are far below. A longer one is refused.
+    /// Bytes of a client's SCRAM message: a user name of the greatest length, escaped, and a nonce are far below. A
+    /// longer one is refused.
     static let scramMessageBytesMax = 256 * 1024
 }

@@ -2,14 +2,15 @@ import BrokerCore
 package import Federation
 import MQTTCodec
 
-/// What a bridge has told of itself below `$SYS/broker/bridges/NAME/`, and how many messages cross it in a second. Belongs to a
-/// runner.
+/// What a bridge has told of itself below `$SYS/broker/bridges/NAME/`, and how many messages cross it in a second.
+/// Belongs to a runner.
 struct BridgeFigures {
     private var published: [String: String] = [:]
     private var last: (at: UInt64, out: UInt64, into: UInt64)?
     private var latest = BridgeRates()
 
-    /// Messages a second since the last call, which was a second ago or longer; what they were before, if that was less.
+    /// Messages a second since the last call, which was a second ago or longer; what they were before, if that was
+    /// less.
     mutating func rates(of report: BridgeReport, now: UInt64) -> BridgeRates {
         if let last {
             guard now >= last.at + Self.millisecondsMin else { return latest }

@@ -67,7 +67,8 @@ package struct LoopBridges {
     package lazy var room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 16)
     package var isEmpty: Bool { runners.isEmpty }
 
-    /// Numbers what the resolver is asked, over all bridges: one may be removed, and another of its name be there when the answer comes.
+    /// Numbers what the resolver is asked, over all bridges: one may be removed, and another of its name be there when
+    /// the answer comes.
     mutating func nextSerial() -> Int {
         lastSerial += 1
         return lastSerial
@@ -106,7 +107,8 @@ extension ShardLoop {
         }
     }
 
-    /// Tells of bridges below `$SYS`, as often as of all else; the control thread asks every second, give or take half of one.
+    /// Tells of bridges below `$SYS`, as often as of all else; the control thread asks every second, give or take half
+    /// of one.
     private func sendSystemTopics(_ statuses: [BridgeStatus]) {
         let now = events.nowMilliseconds
         let interval = UInt64(shard.settings.systemIntervalSeconds) * 1000
@@ -133,7 +135,8 @@ extension ShardLoop {
     }
 }
 
-/// Does what a bridge wants: connects, and carries bytes between it, the other broker and the shard. Belongs to the loop's thread.
+/// Does what a bridge wants: connects, and carries bytes between it, the other broker and the shard. Belongs to the
+/// loop's thread.
 final class BridgeRunner: StreamOwner {
     private(set) var plan: BridgePlan
     let bridge: Bridge
@@ -187,7 +190,8 @@ final class BridgeRunner: StreamOwner {
         perform()
     }
 
-    /// - Parameter atOnce: whether a connection that stands is ended for it, also if the plan's own option says otherwise.
+    /// - Parameter atOnce: whether a connection that stands is ended for it, also if the plan's own option says
+    ///   otherwise.
     func renew(_ plan: BridgePlan, atOnce: Bool) {
         let isElsewhere = plan.way != self.plan.way
         self.plan = plan

@@ -23,7 +23,8 @@ package enum AccessNews: Sendable {
     case whole(AccessState)
     /// A ban was made or lifted, here or on another node.
     case ban(BanEntry)
-    /// What became of an order: why it was not carried out; nil if it was, and all that holds on account of it was told.
+    /// What became of an order: why it was not carried out; nil if it was, and all that holds on account of it was
+    /// told.
     case banAnswer(token: UInt64, String?)
     /// Dynamic security is this, in chunks.
     case security(revision: UInt64, [[UInt8]])

@@ -13,7 +13,8 @@ package struct NodeReport: Sendable {
     }
 }
 
-/// A node's part in its cluster, as the loop that it belongs to knows it: it speaks to the servers for all loops of the node.
+/// A node's part in its cluster, as the loop that it belongs to knows it: it speaks to the servers for all loops of the
+/// node.
 package protocol ClusterParticipant: AnyObject {
     /// Connects. Once, before the loop's first turn.
     func start()

@@ -68,7 +68,8 @@ package enum ToGateway: Sendable {
     case nats(NATSConnectionMessage)
 }
 
-/// By what a node is let in by its cluster's servers, and by what it knows them: what may be another while the broker runs.
+/// By what a node is let in by its cluster's servers, and by what it knows them: what may be another while the broker
+/// runs.
 package struct ClusterCredentials: Sendable {
     package let login: NATSLogin?
     package let requiresTLS: Bool

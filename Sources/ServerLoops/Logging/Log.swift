@@ -109,8 +109,8 @@ package final class LogRing: LogSink, Sendable {
 ///     blocks:  [ line line line … ] [ line line … ]        the oldest block goes when it is not needed for `linesMax`, or bytes run out
 ///     line:    seconds 8 │ nanoseconds 4 │ topic 2 │ parts 1 │ text │ client? │ user? │ address? │ topic? │ reason?
 ///
-/// A text is its length in four bytes, and its bytes; `parts` says which of the five are there, and whether there are fields at all.
-/// Starts empty, and grows with use.
+/// A text is its length in four bytes, and its bytes; `parts` says which of the five are there, and whether there are
+/// fields at all. Starts empty, and grows with use.
 package struct KeptLogLines {
     private struct Block {
         package var bytes: [UInt8] = []
@@ -215,8 +215,9 @@ package struct KeptLogLines {
 ///
 ///     idle ──start──► running ──end──► idle
 ///
-/// Idle, a line is written by the thread that says it: before the first loop runs and after the last one. Running, lines wait in a
-/// mailbox of at most `waitingBytesMax`; beyond that they are dropped, counted, and the count is told. The lock protects the sinks.
+/// Idle, a line is written by the thread that says it: before the first loop runs and after the last one. Running,
+/// lines wait in a mailbox of at most `waitingBytesMax`; beyond that they are dropped, counted, and the count is told.
+/// The lock protects the sinks.
 final class LogWriter: LoopTurn, @unchecked Sendable {
     private let events: EventLoop
     private let mailbox: Mailbox<LogLine>
@@ -359,7 +360,8 @@ package struct LogFileError: Error, CustomStringConvertible {
 }
 
 extension Limits {
-    /// Lines of the log that are kept for administrators; of those before them the oldest 31 KiB go together. Bytes: `keptLogBytesMax`.
+    /// Lines of the log that are kept for administrators; of those before them the oldest 31 KiB go together. Bytes:
+    /// `keptLogBytesMax`.
     static let keptLogLinesMax = 4096
 
     /// Bytes of memory that they take; the oldest go for the next one.

@@ -33,10 +33,11 @@ public struct LogLine: Sendable {
     package var byteCount: Int { text.utf8.count + (fields == nil ? 64 : 1024) }
 }
 
-/// Makes a line of the log one line: what a peer put into a name must not look like a line of ours, nor command a terminal.
+/// Makes a line of the log one line: what a peer put into a name must not look like a line of ours, nor command a
+/// terminal.
 enum LogEscape {
-    /// The text with `\u000a` and the like in place of control characters, of what else ends a line, and of what turns the direction of writing.
-    /// A tab at the front is ours.
+    /// The text with `\u000a` and the like in place of control characters, of what else ends a line, and of what turns
+    /// the direction of writing. A tab at the front is ours.
     static func escaped(_ text: String) -> String {
         guard !isPlain(text), text.utf8.contains(where: mayBegin) else { return text }
         var escaped = ""
@@ -51,7 +52,8 @@ enum LogEscape {
         return escaped
     }
 
-    /// Whether it is printable ASCII alone, as most lines are. It looks at all bytes without a branch, so that many are looked at at once.
+    /// Whether it is printable ASCII alone, as most lines are. It looks at all bytes without a branch, so that many are
+    /// looked at at once.
     private static func isPlain(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { bytes in

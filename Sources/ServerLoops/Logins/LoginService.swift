@@ -4,7 +4,8 @@ import MQTTCodec
 package import Security
 import Transports
 
-/// The logins under way on one loop: passes each to whoever decides it, and holds back the answers to those who keep failing.
+/// The logins under way on one loop: passes each to whoever decides it, and holds back the answers to those who keep
+/// failing.
 ///
 ///     request ─► the listener's authenticator, or the connection's exchange ─► decided ─► [wait] ─► the core
 ///                   └ waits for its turn, see `CheckQueue`
@@ -178,7 +179,8 @@ package struct ListenerSecurity: Sendable {
     package var preSharedKeys: PreSharedKeyFile?
     /// Whether a client needs no login. `allow_anonymous`
     package var allowsAnonymous = false
-    /// Whether it speaks HTTP: clients of MQTT come by it only from the dashboard, and are administrators, whom no rule binds.
+    /// Whether it speaks HTTP: clients of MQTT come by it only from the dashboard, and are administrators, whom no rule
+    /// binds.
     package var isForAdministrators = false
     /// Whether user names are what clients say, not what their certificates do.
     package var takesNamesFromClients = true
@@ -186,8 +188,8 @@ package struct ListenerSecurity: Sendable {
     /// What measurements call whatever checks passwords.
     package var passwordBackend: String { isDynamic ? "dynamic_security" : "password_file" }
 
-    /// Whether a login that was accepted by what the files said earlier would be accepted by what they say now: its user is still there, with
-    /// the same password or key. A certificate that was revoked meanwhile is not seen.
+    /// Whether a login that was accepted by what the files said earlier would be accepted by what they say now: its
+    /// user is still there, with the same password or key. A certificate that was revoked meanwhile is not seen.
     package func keeps(_ login: ConnectedLogin, of earlier: ListenerSecurity) -> Bool {
         if let identity = login.info.preSharedKeyIdentity.map({ Array($0.utf8) }) {
             guard let key = preSharedKeys?.key(for: identity), key == earlier.preSharedKeys?.key(for: identity) else {
@@ -223,7 +225,8 @@ package struct ListenerSecurity: Sendable {
     }
 }
 
-/// The files of users, rules and keys of all listeners, in memory. Immutable: a reload makes new ones, or fails and leaves the old in force.
+/// The files of users, rules and keys of all listeners, in memory. Immutable: a reload makes new ones, or fails and
+/// leaves the old in force.
 package struct SecurityTables: Sendable {
     /// In the order of the configuration.
     package let listeners: [ListenerSecurity]

@@ -5,7 +5,8 @@ import Security
 import Synchronization
 package import Transports
 
-/// Turns connections away before a byte of theirs is read: when there are too many, or too many a second from one network.
+/// Turns connections away before a byte of theirs is read: when there are too many, or too many a second from one
+/// network.
 ///
 /// Shared by all loops.
 package final class ConnectionAdmission: Sendable {
@@ -23,9 +24,10 @@ package final class ConnectionAdmission: Sendable {
     /// A connection was accepted. One that is let in must `leave`.
     ///
     /// - Parameters:
-    ///   - proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked too.
-    ///   - isForwarding: whether the peer is a proxy that is believed and will tell for whom it asks: it is not one client, so that what one
-    ///     address may do does not bound it, and `refusal(ofForwarded:)` has to be asked too.
+    ///   - proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked
+    ///     too.
+    ///   - isForwarding: whether the peer is a proxy that is believed and will tell for whom it asks: it is not one
+    ///     client, so that what one address may do does not bound it, and `refusal(ofForwarded:)` has to be asked too.
     package func refusal(
         of peer: PeerAddress, listener: Int, proxyProtocol: ProxyProtocolSettings?, isForwarding: Bool = false,
         settings: BrokerSettings,
@@ -71,7 +73,8 @@ package final class ConnectionAdmission: Sendable {
     package func leave(listener: Int) { counts.leave(listener: listener) }
 }
 
-/// How many connections there are, on each listener and in all: what `max_connections` and `global_max_connections` bound.
+/// How many connections there are, on each listener and in all: what `max_connections` and `global_max_connections`
+/// bound.
 ///
 /// Shared by all loops; a connection counts from accept to close, on whichever loop it is.
 package final class ConnectionCounts: Sendable {
@@ -132,7 +135,8 @@ package final class ConnectionCounts: Sendable {
 package enum AdmissionRefusal: Equatable {
     /// `max_connections` or `global_max_connections`.
     case tooMany
-    /// `martlet_max_connections_per_second_per_address`. What is no news has been said since the network was last let in.
+    /// `martlet_max_connections_per_second_per_address`. What is no news has been said since the network was last let
+    /// in.
     case tooFast(perSecondMax: Int, isNews: Bool)
 
     /// `martlet_proxy_trusted`.

@@ -7,8 +7,9 @@ package import Transports
 ///
 ///     open ──► draining ──► closed
 ///
-/// Draining: the core is done with it and the end of our stream is sent; what the peer still sends is read and dropped until it ends
-/// its side, because a close with unread bytes resets the connection and the peer may lose our last packet. Belongs to one loop.
+/// Draining: the core is done with it and the end of our stream is sent; what the peer still sends is read and dropped
+/// until it ends its side, because a close with unread bytes resets the connection and the peer may lose our last
+/// packet. Belongs to one loop.
 package final class Link: EventHandler {
     package let channel: any ByteChannel
     /// The channel, if it has layers: it may hold bytes, and have more to say while its socket is silent.
@@ -73,11 +74,13 @@ package final class Link: EventHandler {
     package func ready(_ events: ReadyEvents) { loop._withUnsafeGuaranteedRef { $0.ready(self, events) } }
 }
 
-/// How much one connection may bring into a turn, so that a client that floods the broker does not make turns long for the others.
+/// How much one connection may bring into a turn, so that a client that floods the broker does not make turns long for
+/// the others.
 ///
-/// Messages with many receivers gain from long turns: the more come together, the fewer writes. Messages with few do not, for a
-/// write carries hundreds of them as it is. So a connection whose messages have few receivers is read from once a turn, and no more
-/// at a time than about `messagesMax` of its messages have needed; nothing of that touches one that sends little.
+/// Messages with many receivers gain from long turns: the more come together, the fewer writes. Messages with few do
+/// not, for a write carries hundreds of them as it is. So a connection whose messages have few receivers is read from
+/// once a turn, and no more at a time than about `messagesMax` of its messages have needed; nothing of that touches one
+/// that sends little.
 ///
 /// Of the others, those whose last read was shard messages for other loops may be parked until these have worked it
 /// off.
@@ -89,7 +92,8 @@ package struct ReadShare {
     /// Whether the last read brought much, and shard messages for other loops with it, and the next may bring more.
     private(set) var isBulk = false
 
-    /// How many bytes may be read in this turn; 0: others first. The rest waits in the socket, where it slows the sender down.
+    /// How many bytes may be read in this turn; 0: others first. The rest waits in the socket, where it slows the
+    /// sender down.
     package func bytes(of scratch: Int, turn: UInt32) -> Int {
         spentTurn == turn ? 0 : min(scratch, Int(readBytesMax))
     }

@@ -18,8 +18,8 @@ package enum LoopMessage: Sendable {
     case systemTopic(topic: String, value: String)
     /// A login is decided.
     case decided(LoginService.Decision)
-    /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing more. Before the settings
-    /// that go with them.
+    /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing
+    /// more. Before the settings that go with them.
     case listeners([TransportLayers], ConnectionAdmission, closed: [Int])
     /// Let clients in by these too: every loop knows their settings.
     case open([(listener: Listener, policy: Int)])
@@ -83,8 +83,8 @@ package final class Countdown: Sendable {
 
 /// How the loops of a stopping broker end together: none returns before each has parted from its connections.
 ///
-/// A loop that returned sooner would leave in its mailbox what another one has just sent it: a connection, whose client would hear nothing,
-/// or the message of a will, which would be lost.
+/// A loop that returned sooner would leave in its mailbox what another one has just sent it: a connection, whose client
+/// would hear nothing, or the message of a will, which would be lost.
 package final class ShutdownBarrier: Sendable {
     private let missing: Atomic<Int>
 

@@ -83,8 +83,8 @@ package struct LoopSetup {
 final class SharedSessionCount: SessionCount {
     private let value = Atomic<Int>(0)
 
-    /// Never more than `max` at any time, and refuses only while there are as many: a count that is too high for a moment would send
-    /// others away.
+    /// Never more than `max` at any time, and refuses only while there are as many: a count that is too high for a
+    /// moment would send others away.
     func enter(max: Int?) -> Bool {
         var current = value.load(ordering: .relaxed)
         while current < max ?? .max {

@@ -153,7 +153,8 @@ extension ShardLoop {
         if links[Int(link.id.slot)] === link, !link.isDraining, !link.hasEnded { read(link) }
     }
 
-    /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been read from.
+    /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been
+    /// read from.
     private func read(_ link: Link) {
         var share = link.share.bytes(of: events.scratch.count, turn: turn)
         guard share > 0, !isHeldUp else {
@@ -193,7 +194,8 @@ extension ShardLoop {
         if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
     }
 
-    /// Tells the core of peers that have gone, some in each turn: when thousands go at once, others must not wait for all of their wills.
+    /// Tells the core of peers that have gone, some in each turn: when thousands go at once, others must not wait for
+    /// all of their wills.
     func reportEnds() {
         endsLeft = Limits.endsPerTurn
         guard !ending.isEmpty else { return }
@@ -339,7 +341,8 @@ extension ShardLoop {
         return true
     }
 
-    /// After a channel with layers has worked: asks to hear when it can get rid of what it holds, and comes back if it has more to say.
+    /// After a channel with layers has worked: asks to hear when it can get rid of what it holds, and comes back if it
+    /// has more to say.
     private func settle(_ link: Link, _ filtered: FilteredChannel) {
         if filtered.holdsBytes {
             link.setInterest(shard.isFlooded(link.id) ? .writable : [.readable, .writable], on: events)
@@ -402,7 +405,8 @@ extension ShardLoop {
 }
 
 extension Limits {
-    /// Peers that have gone of which the core hears in a turn; it hears of the others in the next. Each is some 15 µs of work, with its will.
+    /// Peers that have gone of which the core hears in a turn; it hears of the others in the next. Each is some 15 µs
+    /// of work, with its will.
     static let endsPerTurn = 64
 
     /// How long a peer may take to end its side after we have ended ours.

@@ -8,7 +8,8 @@ import Security
 package import Synchronization
 package import Transports
 
-/// One thread of the broker: an event loop, the shard of the core that lives on it, and the transports of its connections.
+/// One thread of the broker: an event loop, the shard of the core that lives on it, and the transports of its
+/// connections.
 ///
 /// Made on the control thread; from `run` on it belongs to its own thread, except for `mailbox`.
 package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
@@ -216,8 +217,9 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         workOff()
     }
 
-    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each receiver gets
-    /// more with one write. A turn that has done enough, or found little to do, ends, so that nobody waits for long.
+    /// Works off what the round has read. A busy turn then takes in what has come meanwhile before it flushes: each
+    /// receiver gets more with one write. A turn that has done enough, or found little to do, ends, so that nobody
+    /// waits for long.
     package func endRound() -> Bool {
         workOff()
         let (received, sent) = shard.workDone
@@ -319,7 +321,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         shard.received(report)
     }
 
-    /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be woken then.
+    /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be
+    /// woken then.
     private func keep(_ batch: JournalBatch) {
         guard let store else { return }
         latencies.gave(batch, at: events.clockMicroseconds)
@@ -335,8 +338,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         blockingTask = { [store, index] in store.commitHere(batch, of: index) }
     }
 
-    /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the allocator's
-    /// locks.
+    /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the
+    /// allocator's locks.
     private func measure(now: UInt64) {
         if let measuredAt, now < measuredAt + 1000 { return }
         measuredAt = now
@@ -371,7 +374,8 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         }
     }
 
-    /// Closes the door, so that clients can be sent away, or opens it again. It stays open where those who come can be told where to go.
+    /// Closes the door, so that clients can be sent away, or opens it again. It stays open where those who come can be
+    /// told where to go.
     private func drain(_ notice: DrainNotice?) {
         shard.drain(notice)
         isShut = notice.map { !$0.answersNewcomers } ?? false
@@ -446,8 +450,8 @@ struct LoopLatencies {
 
 /// What has been read and not worked off yet: the bytes of many connections, side by side in the loop's scratch memory.
 ///
-/// A round reads from all who have something to say before it looks at any of it. The kernel's way of a read and the broker's own code
-/// would else drive each other out of the processor's nearest caches, connection by connection.
+/// A round reads from all who have something to say before it looks at any of it. The kernel's way of a read and the
+/// broker's own code would else drive each other out of the processor's nearest caches, connection by connection.
 ///
 /// Nobody stands here twice, or a piece might follow one that has made its connection leave.
 package struct Arrivals<Source: AnyObject> {
@@ -492,6 +496,7 @@ extension Limits {
     /// Messages sent after which a loop reads no more before it writes.
     static let messagesPerTurn: UInt64 = 20_000
 
-    /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next one, after everybody else.
+    /// Steps of TLS handshakes, each up to a millisecond of work, that a loop makes in a turn; others wait for the next
+    /// one, after everybody else.
     static let handshakesPerTurn = 4
 }

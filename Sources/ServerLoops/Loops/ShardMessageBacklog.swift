@@ -11,8 +11,8 @@ import Synchronization
 ///
 ///     waiting for one loop ≤ bytesMax + what each of the other loops makes of one turn
 ///
-/// Whether that is so is known from one word, whatever the number of loops: which loops are full, and for each sender which loops it is
-/// ahead of. A word changes only when a sum crosses its bound.
+/// Whether that is so is known from one word, whatever the number of loops: which loops are full, and for each sender
+/// which loops it is ahead of. A word changes only when a sum crosses its bound.
 ///
 ///     bit r of full = waiting(r) > bytesMax           bit r of ahead(s) = from s to r > bytesAheadMax
 package final class ShardMessageBacklog: Sendable {
@@ -50,7 +50,8 @@ package final class ShardMessageBacklog: Sendable {
         if mine > bytesAheadMax, mine - bytes <= bytesAheadMax { updateAhead(sender, of: receiver) }
     }
 
-    /// Mail is worked off. Returns whether the sender is to be woken: it has asked, and is no longer ahead of any loop. For the receiver.
+    /// Mail is worked off. Returns whether the sender is to be woken: it has asked, and is no longer ahead of any loop.
+    /// For the receiver.
     package func remove(_ byteCount: Int, from sender: Int, to receiver: Int) -> Bool {
         let bytes = UInt64(byteCount)
         let inAll = waiting.subtract(receiver, bytes)
@@ -83,8 +84,8 @@ package final class ShardMessageBacklog: Sendable {
         record(receiver, in: ahead, sender) { parts.load(receiver * loops + sender) > bytesAheadMax }
     }
 
-    /// Makes a bit say what is so. Two who have crossed the bound, one in each direction, may come here in either order: so each looks again
-    /// once its word is written, and whoever finds that the bit is wrong puts it right.
+    /// Makes a bit say what is so. Two who have crossed the bound, one in each direction, may come here in either
+    /// order: so each looks again once its word is written, and whoever finds that the bit is wrong puts it right.
     @inline(never)
     private func record(_ bit: Int, in words: borrowing SpreadAtomics, _ index: Int, _ isSo: () -> Bool) {
         var wanted: Bool
@@ -95,7 +96,8 @@ package final class ShardMessageBacklog: Sendable {
     }
 }
 
-/// Numbers that different threads write to, each alone on a cache line: who writes to one does not slow down who reads another.
+/// Numbers that different threads write to, each alone on a cache line: who writes to one does not slow down who reads
+/// another.
 ///
 /// All operations are sequentially consistent.
 struct SpreadAtomics: ~Copyable, Sendable {
@@ -144,7 +146,8 @@ struct SpreadAtomics: ~Copyable, Sendable {
     private static let lineBytes = 128
 }
 
-/// What all loops hold for their clients together, in bytes, as each has told at the end of its last turn. For any thread.
+/// What all loops hold for their clients together, in bytes, as each has told at the end of its last turn. For any
+/// thread.
 package final class HeldMemory: Sendable {
     private let sum = SpreadAtomics(count: 1)
 

@@ -15,11 +15,13 @@ package protocol StreamOwner: AnyObject {
     func wrote()
     /// The peer's side has ended; nil if it did so in order.
     func ended(_ reason: String?)
-    /// What was to be sent is lost. Where there are layers, what the peer has said last may still be read, and says more.
+    /// What was to be sent is lost. Where there are layers, what the peer has said last may still be read, and says
+    /// more.
     func failedToWrite(_ error: SystemError, hasLayers: Bool)
 }
 
-/// The bytes of a connection that was made to somebody, in both directions. Belongs to the loop's thread, and to one owner.
+/// The bytes of a connection that was made to somebody, in both directions. Belongs to the loop's thread, and to one
+/// owner.
 package final class DialledStream: EventHandler {
     private var channel: any ByteChannel
     private var filtered: FilteredChannel?
@@ -137,8 +139,8 @@ package final class DialledStream: EventHandler {
     }
 }
 
-/// Races connections to a server's addresses: the next is begun when one fails or has not answered in time; the first that stands wins
-/// (RFC 8305). Belongs to the loop's thread.
+/// Races connections to a server's addresses: the next is begun when one fails or has not answered in time; the first
+/// that stands wins (RFC 8305). Belongs to the loop's thread.
 public final class Dialer {
     private let loop: EventLoop
     private var addresses: ArraySlice<SocketAddress>
@@ -258,7 +260,8 @@ public final class NameResolver: Sendable {
 
     public init() {}
 
-    /// Calls `answer` on another thread with the addresses, the two families in turn, IPv6 first; or says why there is none.
+    /// Calls `answer` on another thread with the addresses, the two families in turn, IPv6 first; or says why there is
+    /// none.
     public func resolve(_ host: String, port: UInt16, answer: @escaping Answer) {
         let needsThread = state.withLock { state in
             state.questions.append((ListenAddress(host: .named(host), port: port), answer))
@@ -307,7 +310,8 @@ extension Limits {
     /// Threads that ask for the addresses of names; what is asked beyond waits. Bytes: 1 MiB each at most.
     static let resolverThreadsMax = 4
 
-    /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC 8305, section 5).
+    /// Milliseconds after which a connection to the next address is begun beside the one that has not answered (RFC
+    /// 8305, section 5).
     static let raceMillisecondsMax: UInt64 = 250
 
     /// Bytes of an output that are gone and still stand in front of those that wait.

@@ -2,20 +2,21 @@ public import Bytes
 internal import Glibc
 internal import Platform
 
-/// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for; or, of a connection
-/// that we make, the way through a proxy, TLS and WebSocket.
+/// A socket with layers on top: PROXY header, TLS, WebSocket, in this order, as many as its listener asks for; or, of a
+/// connection that we make, the way through a proxy, TLS and WebSocket.
 ///
 /// ```
 ///            every layer open            shutdownSending, or refused
 ///   opening ──────────────────► open ──────────────────────────────► finished ──► closed
 ///      └──────────────────────────────────────────────────────────────▲
 /// ```
-/// opening: handshakes; nothing of the core's may be written. open: bytes both ways. finished: farewells are said, what still comes is
-/// read and dropped.
+/// opening: handshakes; nothing of the core's may be written. open: bytes both ways. finished: farewells are said, what
+/// still comes is read and dropped.
 ///
-/// A read takes everything that it got from the socket through all layers, so a layer never holds decoded bytes back; only an end
-/// that came behind bytes waits for the next read (`hasMore`). What the socket does not take is held (`holdsBytes`), and until it is
-/// gone nothing more is encoded: a stuck peer costs at most one write of 64 KiB and its own answers.
+/// A read takes everything that it got from the socket through all layers, so a layer never holds decoded bytes back;
+/// only an end that came behind bytes waits for the next read (`hasMore`). What the socket does not take is held
+/// (`holdsBytes`), and until it is gone nothing more is encoded: a stuck peer costs at most one write of 64 KiB and its
+/// own answers.
 ///
 /// Owned by one loop's thread at a time, whose workspace it borrows: set `workspace` when it moves.
 public final class FilteredChannel: ByteChannel, @unchecked Sendable {
@@ -146,7 +147,8 @@ extension FilteredChannel {
 // MARK: - Writing
 
 extension FilteredChannel {
-    /// Encodes and writes at most 64 KiB. `.wouldBlock` also while the layers' handshakes go on, which a client's first write begins.
+    /// Encodes and writes at most 64 KiB. `.wouldBlock` also while the layers' handshakes go on, which a client's first
+    /// write begins.
     public func write(_ slices: UnsafeBufferPointer<ByteSlice>) -> WriteResult {
         if !isOpen { beginLayers() }
         let drained = flush()
@@ -191,7 +193,8 @@ extension FilteredChannel {
         if held.isEmpty { socket.shutdownSending() }
     }
 
-    /// Takes a block through the layers below `index`; nil when one of them refuses. The answer is the block or one of the outputs.
+    /// Takes a block through the layers below `index`; nil when one of them refuses. The answer is the block or one of
+    /// the outputs.
     private func encodeDownwards(_ block: ByteBlock, below index: Int) -> ByteBlock? {
         var current = block
         for lower in filters[..<index].reversed() {
@@ -281,17 +284,18 @@ struct HeldBytes {
     }
 }
 
-/// A layer between a socket and the broker's core: it decodes what comes in and encodes what goes out. Never blocks, owns no socket.
+/// A layer between a socket and the broker's core: it decodes what comes in and encodes what goes out. Never blocks,
+/// owns no socket.
 ///
 /// ```
 ///   socket ─► PROXY ─► TLS ─► WebSocket ─► core          decode, upwards
 ///   socket ◄─ PROXY ◄─ TLS ◄─ WebSocket ◄─ core          encode, downwards
 /// ```
-/// Called once per read and once per write of a connection, so an existential costs nothing that counts. A connection without
-/// layers has none: its channel is the socket itself.
+/// Called once per read and once per write of a connection, so an existential costs nothing that counts. A connection
+/// without layers has none: its channel is the socket itself.
 protocol StreamFilter: AnyObject {
-    /// Puts onto the end of `target` what this side says before it has heard anything: a client's handshake. Called once, when the
-    /// layers below are open.
+    /// Puts onto the end of `target` what this side says before it has heard anything: a client's handshake. Called
+    /// once, when the layers below are open.
     func begin(into target: ByteBlock)
 
     /// Decodes everything in `source`, whatever its alignment, into the front of `target`.
@@ -307,7 +311,8 @@ protocol StreamFilter: AnyObject {
     /// Puts this layer's farewell onto the end of `target`; nothing when it has none to give now.
     func finish(into target: ByteBlock)
 
-    /// Whether the peer has done what this layer demands first: bytes may be sent, and its part of the identity is known.
+    /// Whether the peer has done what this layer demands first: bytes may be sent, and its part of the identity is
+    /// known.
     var isOpen: Bool { get }
 
     /// Whether this layer has done its work and may be left out.
@@ -389,6 +394,7 @@ extension Limits {
     /// Bytes that one write takes through layers; the rest waits in the core, where it is counted.
     static let filteredWriteBytesMax = 64 << 10
 
-    /// Bytes of a layer's own answers that may wait for a peer that does not read them; beyond them the connection ends.
+    /// Bytes of a layer's own answers that may wait for a peer that does not read them; beyond them the connection
+    /// ends.
     static let unreadAnswerBytesMax = 256 << 10
 }

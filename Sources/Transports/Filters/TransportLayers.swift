@@ -39,7 +39,8 @@ public struct TransportLayers: Sendable {
     }
 }
 
-/// The memory that a loop lends to its filtered connections while one of them reads or writes. Owned by the loop's thread.
+/// The memory that a loop lends to its filtered connections while one of them reads or writes. Owned by the loop's
+/// thread.
 public final class FilterWorkspace {
     /// What was read from the socket.
     let input = ByteBlock(capacity: Limits.filteredReadBytesMax)

@@ -5,8 +5,9 @@ public import HTTP
 ///
 ///     reading ──► done            reading ──► refused
 ///
-/// reading: less than a header has come; it is kept. The time limit is the one for CONNECT. The header is the proxy's word for the
-/// client's address: such a listener must be reachable by the proxy only, or know its proxies (`ProxyProtocolSettings.trusts`).
+/// reading: less than a header has come; it is kept. The time limit is the one for CONNECT. The header is the proxy's
+/// word for the client's address: such a listener must be reachable by the proxy only, or know its proxies
+/// (`ProxyProtocolSettings.trusts`).
 final class ProxyFilter: StreamFilter {
     private let settings: ProxyProtocolSettings
     private var kept: [UInt8] = []
@@ -77,7 +78,8 @@ struct ProxyHeader: Equatable {
     var sourcePath: String?
     /// Whether the client came to the proxy with TLS.
     var hasTLS = false
-    /// Whether the client showed the proxy a certificate, in this connection or the session that it resumed, and it was verified.
+    /// Whether the client showed the proxy a certificate, in this connection or the session that it resumed, and it was
+    /// verified.
     var hasCertificate = false
     /// The common name in that certificate.
     var commonName: String?
@@ -257,16 +259,18 @@ enum CyclicRedundancyCheck {
     }
 }
 
-/// A proxy that asks for others in HTTP, and is believed when the request's fields say for whom: `Forwarded` (RFC 7239), `X-Forwarded-For` or
-/// `X-Real-IP`.
+/// A proxy that asks for others in HTTP, and is believed when the request's fields say for whom: `Forwarded` (RFC
+/// 7239), `X-Forwarded-For` or `X-Real-IP`.
 ///
-/// A client may have sent such fields itself, and a proxy adds its word behind them, or to one of them. So the hosts of a list count from our
-/// side, as far as they are proxies that are believed too, and where two fields contradict each other the request is refused.
+/// A client may have sent such fields itself, and a proxy adds its word behind them, or to one of them. So the hosts of
+/// a list count from our side, as far as they are proxies that are believed too, and where two fields contradict each
+/// other the request is refused.
 public struct ForwardingProxy: Sendable {
     private let peer: PeerAddress
     private let trusted: [TrustedNetwork]
 
-    /// The peer of a connection; nil of one that is not believed. Whoever comes through a Unix socket may do so by the rights of its file.
+    /// The peer of a connection; nil of one that is not believed. Whoever comes through a Unix socket may do so by the
+    /// rights of its file.
     ///
     /// - Parameters:
     ///   - peer: who has connected.
@@ -277,8 +281,8 @@ public struct ForwardingProxy: Sendable {
         self.trusted = trusted
     }
 
-    /// Whom a request is from, without a port: the nearest host that is not a proxy that is believed, or the farthest where all are; the peer
-    /// itself where no field names one, or the client is hidden.
+    /// Whom a request is from, without a port: the nearest host that is not a proxy that is believed, or the farthest
+    /// where all are; the peer itself where no field names one, or the client is hidden.
     public func client(of fields: HTTPFields) throws(HTTPRefusal) -> PeerAddress {
         let standard = try walk(fields.forwardedNodes, "Forwarded")
         let listed = try walk(fields.nodes(of: "X-Forwarded-For"), "X-Forwarded-For")

@@ -2,7 +2,8 @@ public import EpollLoop
 internal import Glibc
 public import Platform
 
-/// A listening socket: one for each loop and address. It listens from the moment it is made, and accepts once it is started.
+/// A listening socket: one for each loop and address. It listens from the moment it is made, and accepts once it is
+/// started.
 ///
 /// ```
 ///            ready, until none waits or 64 are accepted
@@ -15,8 +16,9 @@ public import Platform
 ///  stopped ◄──┴────────────────────────────────────────────────────────────┘
 /// ```
 /// Between `suspend` and `resume` nobody gets in, whatever it was before.
-/// Without descriptors a waiting connection would keep the listener ready, and the loop would spin. So a spare descriptor is kept:
-/// given up, it lets one connection in to be closed, so that its peer learns at once; then the listener rests.
+/// Without descriptors a waiting connection would keep the listener ready, and the loop would spin. So a spare
+/// descriptor is kept: given up, it lets one connection in to be closed, so that its peer learns at once; then the
+/// listener rests.
 ///
 /// Owned by the loop's thread from `start` on.
 public final class Listener: @unchecked Sendable {
@@ -29,8 +31,8 @@ public final class Listener: @unchecked Sendable {
     /// The file of a Unix socket that ends with this listener and those that have succeeded it.
     private var file: UnixSocketFile?
     private var service: Service?
-    /// Whether the kernel can be told to refuse connections: to a port that is this process's own. A socket that another process has too, or that
-    /// was not asked for by number, would not come back.
+    /// Whether the kernel can be told to refuse connections: to a port that is this process's own. A socket that
+    /// another process has too, or that was not asked for by number, would not come back.
     private let isRefusable: Bool
     private var isSuspended = false
     /// Connections closed since the trouble began, nil when there is none.
@@ -55,7 +57,8 @@ public final class Listener: @unchecked Sendable {
         case member
     }
 
-    /// Binds and listens. With `reusePort` others of this user may bind the same port, and the kernel spreads connections.
+    /// Binds and listens. With `reusePort` others of this user may bind the same port, and the kernel spreads
+    /// connections.
     public convenience init(address: SocketAddress, reusePort: Bool) throws(SystemError) {
         try self.init(address: address, sharing: reusePort ? .member : .none)
     }
@@ -75,15 +78,17 @@ public final class Listener: @unchecked Sendable {
         isRefusable = address.path == nil && address.port != 0
     }
 
-    /// Accepts from the same queue as another listener: a Unix socket cannot be bound twice. The other one keeps the file.
+    /// Accepts from the same queue as another listener: a Unix socket cannot be bound twice. The other one keeps the
+    /// file.
     init(sharing other: Listener) throws(SystemError) {
         (socket, spare) = try other.queue()
         boundAddress = other.boundAddress
         isRefusable = false
     }
 
-    /// Takes the place of another listener that is about to be stopped: it accepts from the same queue, so that nobody is refused meanwhile, and
-    /// keeps the file of a Unix socket. For any thread, as long as the other one is not stopped.
+    /// Takes the place of another listener that is about to be stopped: it accepts from the same queue, so that nobody
+    /// is refused meanwhile, and keeps the file of a Unix socket. For any thread, as long as the other one is not
+    /// stopped.
     ///
     /// - Parameters:
     ///   - other: whose place it takes.
@@ -100,8 +105,8 @@ public final class Listener: @unchecked Sendable {
         if let socket { SystemCall.give(socket, user: user, group: group) }
     }
 
-    /// Lets another listener of this user bind addresses that are a part of this one's, or that this one is a part of. For any thread, as long
-    /// as it is not stopped.
+    /// Lets another listener of this user bind addresses that are a part of this one's, or that this one is a part of.
+    /// For any thread, as long as it is not stopped.
     func admitNeighbour() throws(SystemError) {
         guard let socket, boundAddress.path == nil else { return }
         try Self.sharePort(of: socket)
@@ -127,7 +132,8 @@ public final class Listener: @unchecked Sendable {
 
     public var boundPort: UInt16 { boundAddress.port }
 
-    /// Accepts on the loop: `accept` gets each connection, `report` each trouble once. Throws when the loop cannot take it.
+    /// Accepts on the loop: `accept` gets each connection, `report` each trouble once. Throws when the loop cannot take
+    /// it.
     public func start(
         on loop: EventLoop, accept: @escaping (SocketChannel) -> Void, report: @escaping (ListenerReport) -> Void
     ) throws(SystemError) {
@@ -137,8 +143,8 @@ public final class Listener: @unchecked Sendable {
         service = Service(loop: loop, registration: registration, accept: accept, report: report)
     }
 
-    /// Lets nobody connect until `resume`: TCP clients are refused by the kernel; those of a socket that is not this process's own are accepted and
-    /// closed. Connections that wait to be accepted are reset.
+    /// Lets nobody connect until `resume`: TCP clients are refused by the kernel; those of a socket that is not this
+    /// process's own are accepted and closed. Connections that wait to be accepted are reset.
     public func suspend() {
         guard !isSuspended, let socket, let service else { return }
         isSuspended = true
@@ -228,7 +234,8 @@ extension Listener: EventHandler, AlarmHandler {
         service.report(.resumed(turnedAway: count))
     }
 
-    /// Spends the spare descriptor on closing one connection. Returns how many that were; another thread may have been faster.
+    /// Spends the spare descriptor on closing one connection. Returns how many that were; another thread may have been
+    /// faster.
     private func turnAwayOne() -> Int {
         guard let socket else { return 0 }
         spare?.close()
@@ -306,7 +313,8 @@ public protocol Acceptor: AnyObject {
     /// Goes on after `suspend`; nothing before it.
     func resume() throws(SystemError)
 
-    /// Accepts on the loop: `accept` gets each connection, `report` each trouble once. Throws when the loop cannot take it.
+    /// Accepts on the loop: `accept` gets each connection, `report` each trouble once. Throws when the loop cannot take
+    /// it.
     func serve(
         on loop: EventLoop, accept: @escaping (any ByteChannel) -> Void, report: @escaping (ListenerReport) -> Void
     ) throws(SystemError)

@@ -107,8 +107,8 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
-    /// The part that one host cannot choose freely, without a port: an IPv4 address whole, also inside an IPv6 one (`::ffff:10.0.0.1`), and
-    /// the first 64 bits of other IPv6 addresses; nil for a local peer.
+    /// The part that one host cannot choose freely, without a port: an IPv4 address whole, also inside an IPv6 one
+    /// (`::ffff:10.0.0.1`), and the first 64 bits of other IPv6 addresses; nil for a local peer.
     public var network: PeerAddress? {
         switch family {
         case .local: return nil
@@ -121,8 +121,8 @@ public struct PeerAddress: Hashable, Sendable {
         }
     }
 
-    /// The larger network around it, as providers give it to one customer: the first 24 bits of an IPv4 address, and 48 of another IPv6
-    /// address; nil for a local peer.
+    /// The larger network around it, as providers give it to one customer: the first 24 bits of an IPv4 address, and 48
+    /// of another IPv6 address; nil for a local peer.
     public var site: PeerAddress? { network.map { $0.masked(bits: $0.family == .ipv4 ? 24 : 48) } }
 
     /// The host without a port; an IPv4 address inside an IPv6 one (`::ffff:10.0.0.1`) as itself.

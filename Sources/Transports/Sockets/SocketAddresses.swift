@@ -1,8 +1,8 @@
 package import Glibc
 public import Platform
 
-/// The file that a Unix socket is bound to: it must not exist when the socket is bound, and outlives its process. It is removed when the last
-/// listener that has it lets go of it.
+/// The file that a Unix socket is bound to: it must not exist when the socket is bound, and outlives its process. It is
+/// removed when the last listener that has it lets go of it.
 final class UnixSocketFile: Sendable {
     private let path: String
 
@@ -10,8 +10,8 @@ final class UnixSocketFile: Sendable {
 
     deinit { try? SystemCall.remove(path) }
 
-    /// Makes way for a socket: removes the file that a dead one has left behind. Throws EADDRINUSE when somebody listens there, and
-    /// when the file is none of a socket.
+    /// Makes way for a socket: removes the file that a dead one has left behind. Throws EADDRINUSE when somebody
+    /// listens there, and when the file is none of a socket.
     static func makeWay(at path: String, for address: SocketAddress) throws(SystemError) {
         guard let status = SystemCall.status(of: path) else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(errno: EADDRINUSE, operation: "bind") }
@@ -137,8 +137,9 @@ extension SocketAddress: CustomStringConvertible {
 
 /// Listening sockets that the service manager has opened for this process: systemd's socket activation.
 ///
-/// They are descriptors 3, 4, … as LISTEN_FDS counts them, if LISTEN_PID is this process. A listener of the configuration takes the one
-/// that is bound to its address; what nobody takes stays open and is named by `unusedAddresses`.
+/// They are descriptors 3, 4, … as LISTEN_FDS counts them, if LISTEN_PID is this process. A listener of the
+/// configuration takes the one that is bound to its address; what nobody takes stays open and is named by
+/// `unusedAddresses`.
 public final class InheritedSockets {
     private struct Entry {
         let descriptor: FileDescriptor
@@ -290,10 +291,10 @@ public struct ListenAddress: Sendable, Hashable {
 extension ListenAddress {
     /// Opens listeners for that many loops: one list for each loop, in it one listener for each address.
     ///
-    /// The first loop's listener binds alone, so that a second broker on the same port is refused; only then is the port shared with
-    /// the other loops', among which the kernel spreads connections. All addresses get the same port, also when the kernel chose it.
-    /// An address family that the machine lacks is passed over when another address can be had.
-    /// An address on which one of `inherited` listens is not bound again; its loops share that socket.
+    /// The first loop's listener binds alone, so that a second broker on the same port is refused; only then is the
+    /// port shared with the other loops', among which the kernel spreads connections. All addresses get the same port,
+    /// also when the kernel chose it. An address family that the machine lacks is passed over when another address can
+    /// be had. An address on which one of `inherited` listens is not bound again; its loops share that socket.
     ///
     /// - Parameters:
     ///   - loops: how many lists.
@@ -363,8 +364,8 @@ extension ListenAddress {
 }
 
 extension ListenAddress {
-    /// Tries whether a listener could be opened, without anybody being able to connect: each address is bound for a moment and not listened
-    /// on, and no file is made, removed or connected to.
+    /// Tries whether a listener could be opened, without anybody being able to connect: each address is bound for a
+    /// moment and not listened on, and no file is made, removed or connected to.
     ///
     /// - Returns: what stands in the way, nil for nothing; of several addresses the first one's.
     public func obstacle() -> ListenError? {
@@ -389,8 +390,8 @@ extension ListenAddress {
         return isPossible ? nil : passedOver
     }
 
-    /// Whether this one and another cannot be open at once: they have an address in common, or one of them has all addresses of the port. One
-    /// that has no address has none in common with any.
+    /// Whether this one and another cannot be open at once: they have an address in common, or one of them has all
+    /// addresses of the port. One that has no address has none in common with any.
     public func collides(with other: ListenAddress) -> Bool {
         guard port == other.port else { return false }
         if let interface, let device = other.interface, interface != device { return false }
@@ -419,7 +420,8 @@ extension SocketAddress {
 }
 
 extension UnixSocketFile {
-    /// Throws what would keep a socket from being bound at a path. Asks the kernel's table and not the socket, which is somebody's.
+    /// Throws what would keep a socket from being bound at a path. Asks the kernel's table and not the socket, which is
+    /// somebody's.
     static func tryOut(_ path: String, for address: SocketAddress) throws(SystemError) {
         if let status = SystemCall.status(of: path) {
             guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(errno: EADDRINUSE, operation: "bind") }

@@ -33,7 +33,8 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
         return channel
     }
 
-    /// Takes over a socket of somebody else's, which is connected, or connecting. Throws when it is no stream socket; then it is closed.
+    /// Takes over a socket of somebody else's, which is connected, or connecting. Throws when it is no stream socket;
+    /// then it is closed.
     public static func adopting(_ descriptor: Int32) throws(SystemError) -> SocketChannel {
         let channel = SocketChannel(socket: FileDescriptor(rawValue: descriptor), peerAddress: .local)
         let kind = try SystemCall.option(FileDescriptor(rawValue: descriptor), level: SOL_SOCKET, option: SO_TYPE)
@@ -48,7 +49,8 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
     /// Has the kernel find a connection over TCP dead by itself. Throws when it refuses a value.
     ///
     /// - Parameters:
-    ///   - keepAlive: seconds of silence before the first probe, between two, and how many go unanswered; nil for no probes.
+    ///   - keepAlive: seconds of silence before the first probe, between two, and how many go unanswered; nil for no
+    ///     probes.
     ///   - userTimeout: milliseconds that sent bytes may stay unacknowledged; nil leaves it to the kernel.
     public func watch(
         keepAlive: (idle: Int, interval: Int, count: Int)?, userTimeout: Int?
@@ -119,7 +121,8 @@ public final class SocketChannel: ByteChannel, @unchecked Sendable {
 }
 
 extension SocketChannel {
-    /// Two channels, each the other's far end: a connection inside the process. Throws when the process has no descriptor left.
+    /// Two channels, each the other's far end: a connection inside the process. Throws when the process has no
+    /// descriptor left.
     package static func pair() throws(SystemError) -> (SocketChannel, SocketChannel) {
         let (first, second) = try SystemCall.createSocketPair()
         return (SocketChannel(socket: first, peerAddress: .local), SocketChannel(socket: second, peerAddress: .local))
@@ -128,8 +131,8 @@ extension SocketChannel {
 
 /// A connection as a stream of bytes in each direction, whatever carries it. Never blocks, never interprets.
 ///
-/// Owned by one loop's thread at a time. It may be handed to another, complete: deregister it on the one loop, send it through a
-/// mailbox, register it on the other.
+/// Owned by one loop's thread at a time. It may be handed to another, complete: deregister it on the one loop, send it
+/// through a mailbox, register it on the other.
 public protocol ByteChannel: AnyObject, Sendable {
     /// What to register on a loop. Not valid after `close()`.
     var fileDescriptor: Int32 { get }
@@ -148,8 +151,9 @@ public protocol ByteChannel: AnyObject, Sendable {
 
     /// Lets the connection go. To be deregistered first; a second call does nothing.
     ///
-    /// When bytes from the peer lie unread the kernel resets the connection, and the peer may lose what it was sent last. A farewell
-    /// that must arrive is followed by `shutdownSending()`, reads until the end of the stream or a deadline, and only then by this.
+    /// When bytes from the peer lie unread the kernel resets the connection, and the peer may lose what it was sent
+    /// last. A farewell that must arrive is followed by `shutdownSending()`, reads until the end of the stream or a
+    /// deadline, and only then by this.
     func close()
 }
 
@@ -171,7 +175,8 @@ public enum ReadResult {
     case wouldBlock
     /// The peer has ended its sending direction. It may still be reading.
     case endOfStream
-    /// A layer below MQTT does not go on with this peer. An explanation for the peer is on its way: end the connection gracefully.
+    /// A layer below MQTT does not go on with this peer. An explanation for the peer is on its way: end the connection
+    /// gracefully.
     case refused(FilterRefusal)
     /// The connection is broken: reset, timed out, or out of the kernel's memory.
     case failed(SystemError)
@@ -252,8 +257,8 @@ public struct BlockingChannel {
     /// Waits until the socket has something for us, or room.
     private mutating func waitForPeer(wantsToWrite: Bool, deadline: UInt64) throws(Failure) {
         var entry = pollfd(fd: channel.fileDescriptor, events: Int16(POLLIN), revents: 0)
-        // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again. The first write
-        // begins it.
+        // The peer's part of a handshake comes as bytes to read; a socket with room would only wake us again and again.
+        // The first write begins it.
         let awaitsPeer = hasBegun && filtered?.awaitsPeer == true
         if filtered?.holdsBytes == true || wantsToWrite && !awaitsPeer { entry.events |= Int16(POLLOUT) }
         hasBegun = true

@@ -11,7 +11,8 @@ extension SystemCall {
 
         /// The process or the system has no descriptor left.
         static let descriptorsExhausted: [Int32] = [EMFILE, ENFILE]
-        /// A connection was gone, or refused by the network, before it could be accepted: accept(2) names these as its alone.
+        /// A connection was gone, or refused by the network, before it could be accepted: accept(2) names these as its
+        /// alone.
         static let connectionGone: [Int32] = [
             ECONNABORTED, EPROTO, EPERM, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH,
             ETIMEDOUT, ECONNRESET,
@@ -45,7 +46,8 @@ extension SystemCall {
 
     /// - Parameters:
     ///   - socket: a connection.
-    ///   - seconds: how long `close` lets the kernel send what waits; with 0 it is dropped, and the peer hears of a reset.
+    ///   - seconds: how long `close` lets the kernel send what waits; with 0 it is dropped, and the peer hears of a
+    ///     reset.
     static func setOption(_ socket: FileDescriptor, linger seconds: Int32) throws(SystemError) {
         var setting = Glibc.linger(l_onoff: 1, l_linger: seconds)
         try value("setsockopt") {

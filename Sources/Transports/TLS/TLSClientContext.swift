@@ -208,7 +208,8 @@ public struct TLSClientSettings: Sendable, Equatable {
     public var ciphers: String?
     /// The cipher suites of TLS 1.3 as OpenSSL writes them; nil for its own choice.
     public var cipherSuites: String?
-    /// Whether the server has to prove, by an answer of its authority that it staples, that its certificate was not revoked.
+    /// Whether the server has to prove, by an answer of its authority that it staples, that its certificate was not
+    /// revoked.
     public var requiresOCSP = false
     /// The protocol that is asked for by ALPN.
     public var applicationProtocol: String?
@@ -296,8 +297,8 @@ enum TLSFiles {
         return password.withCString { body(UnsafeMutableRawPointer(mutating: $0)) }
     }
 
-    /// OpenSSL's words for a missing file are about its own insides. A block right behind a byte order mark it passes over, in silence where
-    /// others follow: an authority, or a list of revoked certificates, would not count.
+    /// OpenSSL's words for a missing file are about its own insides. A block right behind a byte order mark it passes
+    /// over, in silence where others follow: an authority, or a list of revoked certificates, would not count.
     static func checkReadable(_ option: String, _ path: String) throws(TLSFailure) {
         var head = [UInt8](repeating: 0, count: markedBlock.count)
         do throws(SystemError) {
@@ -328,7 +329,8 @@ enum TLSFiles {
     }
 }
 
-/// What OpenSSL calls for a key's password, which is the data that it was given; returns its length, -1 if there is none or no room.
+/// What OpenSSL calls for a key's password, which is the data that it was given; returns its length, -1 if there is
+/// none or no room.
 private func givePassword(
     _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int32, _ isForWriting: Int32, _ data: UnsafeMutableRawPointer?
 ) -> Int32 {
@@ -340,7 +342,8 @@ private func givePassword(
     return Int32(length)
 }
 
-/// OpenSSL's queue of errors, one for each thread. What a call leaves there explains it; what an earlier one left would mislead.
+/// OpenSSL's queue of errors, one for each thread. What a call leaves there explains it; what an earlier one left would
+/// mislead.
 enum OpenSSLErrors {
     static func clear() {
         ERR_clear_error()

@@ -2,10 +2,11 @@ internal import COpenSSL
 internal import Glibc
 internal import Platform
 
-/// OpenSSL's SSL_CTX for a listener: certificate, key, authorities, ciphers. Made once, then only read, from any thread.
+/// OpenSSL's SSL_CTX for a listener: certificate, key, authorities, ciphers. Made once, then only read, from any
+/// thread.
 ///
-/// Sessions are resumed by tickets, whose keys each context makes for itself: a new certificate or list of revoked ones ends what
-/// was agreed under the old.
+/// Sessions are resumed by tickets, whose keys each context makes for itself: a new certificate or list of revoked ones
+/// ends what was agreed under the old.
 public final class TLSContext: @unchecked Sendable {
     let pointer: OpaquePointer
     let settings: TLSSettings
@@ -293,8 +294,8 @@ enum CertificateName {
 
 /// A listener's TLS over its whole life: the context that new connections get, replaced when its files change.
 ///
-/// `current` may be asked from any thread; the rest belongs to one, the control thread. Connections keep the context that they began
-/// with.
+/// `current` may be asked from any thread; the rest belongs to one, the control thread. Connections keep the context
+/// that they began with.
 public final class TLSServer: @unchecked Sendable {
     /// What a look at the files came to.
     public enum Refresh: Sendable {
@@ -346,7 +347,8 @@ public final class TLSServer: @unchecked Sendable {
     }
 }
 
-/// What tells a file from what stood at its path before, through symbolic links, as they are exchanged to publish a new version.
+/// What tells a file from what stood at its path before, through symbolic links, as they are exchanged to publish a new
+/// version.
 public struct FileFingerprint: Equatable, Sendable {
     private let device: UInt64
     private let node: UInt64
@@ -389,7 +391,8 @@ public struct TLSSettings: Sendable {
     public var ignoresCertificateDates = false
     /// Switches pre-shared keys on.
     public var preSharedKeyHint: String?
-    /// The key of an identity, nil when nobody has it. Called on a loop's thread in the middle of a handshake: it may not wait.
+    /// The key of an identity, nil when nobody has it. Called on a loop's thread in the middle of a handshake: it may
+    /// not wait.
     public var preSharedKey: (@Sendable (_ identity: String) -> [UInt8]?)?
     /// The protocol that is chosen from a client's; none is demanded.
     public var applicationProtocol = "mqtt"

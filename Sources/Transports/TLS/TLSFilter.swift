@@ -8,8 +8,8 @@ internal import Platform
 ///   handshaking ──► open ──► ended
 ///        └─────────────────────▲
 /// ```
-/// Each call into OpenSSL works off all that came: a loop is held by a handshake's own computation and by nothing else. A server's
-/// time limit for the handshake is the one for CONNECT.
+/// Each call into OpenSSL works off all that came: a loop is held by a handshake's own computation and by nothing else.
+/// A server's time limit for the handshake is the one for CONNECT.
 final class TLSFilter: StreamFilter {
     private enum Side {
         case server(TLSContext)
@@ -25,7 +25,8 @@ final class TLSFilter: StreamFilter {
     private var hasEnded = false
     /// Nothing more may go out: the farewell was said, or OpenSSL has given the connection up.
     private var isFinished = false
-    /// What the peer has named in the handshake, whose key was found. Proved only when the handshake has ended with that key.
+    /// What the peer has named in the handshake, whose key was found. Proved only when the handshake has ended with
+    /// that key.
     private var claimedIdentity: String?
     /// What the peer began with: a TLS client with the record of a handshake.
     private var firstByte: UInt8?
@@ -61,7 +62,8 @@ final class TLSFilter: StreamFilter {
     }
 
     deinit {
-        // Without a farewell OpenSSL would not resume the session that a client has remembered. A cut that matters MQTT finds by itself.
+        // Without a farewell OpenSSL would not resume the session that a client has remembered. A cut that matters MQTT
+        // finds by itself.
         if case .client = side { SSL_set_shutdown(connection, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(connection)
         wire.deinitialize(count: 1)
@@ -138,7 +140,8 @@ final class TLSFilter: StreamFilter {
         return FilterRefusal(.tls, "\(words): \(String(cString: detail))", isOfLogin: true)
     }
 
-    /// What to say of a client that has not begun a handshake: OpenSSL has its own words for each of its guesses. nil for one that has.
+    /// What to say of a client that has not begun a handshake: OpenSSL has its own words for each of its guesses. nil
+    /// for one that has.
     private var plainWords: String? {
         guard !isOpen, case .server = side, let firstByte, firstByte != 0x16 else { return nil }
         switch firstByte {
@@ -201,8 +204,8 @@ final class TLSFilter: StreamFilter {
         identity.certificateSubject = CertificateName.subject(name)
     }
 
-    /// The identity whose key this connection is made of. In TLS 1.2 OpenSSL keeps the one that was used; in 1.3 a pre-shared key is a session
-    /// that goes on, and there are no others on such a listener.
+    /// The identity whose key this connection is made of. In TLS 1.2 OpenSSL keeps the one that was used; in 1.3 a
+    /// pre-shared key is a session that goes on, and there are no others on such a listener.
     private var provedIdentity: String? {
         guard isOpen else { return nil }
         if let used = SSL_get_psk_identity(connection) { return String(validatingCString: used) }
@@ -218,7 +221,8 @@ final class TLSFilter: StreamFilter {
     }
 }
 
-/// Makes runs of bytes as long as TLS records, so that a flush of many small messages costs one record and not one for each.
+/// Makes runs of bytes as long as TLS records, so that a flush of many small messages costs one record and not one for
+/// each.
 enum RecordGathering {
     /// Calls `body` with each record in turn, until it answers false; returns whether it never did.
     ///
@@ -259,11 +263,12 @@ enum RecordGathering {
     }
 }
 
-/// What lies under a TLS connection instead of a socket: the bytes of one read, and the block that takes what is to be sent.
+/// What lies under a TLS connection instead of a socket: the bytes of one read, and the block that takes what is to be
+/// sent.
 ///
-/// OpenSSL's own memory BIO copies each byte once more in each direction and keeps its memory. Here records are read straight from
-/// the loop's scratch and written straight into its output, so neither direction ever waits: a read that finds nothing says "again",
-/// and a write always succeeds. Set for the time of one call into OpenSSL.
+/// OpenSSL's own memory BIO copies each byte once more in each direction and keeps its memory. Here records are read
+/// straight from the loop's scratch and written straight into its output, so neither direction ever waits: a read that
+/// finds nothing says "again", and a write always succeeds. Set for the time of one call into OpenSSL.
 struct TLSWire {
     var input = UnsafeRawBufferPointer(start: nil, count: 0)
     var output: Unmanaged<ByteBlock>?

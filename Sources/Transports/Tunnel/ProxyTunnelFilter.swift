@@ -9,7 +9,8 @@ internal import HTTP
 ///   socks5: greeting ──► method ──┬─────────────────────► request ──► reply
 ///                                 └─► login ──► answer ──────▲
 /// ```
-/// What proxies say has a bound: a head of HTTP that of `Limits`, all that SOCKS says its own. Their time is the caller's to bound.
+/// What proxies say has a bound: a head of HTTP that of `Limits`, all that SOCKS says its own. Their time is the
+/// caller's to bound.
 final class ProxyTunnelFilter: StreamFilter {
     private enum State {
         case awaitsHead
@@ -212,7 +213,8 @@ public struct ProxyTunnel: Sendable, Equatable {
 }
 
 extension ProxyTunnel {
-    /// The text that a part of a proxy's address stands for, in which `%3A` is a colon; nil where a percent sign has no two digits behind it.
+    /// The text that a part of a proxy's address stands for, in which `%3A` is a colon; nil where a percent sign has no
+    /// two digits behind it.
     public static func decoded(_ part: some StringProtocol) -> String? { PercentCoding.decode(part.utf8) }
 }
 

@@ -8,8 +8,8 @@ internal import Platform
 ///   opening ──► open ──► closed
 ///      └─────────────────▲
 /// ```
-/// opening: the head of the peer's HTTP message is collected. open: frames both ways. closed: a Close frame was sent or received, or
-/// the handshake failed; whatever comes is dropped.
+/// opening: the head of the peer's HTTP message is collected. open: frames both ways. closed: a Close frame was sent or
+/// received, or the handshake failed; whatever comes is dropped.
 final class WebSocketFilter: StreamFilter {
     private enum State {
         case opening
@@ -293,8 +293,9 @@ struct WebSocketOffer {
 
 /// Puts each MQTT packet of a byte stream into a binary frame of its own. [MQTT-6.0.0-1 v5]
 ///
-/// Some clients lose what follows the first packet of a frame. A packet may come in pieces, its fixed header too: the frame's length
-/// is the packet's, so a frame begins when the Remaining Length is known, and its bytes follow as they come.
+/// Some clients lose what follows the first packet of a frame. A packet may come in pieces, its fixed header too: the
+/// frame's length is the packet's, so a frame begins when the Remaining Length is known, and its bytes follow as they
+/// come.
 struct WebSocketPacketFramer: ~Copyable {
     /// The fixed header, as far as it has come.
     private var head = InlineArray<5, UInt8>(repeating: 0)
@@ -344,8 +345,8 @@ struct WebSocketPacketFramer: ~Copyable {
 /// ```
 ///   head ──► data ──► head              head ──► control ──► head
 /// ```
-/// head: the beginning of a frame is collected, 14 bytes at most. data: its bytes are unmasked straight into the target, as they come.
-/// control: its bytes, 125 at most, are collected.
+/// head: the beginning of a frame is collected, 14 bytes at most. data: its bytes are unmasked straight into the
+/// target, as they come. control: its bytes, 125 at most, are collected.
 struct WebSocketFrameReader: ~Copyable {
     /// What the reader stopped at.
     enum Event {
@@ -380,7 +381,8 @@ struct WebSocketFrameReader: ~Copyable {
         self.isMasked = isMasked
     }
 
-    /// Reads on from the front of `source` until it is empty or something happens; adds data to `target` behind `count` bytes.
+    /// Reads on from the front of `source` until it is empty or something happens; adds data to `target` behind `count`
+    /// bytes.
     mutating func read(
         _ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer, count: inout Int
     ) -> Event {
@@ -450,7 +452,8 @@ struct WebSocketFrameReader: ~Copyable {
         return remaining == 0
     }
 
-    /// Moves what has come of the payload from the front of `source` to the front of `target`, without its mask; returns how much.
+    /// Moves what has come of the payload from the front of `source` to the front of `target`, without its mask;
+    /// returns how much.
     private mutating func take(_ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
         let taken = min(remaining, source.count)
         mask.copy(UnsafeRawBufferPointer(rebasing: source[..<taken]), into: target)

@@ -25,7 +25,8 @@ enum WebSocketFrame {
         if let mask { target.extend(by: 4).storeBytes(of: mask.wireBytes, as: UInt32.self) }
     }
 
-    /// Appends slices as one masked binary frame, as a client does: packets need not begin where frames do. [MQTT-6.0.0-2 v5]
+    /// Appends slices as one masked binary frame, as a client does: packets need not begin where frames do.
+    /// [MQTT-6.0.0-2 v5]
     static func appendMasked(_ slices: UnsafeBufferPointer<ByteSlice>, to target: ByteBlock) {
         var mask = WebSocketMask.random()
         var length = 0
@@ -76,7 +77,8 @@ struct WebSocketCloseCode: Equatable {
     static let inconsistentData = WebSocketCloseCode(rawValue: 1007)
     static let messageTooLarge = WebSocketCloseCode(rawValue: 1009)
 
-    /// Whether a peer may send it: those that only describe the absence of one may not, nor those that nobody has defined.
+    /// Whether a peer may send it: those that only describe the absence of one may not, nor those that nobody has
+    /// defined.
     var mayBeSent: Bool {
         switch rawValue {
         case 1000...1003, 1007...1014, 3000...4999: true
@@ -96,7 +98,8 @@ struct WebSocketViolation: Error, Equatable {
     }
 }
 
-/// What the bytes of a client's frame are XORed with, RFC 6455, section 5.3, in both directions: applied twice it is gone.
+/// What the bytes of a client's frame are XORed with, RFC 6455, section 5.3, in both directions: applied twice it is
+/// gone.
 struct WebSocketMask {
     /// Turned so that its lowest byte is for the next byte.
     private var value: UInt32

@@ -2,7 +2,8 @@ internal import Bytes
 internal import COpenSSL
 public import HTTP
 
-/// The server's side of a WebSocket that carries MQTT on a connection which somebody else reads and writes, as a server of HTTP does.
+/// The server's side of a WebSocket that carries MQTT on a connection which somebody else reads and writes, as a server
+/// of HTTP does.
 ///
 ///     answer(to:) ─► decode, encode … ─► finish()
 ///
@@ -68,9 +69,9 @@ public struct WebSocketSettings: Sendable, Equatable {
     public var headerBytesMax: Int
     /// The longest frame that is taken. Frames are passed on as they come, so this is no buffer's size.
     public var frameBytesMax: UInt64
-    /// Where only this machine can connect: what it is called besides localhost, in lower case. A page of another site must not use the
-    /// browser of this machine to come in, so that requests for other names, and of pages of other sites, are refused unless `origins` has any.
-    /// nil where other machines can connect.
+    /// Where only this machine can connect: what it is called besides localhost, in lower case. A page of another site
+    /// must not use the browser of this machine to come in, so that requests for other names, and of pages of other
+    /// sites, are refused unless `origins` has any. nil where other machines can connect.
     public var ownNames: [String]?
 
     public init(
@@ -134,7 +135,8 @@ struct WebSocketHandshake {
     struct Acceptance {
         /// The answer.
         let answer: String
-        /// Where the request is from, as the proxy in front says; nil where nobody is believed, or nothing but a Unix socket is known.
+        /// Where the request is from, as the proxy in front says; nil where nobody is believed, or nothing but a Unix
+        /// socket is known.
         let client: PeerAddress?
     }
 
@@ -179,8 +181,8 @@ struct WebSocketHandshake {
         return (Self.answer(to: key), try subprotocol(offeredIn: fields))
     }
 
-    /// Objects to pages of other sites where only this machine can connect: its browser would come in for them. One such page names its own
-    /// host, and has that name point to this machine.
+    /// Objects to pages of other sites where only this machine can connect: its browser would come in for them. One
+    /// such page names its own host, and has that name point to this machine.
     private func checkSite(_ fields: HTTPFields, host: String) throws(HTTPRefusal) {
         guard settings.origins.isEmpty, let names = settings.ownNames else { return }
         let host = HTTPHost(host)

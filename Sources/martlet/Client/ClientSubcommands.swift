@@ -144,8 +144,8 @@ private let jsonLines = """
                                user_properties (a list of pairs)
     """
 
-/// A command whose options stand in `ClientOption`: its help, manual and completions are made of that table, and `ClientArguments` reads
-/// its arguments as mosquitto's programs do.
+/// A command whose options stand in `ClientOption`: its help, manual and completions are made of that table, and
+/// `ClientArguments` reads its arguments as mosquitto's programs do.
 protocol ClientSubcommand: ParsableCommand {
     static var command: ClientCommand { get }
 }

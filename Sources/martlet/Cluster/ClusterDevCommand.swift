@@ -79,7 +79,8 @@ struct DevFailure: Error {
     init(_ reason: String) { self.reason = reason }
 }
 
-/// Where a cluster on trial has its files: a directory of its own, marked as one, so that nobody else's files are ever removed.
+/// Where a cluster on trial has its files: a directory of its own, marked as one, so that nobody else's files are ever
+/// removed.
 struct DevDirectory {
     let path: String
     /// Whether it stays when the cluster ends.
@@ -120,7 +121,8 @@ struct DevDirectory {
         if !isMarked { try mark() }
     }
 
-    /// Removes what is not kept, unless somebody goes on working there: a member of the cluster that was started again by hand.
+    /// Removes what is not kept, unless somebody goes on working there: a member of the cluster that was started again
+    /// by hand.
     func end() {
         guard !isKept else { return }
         let writers = DirectoryWriters(below: path).names
@@ -305,7 +307,8 @@ struct DevCluster {
         }
     }
 
-    /// Waits until each node carries messages with all others; false if it is told to end before. Throws when that is out of reach.
+    /// Waits until each node carries messages with all others; false if it is told to end before. Throws when that is
+    /// out of reach.
     private mutating func becomesWhole() throws(DevFailure) -> Bool {
         let deadline = MonotonicClock.milliseconds() + Self.patienceMilliseconds
         let others = plan.nodeNames.count - 1

@@ -92,8 +92,8 @@ struct DevPorts {
 
     static let serverCount = 3
 
-    /// Nodes get the port and those behind it. The others get the first that nobody has from the usual ones on, moved as far as the first
-    /// node's is from 1883, so that clusters that start at the same time do not meet.
+    /// Nodes get the port and those behind it. The others get the first that nobody has from the usual ones on, moved
+    /// as far as the first node's is from 1883, so that clusters that start at the same time do not meet.
     init(firstNode: UInt16, nodeCount: Int) throws(DevFailure) {
         for index in 0..<nodeCount {
             let port = firstNode + UInt16(index)

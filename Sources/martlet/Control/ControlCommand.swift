@@ -344,7 +344,8 @@ struct ControlSecurityCommand: ControlSubcommand {
 
     @OptionGroup(title: "Connection") var options: ControlOptions
 
-    /// A broker is looked for only where one is asked: none, or several, are no obstacle to the table of verbs and to files.
+    /// A broker is looked for only where one is asked: none, or several, are no obstacle to the table of verbs and to
+    /// files.
     func run() throws {
         guard let first = words.first?.lowercased() else { return SecurityVerb.overview(options.output) }
         if first == "init" { return try complaining(initialize) }

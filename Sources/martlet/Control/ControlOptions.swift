@@ -58,8 +58,8 @@ struct ControlOptions: ParsableArguments {
         return ControlOutput(width: width, isJSON: json, remark: Console.complain) { Console.put($0, to: 1) }
     }
 
-    /// As it was given; else the socket of an installed broker, or of one that this user has started; else where a broker without configuration
-    /// has it.
+    /// As it was given; else the socket of an installed broker, or of one that this user has started; else where a
+    /// broker without configuration has it.
     func place() throws -> ControlAddress {
         if let url, let place = ControlAddress(url: url) { return place }
         if let socket { return .unixSocket(path: socket) }
@@ -139,8 +139,8 @@ struct ControlOptions: ParsableArguments {
 }
 
 extension ControlAddress {
-    /// The listener with protocol http_api that is the easiest to ask: a Unix socket, else one without TLS. nil if there is none, or
-    /// each demands what only a proxy has.
+    /// The listener with protocol http_api that is the easiest to ask: a Unix socket, else one without TLS. nil if
+    /// there is none, or each demands what only a proxy has.
     init?(easiestOf configuration: BrokerConfiguration) {
         let open = configuration.listeners.filter { $0.application == .httpAPI && $0.proxyProtocolVersion == nil }
         let places = open.map { listener -> ControlAddress in

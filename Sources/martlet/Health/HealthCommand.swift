@@ -66,7 +66,8 @@ struct HealthCommand: ParsableCommand {
         var failure = HealthProbe.Failure("")
         for address in try addresses(of: target) {
             do throws(HealthProbe.Failure) {
-                // The answer to a login may be held back, after others that failed: half of the time is for a question without one.
+                // The answer to a login may be held back, after others that failed: half of the time is for a question
+                // without one.
                 do throws(HealthProbe.Failure) {
                     var probe = try HealthProbe(address, layers, deadline: began + patience / 2)
                     report(try probe.ask(connect), target, milliseconds: MonotonicClock.milliseconds() - began)
@@ -186,7 +187,8 @@ struct HealthCommand: ParsableCommand {
     }
 }
 
-/// One question to a broker: it connects, logs in and sends PINGREQ. Blocks until the answers are there or the deadline has passed.
+/// One question to a broker: it connects, logs in and sends PINGREQ. Blocks until the answers are there or the deadline
+/// has passed.
 struct HealthProbe {
     enum Finding {
         case isWell
@@ -225,7 +227,8 @@ struct HealthProbe {
         return .isWell
     }
 
-    /// Asks without a login, whose answer a broker may hold back: whether it says that it does not speak a version that nobody does.
+    /// Asks without a login, whose answer a broker may hold back: whether it says that it does not speak a version that
+    /// nobody does.
     mutating func askWithoutLogin() throws(Failure) {
         defer { channel.close() }
         // CONNECT of MQTT's level 127. [MQTT-3.1.2-2 v3.1.1]
@@ -296,8 +299,8 @@ struct HealthTarget {
     /// This machine's port 1883.
     init() { host = "127.0.0.1" }
 
-    /// The listener that is the easiest to ask: without TLS if there is one. nil if each of them demands what only its clients have: a PROXY
-    /// header, a certificate, a pre-shared key.
+    /// The listener that is the easiest to ask: without TLS if there is one. nil if each of them demands what only its
+    /// clients have: a PROXY header, a certificate, a pre-shared key.
     init?(easiestOf configuration: BrokerConfiguration) {
         let open = configuration.listeners.filter { listener in
             let tls = listener.tls

@@ -283,7 +283,8 @@ struct ImportReport {
     private static func number(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 }
 
-/// Writes the files of an import: all of them, or none. Each is made beside its place first, and the last one is there before any is renamed.
+/// Writes the files of an import: all of them, or none. Each is made beside its place first, and the last one is there
+/// before any is renamed.
 struct ImportTransaction {
     /// What went wrong, as a sentence.
     struct Failure: Error {
@@ -297,7 +298,8 @@ struct ImportTransaction {
     /// Those that are not there as they would be written.
     private let files: [ImportedFile]
     private let owner: ImportOwner
-    /// Directories that the broker needs, with or without files: that of the configuration, and the store's if it has one.
+    /// Directories that the broker needs, with or without files: that of the configuration, and the store's if it has
+    /// one.
     private let directories: [(path: String, isOfState: Bool)]
     private let replaces: Bool
 

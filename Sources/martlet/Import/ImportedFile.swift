@@ -21,8 +21,8 @@ struct ImportedFile {
         return status.st_mode & S_IFMT == S_IFDIR ? .directory : .file
     }
 
-    /// Opens the source to be read; nil with `errno` when that is not possible. As root no symbolic link is followed that somebody else may have
-    /// put there: the copy would show him a file that only root may read.
+    /// Opens the source to be read; nil with `errno` when that is not possible. As root no symbolic link is followed
+    /// that somebody else may have put there: the copy would show him a file that only root may read.
     static func open(_ path: String) -> Int32? {
         var link = stat()
         let isLink = lstat(path, &link) == 0 && link.st_mode & S_IFMT == S_IFLNK
@@ -111,7 +111,8 @@ struct ImportOwner {
         right.map { $0.obstacle(to: path) == nil } ?? (FileAccess.obstacle(toReading: path) == nil)
     }
 
-    /// A copy with its owner and mode: what only the service reads is root's and its group's, what it writes is its own.
+    /// A copy with its owner and mode: what only the service reads is root's and its group's, what it writes is its
+    /// own.
     func file(of copy: ConfigurationImport.Copy) -> ImportedFile {
         let isState = copy.purpose == .state
         return ImportedFile(
@@ -119,7 +120,8 @@ struct ImportOwner {
             mode: isState ? 0o600 : 0o640)
     }
 
-    /// Gives a directory that was made to whom it is for; a symbolic link that somebody has put in its place since is not followed.
+    /// Gives a directory that was made to whom it is for; a symbolic link that somebody has put in its place since is
+    /// not followed.
     func take(directory: String, isOfState: Bool) -> Bool {
         guard names != nil else { return true }
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

@@ -190,8 +190,8 @@ enum StoreFailure {
     }
 }
 
-/// Where a store is: in the directory that is named, or where the broker's configuration has it. A store that is not called martlet.db is
-/// named by its file.
+/// Where a store is: in the directory that is named, or where the broker's configuration has it. A store that is not
+/// called martlet.db is named by its file.
 struct StoreLocation: ParsableArguments {
     @OptionGroup var configuration: StoreConfiguration
 
@@ -237,7 +237,8 @@ struct StoreConfiguration: ParsableArguments {
         return (persistence.location ?? ".", persistence.storeName)
     }
 
-    /// The ports of the listeners, in their order, and 0 for a socket without one, as mosquitto has it; none without a configuration.
+    /// The ports of the listeners, in their order, and 0 for a socket without one, as mosquitto has it; none without a
+    /// configuration.
     func listenerPorts() throws -> [UInt16] {
         try read()?.listeners.map { listener in
             switch listener.endpoint {

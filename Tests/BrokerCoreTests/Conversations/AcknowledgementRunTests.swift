@@ -9,7 +9,8 @@ import Testing
 @Suite struct AcknowledgementRunTests {
     private static let count = 60
 
-    /// The flows of one client, both ways: messages to it that it has not answered, and messages from it that it has not released.
+    /// The flows of one client, both ways: messages to it that it has not answered, and messages from it that it has
+    /// not released.
     private struct Flows {
         var broker: SimulatedBroker
         let client: TestClient
@@ -55,7 +56,8 @@ import Testing
         }
     }
 
-    /// All that a client may say, in an order that makes runs and breaks them: unknown identifiers, some twice, with reasons, mixed.
+    /// All that a client may say, in an order that makes runs and breaks them: unknown identifiers, some twice, with
+    /// reasons, mixed.
     private static func conversation(_ version: ProtocolVersion, seed: UInt64) -> [[UInt8]] {
         var random = SeededGenerator(seed: seed)
         var packets: [[UInt8]] = []

@@ -4,7 +4,8 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// A broker that is a node of a cluster with a log, which the test plays: nothing is in it before `log`, and nobody reads it before `give`.
+/// A broker that is a node of a cluster with a log, which the test plays: nothing is in it before `log`, and nobody
+/// reads it before `give`.
 @Suite struct ClusterLogTests {
     final class Node {
         var broker: SimulatedBroker

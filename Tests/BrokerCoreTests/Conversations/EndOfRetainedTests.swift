@@ -124,7 +124,8 @@ struct EndOfRetainedTests {
         #expect(subscriber.messages.count == 67)
     }
 
-    /// Several subscribers with windows of their own subscribe while retained messages change; some are cut off and some come again.
+    /// Several subscribers with windows of their own subscribe while retained messages change; some are cut off and
+    /// some come again.
     @Test(arguments: 0..<60 as Range<UInt64>) func `it is behind the last retained message of its packet, whatever happens`(
         seed: UInt64
     ) {
@@ -173,7 +174,8 @@ struct EndOfRetainedTests {
         }
     }
 
-    /// Every packet's mark came once, behind at least one message of each topic that matched; nothing with RETAIN set came behind it.
+    /// Every packet's mark came once, behind at least one message of each topic that matched; nothing with RETAIN set
+    /// came behind it.
     private func check(
         _ client: TestClient, _ asked: [(mark: String, filters: [TopicFilter])], _ topics: [String], isWhole: Bool
     ) {

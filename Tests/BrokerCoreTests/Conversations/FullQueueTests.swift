@@ -4,7 +4,8 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// `martlet_queue_drop refuse`: what is answered with success is lost nowhere, on whichever shards publishers and receivers are.
+/// `martlet_queue_drop refuse`: what is answered with success is lost nowhere, on whichever shards publishers and
+/// receivers are.
 @Suite struct FullQueueTests {
     private static let queueMax = 10
 

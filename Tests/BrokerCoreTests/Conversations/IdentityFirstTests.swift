@@ -4,9 +4,11 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// `use_username_as_clientid`: the Client Identifier is the user name that the login has proved, not what CONNECT says it is.
+/// `use_username_as_clientid`: the Client Identifier is the user name that the login has proved, not what CONNECT says
+/// it is.
 @Suite struct IdentityFirstTests {
-    /// A broker whose method NAME takes the word that the client answers with for its name, unless that begins with a question mark.
+    /// A broker whose method NAME takes the word that the client answers with for its name, unless that begins with a
+    /// question mark.
     private func broker(shards: Int, _ change: (inout ListenerPolicy) -> Void = { _ in }) -> SimulatedBroker {
         let settings = SimulatedBroker.testSettings {
             $0.authenticationMethods = ["NAME"]
@@ -49,7 +51,8 @@ import Testing
     }
 
     private func clients(_ broker: SimulatedBroker) -> Set<String> {
-        // The shard that it lives on is the one where its identifier belongs: it can be disconnected there and nowhere else.
+        // The shard that it lives on is the one where its identifier belongs: it can be disconnected there and nowhere
+        // else.
         Set(
             ["anna", "victim", "whatever", "mallory"].filter { name in
                 guard let identifier = EncodedString(name) else { return false }

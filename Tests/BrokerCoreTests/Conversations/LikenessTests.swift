@@ -165,7 +165,8 @@ import Testing
         #expect(witness.messages.map(\.payload.count) == [5000, 5001, 5001])
     }
 
-    /// A device; and six sessions without a connection that subscribe to its topic, the last two of them in a share group.
+    /// A device; and six sessions without a connection that subscribe to its topic, the last two of them in a share
+    /// group.
     private static func deviceBesideWitnesses(of broker: SimulatedBroker) -> TestClient {
         for number in 0..<6 {
             let witness = broker.client("witness \(number)")
@@ -178,7 +179,8 @@ import Testing
         return device
     }
 
-    /// The device comes back after a crash, sends its message again, and releases it: what each witness got, and the share group's together.
+    /// The device comes back after a crash, sends its message again, and releases it: what each witness got, and the
+    /// share group's together.
     private static func textsWhenSentAgain(_ payload: String, on broker: SimulatedBroker) -> (own: [[String]], shared: [String]) {
         let device = broker.client("device")
         device.connect(clean: false, expiry: 1000)
@@ -211,7 +213,8 @@ import Testing
         }
     }
 
-    /// With fewer loops after the crash nobody can tell which of them has lost its part: it may come twice, and is not lost.
+    /// With fewer loops after the crash nobody can tell which of them has lost its part: it may come twice, and is not
+    /// lost.
     @Test(arguments: [(4, 1), (4, 3), (3, 2), (1, 4)])
     func `a message of QoS 2 that a crash cut short is not lost when the number of loops changes`(before: Int, after: Int) {
         // What reaches the disk before the crash: so many of the loops' batches, or all but one loop's.

@@ -5,8 +5,9 @@ import Testing
 @testable import BrokerCore
 @testable import BrokerModel
 
-/// Messages that became larger inside the broker than a packet can be: by a mount point, an alias that is written out, a packet identifier
-/// or Subscription Identifiers. One after the other, for each takes a quarter of a GiB of addresses, and if it is kept, of memory.
+/// Messages that became larger inside the broker than a packet can be: by a mount point, an alias that is written out,
+/// a packet identifier or Subscription Identifiers. One after the other, for each takes a quarter of a GiB of
+/// addresses, and if it is kept, of memory.
 @Suite(.serialized) struct OversizeTests {
     private let settings = SimulatedBroker.testSettings { $0.outputBytesMax = 1 << 30 }
 

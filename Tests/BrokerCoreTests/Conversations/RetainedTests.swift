@@ -254,7 +254,8 @@ import Testing
                 for _ in 0..<Int.random(in: 0..<5, using: &random) { broker.step() }
             }
             broker.settle()
-            // Live messages come straight from the publisher's shard, retained ones from the topic's: the older must not be the later.
+            // Live messages come straight from the publisher's shard, retained ones from the topic's: the older must
+            // not be the later.
             #expect(subscriber.texts.last == "5", "seed \(seed): \(subscriber.texts)")
         }
     }

@@ -3,7 +3,8 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// A session belongs to the user who made it and to the mount point of the listener: another one neither resumes it nor reads its queue.
+/// A session belongs to the user who made it and to the mount point of the listener: another one neither resumes it nor
+/// reads its queue.
 @Suite struct SessionOwnerTests {
     /// Two listeners, the second with a mount point of its own.
     private func broker(

@@ -189,7 +189,8 @@ import Testing
         shards: Int, qos: QoS
     ) {
         let broker = SimulatedBroker(shards: shards)
-        // Type, length, topic (3), identifier (0 or 2), property length, expiry (5), Subscription Identifier (3), payload.
+        // Type, length, topic (3), identifier (0 or 2), property length, expiry (5), Subscription Identifier (3),
+        // payload.
         let size: UInt32 = qos == .atMostOnce ? 64 : 66
         let (tight, exact) = (broker.client("tight"), broker.client("exact"))
         tight.connect(properties: .having { $0.maximumPacketSize = size - 1 })

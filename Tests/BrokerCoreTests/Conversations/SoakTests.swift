@@ -20,7 +20,8 @@ import Testing
     }
 }
 
-/// A run: clients with sessions that never end, each subscribed to some of the topics, whose networks fail now and then.
+/// A run: clients with sessions that never end, each subscribed to some of the topics, whose networks fail now and
+/// then.
 private struct Soak {
     static let clientCount = 6
     static let topicCount = 4

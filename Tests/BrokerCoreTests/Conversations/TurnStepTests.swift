@@ -5,8 +5,8 @@ import Testing
 @testable import BrokerCore
 @testable import BrokerModel
 
-/// What one client asks for at once takes many turns, each with a bounded number of steps: packets with many deep filters, the ends of sessions
-/// that have such, and presence events.
+/// What one client asks for at once takes many turns, each with a bounded number of steps: packets with many deep
+/// filters, the ends of sessions that have such, and presence events.
 @Suite struct TurnStepTests {
     /// Filters that have nothing in common, so deep that a turn does some twenty of them.
     private static func deepFilters(_ count: Int, _ prefix: String = "", levels: Int = 200) -> [TopicFilter] {
@@ -44,7 +44,8 @@ import Testing
         }
     }
 
-    /// A turn has its steps for packets that come and those that are open, and the last filter of each may be more than what is left.
+    /// A turn has its steps for packets that come and those that are open, and the last filter of each may be more than
+    /// what is left.
     private static let packetStepsMax = 2 * (Limits.packetStepsPerTurn + 300)
     /// The same for ends; with other shards a level counts three times.
     private static let endedStepsMax = 2 * (Limits.endedStepsPerTurn + 700)

@@ -4,7 +4,8 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// A QoS 2 message that is sent again, and another one with its packet identifier before PUBREL, which is a message like any other.
+/// A QoS 2 message that is sent again, and another one with its packet identifier before PUBREL, which is a message
+/// like any other.
 ///
 /// The publisher's session lasts and lives on the first of two shards, the subscriber's on the second.
 @Suite struct ResendTests {
@@ -53,7 +54,8 @@ import Testing
                     payload: Array(text.utf8))))
     }
 
-    /// The broker after a crash in which the second shard has lost its part of message 9 to `t`, which had the text "first".
+    /// The broker after a crash in which the second shard has lost its part of message 9 to `t`, which had the text
+    /// "first".
     private func crashed() throws -> (SimulatedBroker, publisher: TestClient, subscriber: TestClient) {
         let broker = broker()
         let subscriber = try subscriber(of: broker)

@@ -246,7 +246,8 @@ import Testing
         }
     }
 
-    /// The other shard has them on the disk, and remembers whose they were; the rows of the member's own shard have not gone.
+    /// The other shard has them on the disk, and remembers whose they were; the rows of the member's own shard have not
+    /// gone.
     @Test(arguments: [2, 1, 3], [true, false])
     func `QoS 2 messages that a lasting member passes on come once, however late its own shard is`(after: Int, ends: Bool) throws {
         let store = SimulatedStore()
@@ -316,7 +317,8 @@ import Testing
 
     // MARK: Growth
 
-    /// Each message of a passing member is looked at once, however many groups get their first lasting member at the same time.
+    /// Each message of a passing member is looked at once, however many groups get their first lasting member at the
+    /// same time.
     @Test(arguments: [1, 3])
     func `the work for a SUBSCRIBE of a lasting member grows with its groups and what they have dispatched`(shards: Int) {
         func visits(_ count: Int) -> Int {

@@ -4,7 +4,8 @@ import MQTTCodec
 import MartletTestKit
 import Testing
 
-/// Wills of clients that were connected when the power went, whose sessions end with their connections: published after the start.
+/// Wills of clients that were connected when the power went, whose sessions end with their connections: published after
+/// the start.
 @Suite struct WillCrashTests {
     private func will(_ topic: TopicName = "wills/a", delay: UInt32 = 0) -> Will {
         var properties = Properties()

@@ -51,7 +51,8 @@ import Testing
     }
 }
 
-/// The bytes of an instance, which the runtime keeps in a word of the class, behind its kind, its superclass, its flags and an offset.
+/// The bytes of an instance, which the runtime keeps in a word of the class, behind its kind, its superclass, its flags
+/// and an offset.
 private func instanceSize(_ type: AnyClass) -> Int {
     Int(unsafeBitCast(type, to: UnsafeRawPointer.self).load(fromByteOffset: 24, as: UInt32.self))
 }

@@ -3,7 +3,8 @@ import Testing
 @testable import BrokerCore
 
 extension SubscriptionTree {
-    /// Checks that nodes, edges, levels, chains and index agree, given all records that should be there; O(records × levels).
+    /// Checks that nodes, edges, levels, chains and index agree, given all records that should be there; O(records ×
+    /// levels).
     func checkInvariants(records expected: [UInt32], sourceLocation: SourceLocation = #_sourceLocation) {
         var alive: Set<UInt32> = []
         for record in expected {

@@ -3,7 +3,8 @@ import MQTTCodec
 import TestBasics
 import Testing
 
-/// A collection beside a server that is a dictionary: what is shown must always be the sum of the changes, and in the end the server's.
+/// A collection beside a server that is a dictionary: what is shown must always be the sum of the changes, and in the
+/// end the server's.
 @Suite struct CollectionSimulationTests {
     @Test(arguments: [ProtocolVersion.v5, .v311])
     func `after quiet the collection is what the server retains, whatever happened`(version: ProtocolVersion) {
@@ -119,7 +120,8 @@ import Testing
             isConnected = false
             subscribing = false
             receipts = []
-            // An end mark is the connection's own; the session's queue may lose its latest messages, where old ones can be told from new ones.
+            // An end mark is the connection's own; the session's queue may lose its latest messages, where old ones can
+            // be told from new ones.
             deliveries.removeAll { if case .endMark = $0 { true } else { false } }
             if version == .v5, random.oneIn(2) { deliveries.removeLast(random.below(deliveries.count + 1)) }
         }

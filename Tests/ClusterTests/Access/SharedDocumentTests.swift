@@ -3,7 +3,8 @@ import Testing
 
 @testable import Cluster
 
-/// The engine's bucket as it is: entries by name in one order, of each the last, written if the last one has the number that is expected.
+/// The engine's bucket as it is: entries by name in one order, of each the last, written if the last one has the number
+/// that is expected.
 private struct Bucket {
     private(set) var entries: [(number: UInt64, name: String, bytes: [UInt8])] = []
     private(set) var last: UInt64 = 0
@@ -50,7 +51,8 @@ private struct Node {
         }
     }
 
-    /// Does what the document wants; what is `lost` never comes to the bucket, and nothing is answered where answers are.
+    /// Does what the document wants; what is `lost` never comes to the bucket, and nothing is answered where answers
+    /// are.
     mutating func perform(_ bucket: inout Bucket, losesPuts: Bool = false, losesAnswers: Bool = false) {
         while true {
             let effects = document.takeEffects()

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Cluster
 
-/// What a message and a subscription cost as the cluster grows, counted in the simulation: the table of `Cluster.docc/Growth.md`.
+/// What a message and a subscription cost as the cluster grows, counted in the simulation: the table of
+/// `Cluster.docc/Growth.md`.
 ///
 /// A hop is one crossing of a connection to the engine, or of a route between two of its servers.
 struct BusGrowthTests {
@@ -28,9 +29,9 @@ struct BusGrowthTests {
         return Cost(hops: world.engine.hops - before.hops, bytes: world.engine.hopBytes - before.bytes)
     }
 
-    /// Nobody else wants it: one hop. One node wants it: three hops at most, however many nodes there are. All want it: one hop for each
-    /// node, and one for each other server. A fence is two messages for each other node, and one serves all who come
-    /// while another is under way.
+    /// Nobody else wants it: one hop. One node wants it: three hops at most, however many nodes there are. All want it:
+    /// one hop for each node, and one for each other server. A fence is two messages for each other node, and one
+    /// serves all who come while another is under way.
     @Test(arguments: [1, 3, 9, 33])
     func `a message costs a hop for each node that wants it and each server between, and a first interest two messages a node`(
         nodes: Int

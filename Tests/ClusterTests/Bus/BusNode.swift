@@ -20,7 +20,8 @@ final class BusNode: EngineClient, BusSink {
     var publishesNext: TopicName?
     /// What the watch of leases tells comes in order.
     var watch = FIFO()
-    /// Messages that could not be expected: when they left, the node was not open, its connection broken, or the network between the servers cut.
+    /// Messages that could not be expected: when they left, the node was not open, its connection broken, or the
+    /// network between the servers cut.
     private(set) var missed: Set<UInt64> = []
 
     init(_ id: NodeID, index: Int, world: BusWorld) {
@@ -243,8 +244,8 @@ final class BusNode: EngineClient, BusSink {
         clock.at(learning.arrival(clock, after: clock.delay(0...300)), body)
     }
 
-    /// Whether a message that left at a server, just now, can be expected to reach this node. That a server has just started is no excuse:
-    /// a node is not open before its server has found the others.
+    /// Whether a message that left at a server, just now, can be expected to reach this node. That a server has just
+    /// started is no excuse: a node is not open before its server has found the others.
     func isReachable(from server: Int) -> Bool {
         guard bus.state == .open, let connection, connection.isOpen else { return false }
         return server == connection.server || !world.engine.isCut(server, connection.server)

@@ -171,8 +171,8 @@ final class BusWorld: CustomStringConvertible {
         groups[member.name, default: BusGroup()].dispatched[number, default: 0] += 1
     }
 
-    /// How often the messages came of which each group was to have one copy; those that were under way when a group lost its last member with
-    /// a SUBACK, on the way from node to node, are left out.
+    /// How often the messages came of which each group was to have one copy; those that were under way when a group
+    /// lost its last member with a SUBACK, on the way from node to node, are left out.
     func checkGroups(from first: UInt64 = 0) -> (lost: Int, extra: Int, whole: Int) {
         var found = (lost: 0, extra: 0, whole: 0)
         for (name, group) in groups {
@@ -293,7 +293,8 @@ final class BusWorld: CustomStringConvertible {
         faults[node.index, default: []].contains { (time...(time + Self.flightMicroseconds)).contains($0) }
     }
 
-    /// Whoever was told that its subscription is in force has got all that left afterwards, but for what was under way when something broke.
+    /// Whoever was told that its subscription is in force has got all that left afterwards, but for what was under way
+    /// when something broke.
     func check() {
         for client in clients where client.isSubscribed {
             guard let confirmedAt = client.confirmedAt else { continue }

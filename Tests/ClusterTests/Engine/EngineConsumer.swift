@@ -4,7 +4,8 @@ import SeededRandom
 
 @testable import NATSClient
 
-/// A consumer of one of the engine's streams, on one of its servers, which may know less than the stream's leader for a while.
+/// A consumer of one of the engine's streams, on one of its servers, which may know less than the stream's leader for a
+/// while.
 final class EngineConsumer {
     weak var connection: EngineConnection?
     let name: String
@@ -34,7 +35,8 @@ final class EngineConsumer {
 extension EngineStream {
     static let configuration = StreamConfiguration(name: "S", subjects: ["s"])
 
-    /// What a follower asks for; `receive` gets answers, records and words of the consumer. Nothing comes where something on the way breaks.
+    /// What a follower asks for; `receive` gets answers, records and words of the consumer. Nothing comes where
+    /// something on the way breaks.
     func ask(
         _ request: JetStreamRequest, inbox: String, by connection: EngineConnection,
         _ receive: @escaping (_ subject: String, _ reply: String, _ headers: String, _ payload: [UInt8]) -> Void

@@ -7,8 +7,9 @@ protocol EngineClient: AnyObject {
     func closed()
 }
 
-/// The engine's servers, as nodes see them through core subjects: each connection and each route keeps its order; interest travels along
-/// routes and takes time; a route that comes back is told all interest anew; what is under way when something breaks is lost.
+/// The engine's servers, as nodes see them through core subjects: each connection and each route keeps its order;
+/// interest travels along routes and takes time; a route that comes back is told all interest anew; what is under way
+/// when something breaks is lost.
 final class EngineModel {
     final class Server {
         var isUp = true
@@ -60,7 +61,8 @@ final class EngineModel {
         one == other || (routes[one][other].isSettled && routes[other][one].isSettled && routes[one][other].isUp)
     }
 
-    /// Whether two servers cannot find each other, or have only just begun to: not because one has started, but because of the network.
+    /// Whether two servers cannot find each other, or have only just begun to: not because one has started, but because
+    /// of the network.
     func isCut(_ one: Int, _ other: Int) -> Bool {
         cuts.contains(min(one, other) * 100 + max(one, other)) || clock.now < mendedAt + 2_000_000
     }

@@ -2,14 +2,18 @@ import SeededRandom
 
 /// One of the engine's streams on three servers or one: what has been measured of it, and what it is documented to do.
 ///
-/// - What is stored has a number; a message identifier is known for a window, and what is known is answered and not stored again; while it
-///   is on its way to be stored, it is refused for the moment.
-/// - Storing takes a majority. With a leader but no majority nothing is answered, and what was taken is stored when the majority is back.
-/// - A leader that is killed leaves 4 to 9 seconds without one; what it had taken and not answered is stored by the next one, or gone.
+/// - What is stored has a number; a message identifier is known for a window, and what is known is answered and not
+///   stored again; while it is on its way to be stored, it is refused for the moment.
+/// - Storing takes a majority. With a leader but no majority nothing is answered, and what was taken is stored when the
+///   majority is back.
+/// - A leader that is killed leaves 4 to 9 seconds without one; what it had taken and not answered is stored by the
+///   next one, or gone.
 /// - Answers get lost with connections, in either direction, and some take seconds.
 /// - Who follows the stream gets all of it in order; some are told a second late.
-/// - With an expected number for a subject, nothing is stored unless the last of that subject has it; 0 means that there is none.
-/// - Where a subject keeps one message, the older goes; with a time to live a message goes by itself, and a marker takes its place.
+/// - With an expected number for a subject, nothing is stored unless the last of that subject has it; 0 means that
+///   there is none.
+/// - Where a subject keeps one message, the older goes; with a time to live a message goes by itself, and a marker
+///   takes its place.
 /// - What has gone leaves a hole, and a stream that has become empty keeps the number of its last message.
 /// - Without room a message is refused at once.
 final class EngineStream {
@@ -278,7 +282,8 @@ final class EngineStream {
         consumers.removeAll { $0.connection?.isOpen != true }
     }
 
-    /// Reads the last message of each subject, as it is when the question reaches the leader; `answer` may never be called.
+    /// Reads the last message of each subject, as it is when the question reaches the leader; `answer` may never be
+    /// called.
     func readLast(by connection: EngineConnection, _ answer: @escaping ([Record]?) -> Void) {
         connection.request { [self] reply in
             guard let leader, hasMajority(leader), engine.isJoined(connection.server, leader) else { return reply { answer(nil) } }

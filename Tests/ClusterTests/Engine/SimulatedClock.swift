@@ -1,6 +1,7 @@
 import SeededRandom
 
-/// Time that passes from one event to the next, in microseconds; events of one moment happen in the order in which they were planned.
+/// Time that passes from one event to the next, in microseconds; events of one moment happen in the order in which they
+/// were planned.
 final class SimulatedClock {
     private struct Event {
         let at: UInt64

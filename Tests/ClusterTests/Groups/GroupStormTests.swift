@@ -3,7 +3,8 @@ import Testing
 
 @testable import Cluster
 
-/// Share groups whose members come and go on all nodes. `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
+/// Share groups whose members come and go on all nodes. `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17`
+/// runs that one.
 struct GroupStormTests {
     @Test(arguments: Seeds.parts(20, perPart: 10))
     func `each message reaches one member of a group over all nodes, whoever comes and goes`(seeds: ClosedRange<UInt64>) {

@@ -188,7 +188,8 @@ struct LogWriterTests {
         append(&writer, 7, size: 500)
         append(&writer, 8)
         for number in 1...5 { writer.answered(queue: 0, number: UInt64(number), .stored(at: 1), now: 1, log) }
-        // The header's 11 bytes, and 6 bytes for each entry beside its payload; those of more than 127 bytes have a longer length.
+        // The header's 11 bytes, and 6 bytes for each entry beside its payload; those of more than 127 bytes have a
+        // longer length.
         #expect(log.sizes == [27, 89, 89, 518, 27])
     }
 

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Cluster
 
-/// Retained messages, their stream and the engine under chance. `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
+/// Retained messages, their stream and the engine under chance. `MARTLET_SEEDS=10000` runs as many seeds,
+/// `MARTLET_SEED=17` runs that one.
 struct RetainedStormTests {
     @Test(arguments: Seeds.parts(60, perPart: 30))
     func `all nodes end with what the stream has, and what is acknowledged is in it, whoever dies`(seeds: ClosedRange<UInt64>) {

@@ -1,6 +1,7 @@
 @testable import Cluster
 
-/// A connection of a client in the simulation, and what is known of its end. Times are in microseconds of the world's clock.
+/// A connection of a client in the simulation, and what is known of its end. Times are in microseconds of the world's
+/// clock.
 final class ClientConnection {
     let client: String
     let number: UInt64

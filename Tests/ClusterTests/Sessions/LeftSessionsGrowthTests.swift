@@ -124,8 +124,8 @@ struct LeftSessionsGrowthTests {
         func letGo(_ session: [UInt8]) { owner.release(session) }
     }
 
-    /// Two writes and a record of the log for each, one question of whoever claims it and one of each other node that lives on; few are claimed
-    /// at once, however many there are.
+    /// Two writes and a record of the log for each, one question of whoever claims it and one of each other node that
+    /// lives on; few are claimed at once, however many there are.
     @Test(arguments: [(1, 1000), (2, 1000), (8, 1000), (32, 1000), (2, 5000)])
     func `a session of a node that is gone costs two writes, its will one record, and each node that lives on a question`(
         nodes: Int, sessions: Int

@@ -67,8 +67,8 @@ struct SessionGrowthTests {
 
     private func name(_ number: Int) -> [UInt8] { Array("client-\(number)".utf8) }
 
-    /// So many sessions that a node keeps cost nothing in time, and nothing when the list of nodes changes; each CONNECT costs the same however
-    /// many there are.
+    /// So many sessions that a node keeps cost nothing in time, and nothing when the list of nodes changes; each
+    /// CONNECT costs the same however many there are.
     @Test(arguments: [1000, 10_000, 100_000])
     func `what a CONNECT costs does not depend on how many sessions there are`(count: Int) {
         let engine = Engine()

@@ -47,7 +47,8 @@ extension SessionNode: LeftSessionsSink {
         for will in kept.dueAtTakeOver(of: session, now: world.wallClock) { publish(will, of: session) }
     }
 
-    /// The session is this node's: its client is let in when the wills of earlier connections are seen to, and its own is stored.
+    /// The session is this node's: its client is let in when the wills of earlier connections are seen to, and its own
+    /// is stored.
     func arrive(_ session: [UInt8]) {
         guard let arrival = arrivals[session], let record = arrival.record else { return }
         switch arrival.stage {

@@ -34,7 +34,8 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     private var isConnecting = false
     /// Records that are to go.
     var endings: [[UInt8]: UInt64?] = [:]
-    /// Sessions whose clients were let in before all that had them had stopped: by which claim, when, and whether they have ended since.
+    /// Sessions whose clients were let in before all that had them had stopped: by which claim, when, and whether they
+    /// have ended since.
     var unsettled: [[UInt8]: (epoch: UInt64, since: UInt64, isOver: Bool)] = [:]
     /// As this node has read them.
     private var records: [[UInt8]: SessionRecord] = [:]
@@ -351,7 +352,8 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         if kept.hasClient { give(record.sequence, to: session, kept) }
     }
 
-    /// Whether the session's record says what this node, which keeps it, has of it: with all well it does after a moment.
+    /// Whether the session's record says what this node, which keeps it, has of it: with all well it does after a
+    /// moment.
     func isStored(_ session: [UInt8]) -> Bool {
         guard let kept = sessions[session], let last = world.stream.records.last(where: { $0.subject == subject(session) }),
             let record = SessionRecord(last.payload)

@@ -4,7 +4,8 @@ import SeededRandom
 
 /// What clients do with their connections, and what is owed to them for it.
 extension SessionWorld {
-    /// How much later than it is due something may be seen to: a lease that has to end, servers that elect, a claim that waits.
+    /// How much later than it is due something may be seen to: a lease that has to end, servers that elect, a claim
+    /// that waits.
     private static let slackMicroseconds: UInt64 = 25_000_000
 
     func begin(_ client: String, at node: SessionNode) -> ClientConnection {
@@ -47,7 +48,8 @@ extension SessionWorld {
         for other in others where other.endedAt == nil { other.endedAt = clock.now }
     }
 
-    /// Each will is published once if its connection has ended without DISCONNECT, and the client was not back before it was due.
+    /// Each will is published once if its connection has ended without DISCONNECT, and the client was not back before
+    /// it was due.
     func checkWills(_ client: String) {
         var order = WillOrder()
         var found: Set<WillName> = []

@@ -2,7 +2,8 @@ import SeededRandom
 
 @testable import Cluster
 
-/// Nodes with leases and sessions, clients that connect anywhere, the engine, and chance; each node's clock goes a little wrong.
+/// Nodes with leases and sessions, clients that connect anywhere, the engine, and chance; each node's clock goes a
+/// little wrong.
 final class SessionWorld: CustomStringConvertible {
     let seed: UInt64
     let clock: SimulatedClock

@@ -39,7 +39,8 @@ extension GeneratedInputs {
         TextField(versions: [.v5], stage: .connected, text: "F0 { 19 { 15 ? } }", name: "AUTH's Authentication Method"),
     ]
 
-    /// Bytes that are no UTF-8, or hold U+0000: overlong forms, surrogates, beyond U+10FFFF, cut sequences, stray bytes.
+    /// Bytes that are no UTF-8, or hold U+0000: overlong forms, surrogates, beyond U+10FFFF, cut sequences, stray
+    /// bytes.
     private static let illFormed = [
         "00", "610062", "80", "61BF", "C080", "C1BF", "C3", "C328", "E08080", "E282", "E228A1", "EDA080", "EDBFBF", "EDA0BDEDB8B8",
         "F0808080", "F09F98", "F4908080", "F5808080", "FE", "FF",

@@ -39,7 +39,8 @@ struct InputCase: CustomTestStringConvertible, Sendable {
         case open
     }
 
-    /// A case of one version. Before MQTT 5.0 a server has no DISCONNECT and no codes from 80 on: it closes without a word.
+    /// A case of one version. Before MQTT 5.0 a server has no DISCONNECT and no codes from 80 on: it closes without a
+    /// word.
     init(_ version: ProtocolVersion, _ stage: Stage, _ frame: [UInt8], _ answer: Answer, _ name: String) {
         self.version = version
         self.stage = stage

@@ -8,8 +8,8 @@ import MQTTCodec
 /// - versions: some of `3.1`, `3.1.1` and `5`, apart by spaces.
 /// - stage: `fresh` or `connected`.
 /// - bytes: the notation of `Frame`.
-/// - answer: bytes that come first, if any, then `open`, `close`, `connack CODE` or `disconnect CODE`; codes from 80 on are
-///   `close` before 5.0.
+/// - answer: bytes that come first, if any, then `open`, `close`, `connack CODE` or `disconnect CODE`; codes from 80 on
+///   are `close` before 5.0.
 enum InputTable {
     static let names = ["connect", "publish", "acknowledgement", "subscribe", "other"]
 

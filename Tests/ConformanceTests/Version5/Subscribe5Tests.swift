@@ -147,7 +147,8 @@ import Testing
         ]
         let subscriptions = wanted.map { Subscription(filter: $0.0, options: SubscriptionOptions(maximumQoS: $0.1)) }
         #expect(client.subscribe(subscriptions)?.reasonCodes == wanted.map(\.2))
-        // As if each had come alone, save that a filter that stands twice gets what is retained once, by its last terms.
+        // As if each had come alone, save that a filter that stands twice gets what is retained once, by its last
+        // terms.
         #expect(client.texts == ["x"])
         #expect(client.messages.map(\.qos) == [.atLeastOnce])
         #expect(broker.statistics().subscriptions == 4)

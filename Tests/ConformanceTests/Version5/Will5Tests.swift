@@ -111,8 +111,8 @@ import Testing
         second.connect(clean: false, expiry: 100)
         broker.advance(seconds: 50)
         #expect(witness.messages.isEmpty)
-        // Clean Start ends the session, and so the delay of a will whose connection ends just now. Of one that was waiting, a new connection is
-        // all that is needed to keep it back.
+        // Clean Start ends the session, and so the delay of a will whose connection ends just now. Of one that was
+        // waiting, a new connection is all that is needed to keep it back.
         second.connect(clean: false, expiry: 100, will: will(delay: 10))
         if !takesOver { second.lose() }
         broker.client("a").connect(clean: true)

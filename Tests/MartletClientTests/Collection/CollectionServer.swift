@@ -2,8 +2,8 @@ import ClientCore
 import MartletClient
 import Platform
 
-/// A server in memory for collections: keeps what is retained, sends end marks if it is asked to, and answers when it is told to. Nothing
-/// happens by itself.
+/// A server in memory for collections: keeps what is retained, sends end marks if it is asked to, and answers when it
+/// is told to. Nothing happens by itself.
 final class CollectionServer: ConnectionObserving, MessageSource {
     struct State {
         var retained: [(topic: TopicName, publication: Publication)] = []

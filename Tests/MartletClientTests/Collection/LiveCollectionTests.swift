@@ -63,7 +63,8 @@ import Testing
         server.cut()
         server.publishOther("", "home/a")
         server.publishOther("3", "home/c")
-        // The client has made the old subscription again, and the collection has got what that was told, before it knows.
+        // The client has made the old subscription again, and the collection has got what that was told, before it
+        // knows.
         server.connect()
         while server.state.withLock({ $0.pipes.contains { $0.pipe.waitingCount > 0 } }) {
             await Task.yield()

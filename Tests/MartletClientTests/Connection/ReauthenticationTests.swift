@@ -30,7 +30,8 @@ private struct Steps: Authenticator {
     }
 }
 
-/// A client that authenticates again on the connection that stands. One test at a time: each looks again and again whether its server has heard.
+/// A client that authenticates again on the connection that stands. One test at a time: each looks again and again
+/// whether its server has heard.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ReauthenticationTests {
     private let server = TestServer()
 

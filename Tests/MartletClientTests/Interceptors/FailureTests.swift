@@ -3,7 +3,8 @@ import MartletClientJSON
 import Platform
 import Testing
 
-/// One place that reads every answer, attributes that are asked for at call time, and subscriptions that are ended together.
+/// One place that reads every answer, attributes that are asked for at call time, and subscriptions that are ended
+/// together.
 @Suite(.timeLimit(.minutes(10))) struct FailureTests {
     /// Stands, so that no request is too late on a machine that does much else.
     private let clock = ManualClock()

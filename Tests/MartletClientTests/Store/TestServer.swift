@@ -3,7 +3,8 @@ import MQTTCodec
 import MartletClient
 import Platform
 
-/// A server for one client at a time, on a Unix socket: keeps its session, takes what it publishes and sends it what a test says.
+/// A server for one client at a time, on a Unix socket: keeps its session, takes what it publishes and sends it what a
+/// test says.
 final class TestServer: @unchecked Sendable {
     // Unchecked: everything that changes is under the monitor.
     private let monitor = Monitor()

@@ -10,7 +10,8 @@ import Transports
 @testable import NATSClient
 @testable import ServerLoops
 
-/// Servers that keep one message a subject, store what is expected, and answer at once, behind a connection that was never dialled.
+/// Servers that keep one message a subject, store what is expected, and answer at once, behind a connection that was
+/// never dialled.
 final class PlayedServers: NATSListener {
     struct Entry {
         var sequence: UInt64
@@ -26,7 +27,8 @@ final class PlayedServers: NATSListener {
     private(set) var connection: NATSConnection! = nil
     var receive: (UInt64, NATSAnswer) -> Void = { _, _ in }
     private let payloadBytesMax: Int
-    /// Whether another node makes the bucket with another configuration, between the question for it and the order to make it.
+    /// Whether another node makes the bucket with another configuration, between the question for it and the order to
+    /// make it.
     var bucketIsMadeMeanwhile = false
     /// Whether what was stored is not said to be until `releaseAnswers`.
     var holdsAnswers = false

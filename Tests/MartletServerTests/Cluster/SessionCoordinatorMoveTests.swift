@@ -132,7 +132,8 @@ import Testing
 
     @Test(arguments: [false, true]) func `a client that is refused leaves its session as it was`(cleanStart: Bool) throws {
         let node = try PlayedCoordinator()
-        // Without the lease of the other, or without a will that it has to see to, its client would be let in to a new session.
+        // Without the lease of the other, or without a will that it has to see to, its client would be let in to a new
+        // session.
         if cleanStart { node.lease(PlayedCoordinator.second) }
         let wills = cleanStart ? [PlayedCoordinator.will(1000, 1)] : []
         node.servers.put(PlayedCoordinator.left(wills, state: [1]).encoded, to: node.subject)

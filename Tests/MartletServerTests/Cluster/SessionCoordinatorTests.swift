@@ -12,7 +12,8 @@ import Testing
 @testable import NATSClient
 @testable import ServerLoops
 
-/// What stands in the records of a node's sessions: conversations of its desk, with shards and servers played by the test.
+/// What stands in the records of a node's sessions: conversations of its desk, with shards and servers played by the
+/// test.
 @Suite struct SessionCoordinatorTests {
     // MARK: Saves
 

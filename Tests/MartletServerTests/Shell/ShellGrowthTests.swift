@@ -5,7 +5,8 @@ import Testing
 
 @testable import MartletServer
 
-/// What a message costs when there are many loops: turns of loops, and reads and writes of connections. Counted, not timed.
+/// What a message costs when there are many loops: turns of loops, and reads and writes of connections. Counted, not
+/// timed.
 ///
 /// `swift test --filter ShellGrowthTests` prints the counts.
 @Suite struct ShellGrowthTests {

@@ -10,7 +10,8 @@ import Testing
 @testable import MartletServer
 @testable import ServerLoops
 
-/// Clients, faults and the word to stop at every step, by seeds: whatever happens, everything ends and nothing acknowledged is lost.
+/// Clients, faults and the word to stop at every step, by seeds: whatever happens, everything ends and nothing
+/// acknowledged is lost.
 @Suite struct ShellSeedTests {
     /// One run: a durable subscriber that comes and goes, publishers, passers-by, and a network that breaks.
     private final class Run {

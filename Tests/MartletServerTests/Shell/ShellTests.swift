@@ -140,7 +140,8 @@ import Testing
         for number in 0..<100 { leaving.publish("t", "\(number)") }
         channel.readBytesMax = connectBytes
         channel.duringRead = { channel.duringRead = { channel.readBytesMax = readBytesMax } }
-        // So many packets that the turn has several rounds: the first reads CONNECT, and the others from the connection again.
+        // So many packets that the turn has several rounds: the first reads CONNECT, and the others from the connection
+        // again.
         busy.channel.readBytesMax = 1200
         for _ in 0..<1000 { busy.publish("u", "x") }
         let calls = channel.calls
@@ -284,7 +285,8 @@ import Testing
     /// A loop with a publisher that has brought much for another loop, which has no processor.
     private func aheadShell() throws -> (SimulatedShell, publisher: ShellClient, subscribers: [ShellClient]) {
         let shell = try SimulatedShell(loops: 2)
-        // So many receivers, most of them near, that long turns are worth while: else its share of the turn would hold it up.
+        // So many receivers, most of them near, that long turns are worth while: else its share of the turn would hold
+        // it up.
         let near = try (0..<8).map { try client(shell, on: 0, "near \($0)") }
         let far = try (0..<4).map { try client(shell, on: 1, "far \($0)") }
         for subscriber in near + far { subscriber.subscribe("t") }

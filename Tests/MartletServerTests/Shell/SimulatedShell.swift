@@ -16,8 +16,9 @@ import Transports
 
 /// The broker's own loops on one thread, with a simulated kernel, network, clock and store: one seed is one run.
 ///
-/// A loop has a turn only when something is ready for it, somebody has rung, or its deadline has come: so a wake-up that is
-/// forgotten shows. A blocking task is run at once or some turns of its loop later, as when a stand-in has the loop meanwhile.
+/// A loop has a turn only when something is ready for it, somebody has rung, or its deadline has come: so a wake-up
+/// that is forgotten shows. A blocking task is run at once or some turns of its loop later, as when a stand-in has the
+/// loop meanwhile.
 final class SimulatedShell {
     let seed: UInt64
     let network = MemoryNetwork()
@@ -75,8 +76,8 @@ final class SimulatedShell {
     /// The loop on which a client of this identifier lives.
     func loop(of identifier: String) -> Int { loops[0].shard.placement.shard(of: EncodedString(stringLiteral: identifier)) }
 
-    /// Gives one loop that has something to do a turn, or does something for the store; false if there is nothing to do at this
-    /// time.
+    /// Gives one loop that has something to do a turn, or does something for the store; false if there is nothing to do
+    /// at this time.
     @discardableResult
     func step() -> Bool {
         let start = Int.random(in: 0..<loops.count, using: &random)

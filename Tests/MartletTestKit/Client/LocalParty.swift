@@ -3,7 +3,8 @@ public import BrokerModel
 public import BrokerSimulation
 public import MQTTCodec
 
-/// Who has a client inside a `SimulatedBroker`: notes what it is told, and acknowledges what it is handed unless told not to.
+/// Who has a client inside a `SimulatedBroker`: notes what it is told, and acknowledges what it is handed unless told
+/// not to.
 public final class LocalParty: LocalEventReceiver {
     public let broker: SimulatedBroker
     public let login: LocalLogin

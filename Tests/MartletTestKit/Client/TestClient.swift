@@ -1,6 +1,7 @@
 public import MQTTCodec
 
-/// A small MQTT client for `SimulatedBroker`, of any version, that keeps its session state from connection to connection.
+/// A small MQTT client for `SimulatedBroker`, of any version, that keeps its session state from connection to
+/// connection.
 ///
 /// Each call lets the broker settle before it returns, unless it says otherwise.
 public final class TestClient {

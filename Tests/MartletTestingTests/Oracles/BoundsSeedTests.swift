@@ -4,7 +4,8 @@ import Testing
 
 @testable import MartletClient
 
-/// Whatever waits in a client waits within its bounds, at every step: who publishes much gets small queues, who receives much is slow.
+/// Whatever waits in a client waits within its bounds, at every step: who publishes much gets small queues, who
+/// receives much is slow.
 @Suite(.serialized) struct BoundsSeedTests {
     @Test(arguments: Seeds.parts(15, perPart: 5)) func `bounds in messages and bytes are kept at every step`(
         seeds: ClosedRange<UInt64>

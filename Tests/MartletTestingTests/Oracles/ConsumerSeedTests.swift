@@ -4,8 +4,8 @@ import Testing
 
 @testable import MartletClient
 
-/// Consumers that publish, ask another service and stop reading, all of one client, over a bad network: nothing that it waits for stands behind
-/// what waits for them, and what waits keeps its bounds.
+/// Consumers that publish, ask another service and stop reading, all of one client, over a bad network: nothing that it
+/// waits for stands behind what waits for them, and what waits keeps its bounds.
 @Suite(.serialized) struct ConsumerSeedTests {
     @Test(arguments: Seeds.ofOracles) func `consumers that publish, ask and stop reading get all, and hold up nobody`(
         seeds: ClosedRange<UInt64>
@@ -131,7 +131,8 @@ private final class ConsumerRun: @unchecked Sendable {
         var random = seeded
         let names = ["publish", "ask", "stop"]
         for message in 0..<40 {
-            // Those who stop get only what nothing keeps back, or the others would wait for them, by the standard's own rule.
+            // Those who stop get only what nothing keeps back, or the others would wait for them, by the standard's own
+            // rule.
             let kind = random.below(3)
             let qos: QoS = kind == 2 ? .atMostOnce : [.atMostOnce, .atLeastOnce, .exactlyOnce][random.below(3)]
             guard let topic = TopicName("\(names[kind])/\(number)/\(qos.rawValue)") else { continue }

@@ -276,7 +276,8 @@ private final class InboxLife: @unchecked Sendable {
         tasks.append(Task { for await count in inbox.unreadCounts { self.count = count } })
         tasks.append(Task { await read() })
         guard let other else { return }
-        // Another subscription has the same messages, and is slow: until it is done with one, the server is told nothing.
+        // Another subscription has the same messages, and is slow: until it is done with one, the server is told
+        // nothing.
         tasks.append(
             Task {
                 do {

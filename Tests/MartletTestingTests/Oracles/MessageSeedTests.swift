@@ -92,7 +92,8 @@ import Testing
         return wire.fingerprint
     }
 
-    /// Consumers that take some messages, are not done with them, and leave: their messages are taken then, and others may come.
+    /// Consumers that take some messages, are not done with them, and leave: their messages are taken then, and others
+    /// may come.
     private static func leave(_ world: Simulation, _ broker: Simulation.Broker, _ seed: UInt64) throws -> (
         Client, Task<Void, any Error>
     ) {

@@ -29,7 +29,8 @@ extension Simulation {
 }
 
 extension Simulation {
-    /// Waits for tasks, but not for ever, where one that never ends would only be stopped by the number of steps. Throws what they throw.
+    /// Waits for tasks, but not for ever, where one that never ends would only be stopped by the number of steps.
+    /// Throws what they throw.
     func end(of tasks: [Task<Void, any Error>], within duration: Duration = .seconds(7200)) async throws {
         let ended = Got()
         for (number, task) in tasks.enumerated() {
@@ -54,7 +55,8 @@ extension Simulation {
 }
 
 extension Simulation {
-    /// Whether a row on a disk ends with a message's payload, as all do that have one, and has its topic in it, unless it is an outbox's.
+    /// Whether a row on a disk ends with a message's payload, as all do that have one, and has its topic in it, unless
+    /// it is an outbox's.
     func isStored(_ message: PublishPacket, in table: String, on disk: String) -> Bool {
         let rows = stored(in: table, on: disk)
         return rows.contains { row in
@@ -63,7 +65,8 @@ extension Simulation {
         }
     }
 
-    /// Whether a disk knows that a message of QoS 2 was received, and under which identifier: by that it is known again after a crash.
+    /// Whether a disk knows that a message of QoS 2 was received, and under which identifier: by that it is known again
+    /// after a crash.
     func isReceiptStored(_ message: PublishPacket, on disk: String) -> Bool {
         message.qos != .exactlyOnce
             || stored(in: "incoming", on: disk).contains { row in

@@ -2,15 +2,17 @@ import Glibc
 import MQTTCodec
 import MartletTesting
 
-/// Reads what goes over the network, and notes what a client must not do: acknowledge out of order, or before it may, send more than the server's
-/// Receive Maximum or its own bound, use a packet identifier twice; and whether the server sends more than the client's Receive Maximum.
+/// Reads what goes over the network, and notes what a client must not do: acknowledge out of order, or before it may,
+/// send more than the server's Receive Maximum or its own bound, use a packet identifier twice; and whether the server
+/// sends more than the client's Receive Maximum.
 final class WireOracle: @unchecked Sendable {
     // Unchecked: a simulation's tasks run on one thread.
     private(set) var problems: [String] = []
     private(set) var packetCount = 0
     /// Of all bytes, their times and connections: the same for the same run.
     private(set) var fingerprint: UInt64 = 14_695_981_039_346_656_037
-    /// Whether a client may let the server forget a message now, whose topic is there also where the packet has an alias.
+    /// Whether a client may let the server forget a message now, whose topic is there also where the packet has an
+    /// alias.
     var mayAnswer: (_ client: String, PublishPacket) -> Bool = { _, _ in true }
     /// Whether a client may send a message of QoS 1 or 2 now.
     var mayPublish: (_ client: String, PublishPacket) -> Bool = { _, _ in true }
@@ -53,7 +55,8 @@ final class WireOracle: @unchecked Sendable {
         world.tap = { [unowned self] in observe($0) }
     }
 
-    /// Of the last connection of each client the messages whose flow has not ended, for who knows that all must be at rest.
+    /// Of the last connection of each client the messages whose flow has not ended, for who knows that all must be at
+    /// rest.
     var unanswered: [String] {
         if packetCount == 0 { return ["the oracle has seen no packet"] }
         return atRest
@@ -152,8 +155,8 @@ final class WireOracle: @unchecked Sendable {
             case .puback: return answered(identifier, &conversation.unanswered[.atLeastOnce, default: []], "PUBACK")
             case .pubrec: return answered(identifier, &conversation.unanswered[.exactlyOnce, default: []], "PUBREC")
             case .pubrel:
-                // One of an earlier connection's messages goes without PUBREC on this one, and counts against nothing: [MQTT-4.9.0-2 v5] counts
-                // PUBLISH.
+                // One of an earlier connection's messages goes without PUBREC on this one, and counts against nothing:
+                // [MQTT-4.9.0-2 v5] counts PUBLISH.
                 if !conversation.outgoing.contains(identifier) { conversation.resumed.insert(identifier) }
                 return conversation.unreleased.contains(identifier)
                     ? answered(identifier, &conversation.unreleased, "PUBREL") : nil

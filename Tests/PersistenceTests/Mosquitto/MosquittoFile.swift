@@ -32,7 +32,8 @@ struct MosquittoFile {
     ///     old     MQTT 3.1.1, user anna, subscribed to q/# with QoS 1, had gone before
     ///     pub     MQTT 3.1.1, user peter, had published q/3 with QoS 2, packet identifier 33, and not released it
     ///
-    /// and one that it forgot, x, which had published q/1 with properties, q/2 with an expiry interval of 1000 s, and a retained message.
+    /// and one that it forgot, x, which had published q/1 with properties, q/2 with an expiry interval of 1000 s, and a
+    /// retained message.
     static let real = decoded(
         """
         00b5006d6f7371756974746f20646200000000000000060000000100000010380000000000000001

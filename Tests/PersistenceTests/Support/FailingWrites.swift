@@ -2,16 +2,19 @@ import CSQLite
 import Glibc
 import Synchronization
 
-/// Lets SQLite's writes to files below a directory fail as the kernel would, through the place that SQLite has for this.
+/// Lets SQLite's writes to files below a directory fail as the kernel would, through the place that SQLite has for
+/// this.
 ///
-/// It holds for the whole process; so the directory's name tells which writes are meant, and the failure is one for all tests.
+/// It holds for the whole process; so the directory's name tells which writes are meant, and the failure is one for all
+/// tests.
 final class FailingWrites: Sendable {
     /// Part of the path of files whose writes fail while they do.
     static let marker = "failing"
     private static let errorNumber = Atomic<Int32>(0)
     private static let databaseErrorNumber = Atomic<Int32>(0)
 
-    /// Has every write to such files fail with this number, 0 for none; with `database` those to the database itself, not to its log.
+    /// Has every write to such files fail with this number, 0 for none; with `database` those to the database itself,
+    /// not to its log.
     static func set(_ number: Int32, database: Int32? = nil) {
         install()
         errorNumber.store(number, ordering: .sequentiallyConsistent)

@@ -4,10 +4,11 @@ import MQTTCodec
 import MartletTestKit
 import TestBasics
 
-/// A broker with clients that last, on a store that commits late, fills up and forgets what it had not committed, killed now and then.
+/// A broker with clients that last, on a store that commits late, fills up and forgets what it had not committed,
+/// killed now and then.
 ///
-/// One seed is one run. The clients keep their session state through the crashes, as real ones do; when the storm is over everybody comes
-/// back, and `objections` says what the broker owes them.
+/// One seed is one run. The clients keep their session state through the crashes, as real ones do; when the storm is
+/// over everybody comes back, and `objections` says what the broker owes them.
 struct CrashSimulation {
     /// A message that was published, and what the broker said to it.
     struct Sent {

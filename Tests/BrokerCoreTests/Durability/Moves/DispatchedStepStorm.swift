@@ -4,8 +4,8 @@ import MQTTCodec
 import MartletTestKit
 import TestBasics
 
-/// Two members of a share group whose sessions last, and whose nodes are lost one after the other with their disks, crash, or cannot be reached for
-/// longer than their leases last. One seed is one run.
+/// Two members of a share group whose sessions last, and whose nodes are lost one after the other with their disks,
+/// crash, or cannot be reached for longer than their leases last. One seed is one run.
 struct DispatchedStepStorm {
     struct Deeds {
         var losses = 0

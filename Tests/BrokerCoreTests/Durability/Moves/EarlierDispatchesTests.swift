@@ -16,8 +16,8 @@ import Testing
         }
     }
 
-    /// A client on node 0 that takes one message at a time, has one and waits for another, of which the log does not know whose they are; and who
-    /// publishes.
+    /// A client on node 0 that takes one message at a time, has one and waits for another, of which the log does not
+    /// know whose they are; and who publishes.
     private func pair(shards: Int = 1) -> (MovingCluster, client: TestClient, publisher: TestClient) {
         let cluster = MovingCluster(nodes: 3, shards: shards, dispatches: true)
         let client = cluster.nodes[0].client("client")
@@ -183,7 +183,8 @@ import Testing
         #expect(other.texts == texts((qos == .atLeastOnce ? 0 : 1)..<3))
     }
 
-    /// A node that was killed while its group had members, and has none when it is back: with others on node 1, or with none at all.
+    /// A node that was killed while its group had members, and has none when it is back: with others on node 1, or with
+    /// none at all.
     private func back(others: Bool) -> (MovingCluster, client: TestClient, other: TestClient?) {
         let (cluster, client, publisher) = pair()
         let other = others ? cluster.lasting("other", on: 1, "$share/g/s") : nil
@@ -294,7 +295,8 @@ import Testing
 
     private let name = Array("client".utf8)
 
-    /// The same with a client that is away, and for which one message waits: its queue has been given to another node, which has not said so.
+    /// The same with a client that is away, and for which one message waits: its queue has been given to another node,
+    /// which has not said so.
     ///
     /// - Parameter isStored: whether that one is on the disk.
     private func leaving(

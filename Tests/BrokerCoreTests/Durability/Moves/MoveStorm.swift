@@ -4,10 +4,11 @@ import MQTTCodec
 import MartletTestKit
 import TestBasics
 
-/// Clients that go from node to node of a cluster while they publish and receive, and nodes that crash meanwhile, whose stores commit late, and
-/// which read the log at different times.
+/// Clients that go from node to node of a cluster while they publish and receive, and nodes that crash meanwhile, whose
+/// stores commit late, and which read the log at different times.
 ///
-/// Beside them one client begins anew each time, is let in before the node is asked that it was connected to, and may publish there as well until it is.
+/// Beside them one client begins anew each time, is let in before the node is asked that it was connected to, and may
+/// publish there as well until it is.
 ///
 /// One seed is one run. In the end everybody comes back, and `objections` says what the cluster owes them.
 struct MoveStorm {
@@ -266,8 +267,9 @@ struct MoveStorm {
         }
     }
 
-    /// Of each publisher, topic and QoS, what came first the first time was published first. [MQTT-4.6.0-5 v5] What was sent with QoS 2 and not
-    /// acknowledged comes first when a session is restored from the log, which does not know of QoS 1.
+    /// Of each publisher, topic and QoS, what came first the first time was published first. [MQTT-4.6.0-5 v5] What was
+    /// sent with QoS 2 and not acknowledged comes first when a session is restored from the log, which does not know of
+    /// QoS 1.
     private mutating func judgeOrder(_ client: TestClient, _ texts: [String]) {
         var seen: Set<String> = []
         var last: [String: Int] = [:]

@@ -3,7 +3,8 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// Sessions that go from node to node lose nothing that was acknowledged, get nothing of QoS 2 twice, and keep the order of each publisher and topic.
+/// Sessions that go from node to node lose nothing that was acknowledged, get nothing of QoS 2 twice, and keep the
+/// order of each publisher and topic.
 ///
 /// `MARTLET_SEEDS=10000` runs as many seeds, `MARTLET_SEED=17` runs that one.
 @Suite struct MoveStormTests {

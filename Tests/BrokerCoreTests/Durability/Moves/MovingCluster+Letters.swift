@@ -115,7 +115,8 @@ extension MovingCluster {
         settle(identifier)
     }
 
-    /// Has one node that has kept a session stop, whose client is in elsewhere, unless it has claimed that since; false if there is none.
+    /// Has one node that has kept a session stop, whose client is in elsewhere, unless it has claimed that since; false
+    /// if there is none.
     @discardableResult
     func askLate() -> Bool {
         guard !late.isEmpty else { return false }

@@ -5,8 +5,8 @@ import MartletTestKit
 import TestBasics
 import Testing
 
-/// Nodes of a cluster whose sessions move. The test plays everything between them: the log, the records that say who keeps a session, and the
-/// messages, of which it may hold some back.
+/// Nodes of a cluster whose sessions move. The test plays everything between them: the log, the records that say who
+/// keeps a session, and the messages, of which it may hold some back.
 final class MovingCluster {
     struct Logged {
         let topic: [UInt8]
@@ -101,8 +101,8 @@ final class MovingCluster {
     var woken: [(node: Int, identifier: [UInt8])] = []
     /// Wills that are not to be published any more.
     var endedWills: [SavedWill.Name] = []
-    /// Whether who begins anew is let in before those that have kept the session are asked; whom `askLate` asks, by which claim; and the last claim
-    /// of each node.
+    /// Whether who begins anew is let in before those that have kept the session are asked; whom `askLate` asks, by
+    /// which claim; and the last claim of each node.
     var letsInEarly = false
     var late: [(node: Int, identifier: [UInt8], epoch: UInt64)] = []
     var claims: [[UInt8]: [Int: UInt64]] = [:]

@@ -8,7 +8,8 @@ import Testing
 @Suite struct OwedRetainedMoveTests {
     private let count = 200
 
-    /// Nodes that all have the same retained messages, and a client of the first one that has asked for them and has acknowledged none.
+    /// Nodes that all have the same retained messages, and a client of the first one that has asked for them and has
+    /// acknowledged none.
     private func asked(shards: Int, count: Int? = nil, receiveMaximum: UInt16? = nil) -> (MovingCluster, TestClient) {
         let cluster = MovingCluster(nodes: 3, shards: shards)
         for number in 0..<(count ?? self.count) { cluster.retain("r/\(number)", "\(number)") }

@@ -4,8 +4,8 @@ import MQTTCodec
 import MartletTestKit
 import TestBasics
 
-/// A client that publishes QoS 2 while its nodes are lost one after the other with their disks, or crash, whatever of that has come into the log.
-/// One seed is one run.
+/// A client that publishes QoS 2 while its nodes are lost one after the other with their disks, or crash, whatever of
+/// that has come into the log. One seed is one run.
 struct ReceiptStorm {
     struct Deeds {
         var losses = 0

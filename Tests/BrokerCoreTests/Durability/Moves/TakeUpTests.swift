@@ -141,7 +141,8 @@ import Testing
         #expect(client.texts == texts(0..<6) && client.unreleased.isEmpty)
     }
 
-    /// A client on node 0 that has got and acknowledged some messages before `first`, so that its packet identifiers are not those of a new session.
+    /// A client on node 0 that has got and acknowledged some messages before `first`, so that its packet identifiers
+    /// are not those of a new session.
     private func advanced(nodes: Int = 4, to first: Int = 5) -> (MovingCluster, client: TestClient, publisher: TestClient) {
         let (cluster, client, publisher) = pair(nodes: nodes)
         publish(cluster, publisher, 0..<first)

@@ -1,5 +1,5 @@
-/// The bytes of an input, taken from the front one after the other. At the end every byte is 0 and every run is empty, so that a script
-/// means something wherever it is cut.
+/// The bytes of an input, taken from the front one after the other. At the end every byte is 0 and every run is empty,
+/// so that a script means something wherever it is cut.
 public struct ByteScript {
     private var rest: UnsafeRawBufferPointer
 

@@ -1,7 +1,8 @@
 import FuzzKit
 import MQTTCodec
 
-/// A text is judged as the standard library and a plain reading of the standard judge it. A line feed parts a filter from a topic.
+/// A text is judged as the standard library and a plain reading of the standard judge it. A line feed parts a filter
+/// from a topic.
 func checkText(_ bytes: [UInt8]) {
     let isText = String(validating: bytes, as: UTF8.self) != nil && !bytes.contains(0)
     expect((EncodedString(bytes) != nil) == (isText && bytes.count <= 65_535), "text")

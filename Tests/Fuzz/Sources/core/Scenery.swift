@@ -30,7 +30,8 @@ enum Scenery {
         return properties
     }
 
-    /// The settings that two bytes stand for. Listener 0 lets in everybody; 1 has a mount point and passwords; 2 access rules and QoS 1.
+    /// The settings that two bytes stand for. Listener 0 lets in everybody; 1 has a mount point and passwords; 2 access
+    /// rules and QoS 1.
     static func settings(_ choice: UInt8, _ more: UInt8) -> BrokerSettings {
         var settings = BrokerSettings()
         settings.systemIntervalSeconds = choice & 1 == 0 ? 0 : 10

@@ -1,7 +1,8 @@
 import FuzzKit
 import HTTP
 
-/// The first byte says what the rest is: a connection's bytes, which are read at once and in pieces, or the values of fields.
+/// The first byte says what the rest is: a connection's bytes, which are read at once and in pieces, or the values of
+/// fields.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     var script = ByteScript(UnsafeRawBufferPointer(start: start, count: count))
@@ -20,7 +21,8 @@ enum Connection {
         let whole = outcome(of: [bytes[...]])
         let cut = outcome(of: cuts(of: bytes, pieces))
         expect(whole.requests == cut.requests, "in pieces it is \(cut.requests), else \(whole.requests)")
-        // A head that is too long is told as soon as that is known, which may be before what else is wrong with it has come.
+        // A head that is too long is told as soon as that is known, which may be before what else is wrong with it has
+        // come.
         expect(
             (whole.refusal == nil) == (cut.refusal == nil),
             "in pieces \(String(describing: cut.refusal)), else \(String(describing: whole.refusal))")

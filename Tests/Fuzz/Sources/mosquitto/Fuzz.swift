@@ -7,7 +7,8 @@ import Persistence
 @testable import BrokerSimulation
 @testable import MartletTestKit
 
-/// A file of mosquitto's. What is taken for one becomes a store, and a broker starts on it that its clients come back to.
+/// A file of mosquitto's. What is taken for one becomes a store, and a broker starts on it that its clients come back
+/// to.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     let bytes = Array(UnsafeRawBufferPointer(start: start, count: count))

@@ -1,7 +1,8 @@
 import FuzzKit
 import NATSClient
 
-/// The first byte says what the rest is: a server's bytes, which are read at once and in pieces, or values of the protocol.
+/// The first byte says what the rest is: a server's bytes, which are read at once and in pieces, or values of the
+/// protocol.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     var script = ByteScript(UnsafeRawBufferPointer(start: start, count: count))

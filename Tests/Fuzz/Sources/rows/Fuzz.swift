@@ -8,7 +8,8 @@ import TestBasics
 @testable import BrokerSimulation
 @testable import MartletTestKit
 
-/// Rows of a store: table, key, length and body each. Each is read by itself, and a broker starts on all that mean something.
+/// Rows of a store: table, key, length and body each. Each is read by itself, and a broker starts on all that mean
+/// something.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     var script = ByteScript(UnsafeRawBufferPointer(start: start, count: count))

@@ -5,7 +5,8 @@ import MQTTCodec
 @testable import Cryptography
 @testable import Security
 
-/// A client's messages, parted by zero bytes. In the last one the nonce is filled in, and so the client gets as far as the proof.
+/// A client's messages, parted by zero bytes. In the last one the nonce is filled in, and so the client gets as far as
+/// the proof.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     let bytes = UnsafeRawBufferPointer(start: start, count: count)

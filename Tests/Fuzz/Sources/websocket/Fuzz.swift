@@ -1,7 +1,8 @@
 import FuzzKit
 import Transports
 
-/// The first byte says what the rest is: an opening, frames from a client behind one, frames from a server, or what a server is to send.
+/// The first byte says what the rest is: an opening, frames from a client behind one, frames from a server, or what a
+/// server is to send.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafeRawPointer, _ count: Int) -> CInt {
     var script = ByteScript(UnsafeRawBufferPointer(start: start, count: count))
