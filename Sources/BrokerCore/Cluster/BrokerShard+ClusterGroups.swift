@@ -103,7 +103,7 @@ extension BrokerShard {
                 } else if member.isElsewhere {
                     dispatch.shares.append((member.node, member.serial))
                 } else {
-                    dispatch(&publication, to: member, of: group)
+                    self.dispatch(&publication, to: member, of: group)
                 }
             }
             publication.dispatch = dispatch

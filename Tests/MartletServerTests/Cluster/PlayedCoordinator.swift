@@ -113,7 +113,7 @@ final class PlayedCoordinator {
         for _ in 0..<ticks {
             servers.answer()
             for session in gateway.takeAsked() {
-                record(.assumed(identifier: session, isHere: shardHas.isHere, will: shardHas.will))
+                send(.assumed(identifier: session, isHere: shardHas.isHere, will: shardHas.will))
             }
             shell.network.now += 1000
             shell.turn(0)
@@ -127,7 +127,7 @@ final class PlayedCoordinator {
         return gateway.takePosted()
     }
 
-    func record(_ note: ToCluster) { coordinator.received(note, from: 0) }
+    func send(_ message: ToCluster) { coordinator.received(message, from: 0) }
 
     var subject: String {
         "$KV.martlet_c_sessions." + String(decoding: SubjectSpace.digest(Self.session), as: UTF8.self)
@@ -140,7 +140,7 @@ final class PlayedCoordinator {
 
     /// The session is this node's.
     func claim(expiry: UInt32 = 60) throws -> UInt64 {
-        record(
+        send(
             .claim(
                 SessionClaim(identifier: Self.session, expiryInterval: expiry, cleanStart: false, hasSession: false)))
         for case .sessionClaimed(_, .here, let epoch) in take() { return epoch }
@@ -154,7 +154,7 @@ final class PlayedCoordinator {
         _ stops: (node: NodeID, keptBy: UInt64?)...
     ) -> [FromCluster] {
         let found = record?.epoch ?? 0
-        record(
+        send(
             .claim(
                 SessionClaim(
                     identifier: Self.session, expiryInterval: expiry, cleanStart: cleanStart, hasSession: hasSession,
@@ -193,7 +193,7 @@ final class PlayedCoordinator {
     func claimLeft(_ record: SessionRecord) throws -> UInt64 {
         servers.put(record.encoded, to: subject)
         for _ in 0..<20 {
-            record(.claim(SessionClaim(identifier: record.identifier, expiryInterval: 60, cleanStart: false, hasSession: false)))
+            send(.claim(SessionClaim(identifier: record.identifier, expiryInterval: 60, cleanStart: false, hasSession: false)))
             if case .sessionClaimed(_, _, let epoch)? = take().first { return epoch }
         }
         Issue.record("it is not claimed")

@@ -20,7 +20,7 @@ import Testing
     private func stayed(away: UInt64 = 5) throws -> (PlayedCoordinator, epoch: UInt64, record: SessionRecord) {
         let node = try PlayedCoordinator(detached: .local)
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         _ = node.take()
         node.coordinator.leaseEnded()
         var record = try #require(node.record)
@@ -45,7 +45,7 @@ import Testing
 
     @Test func `a client that has stayed has its session again, though another node has looked after it`() throws {
         let (node, epoch, record) = try stayed()
-        node.record(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
+        node.send(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
         node.run()
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: false, epoch: record.epoch + 1, by: PlayedCoordinator.second)
@@ -54,14 +54,14 @@ import Testing
             node.coordinator.owner?.epoch(of: PlayedCoordinator.session) == record.epoch + 1 && node.wills.isEmpty
                 && node.coordinator.left.isEmpty)
         // What changes from now on is stored.
-        node.record(PlayedCoordinator.saved(record.epoch + 1, 2))
+        node.send(PlayedCoordinator.saved(record.epoch + 1, 2))
         #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.saved?.epoch == record.epoch + 1)
     }
 
     @Test func `a client that has stayed is closed when another one has come for its session elsewhere`() throws {
         for isThere in [false, true] {
             let (node, epoch, record) = try stayed(away: isThere ? 0 : 5)
-            node.record(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
+            node.send(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
             node.run()
             if !isThere {
                 let offer = SessionAnswer.Offer(number: 1, epoch: epoch + 1)
@@ -77,7 +77,7 @@ import Testing
     @Test func `a client that has stayed has its session again, though that has ended elsewhere`() throws {
         let (node, epoch, _) = try stayed()
         node.servers.remove(node.subject)
-        node.record(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
+        node.send(.wakes(identifier: PlayedCoordinator.session, epoch: epoch, isConnected: true))
         #expect(adoption(node.take()) == epoch + 1 && node.coordinator.owner?.keeps(PlayedCoordinator.session) == true)
     }
 

@@ -31,7 +31,7 @@ import Testing
         third.servers.put(record.encoded, to: third.subject)
         #expect(isArriving(third.come((node.me.node, nil), (PlayedCoordinator.second, 1000))))
         // All of it is here.
-        node.record(PlayedCoordinator.saved(record.epoch, 1))
+        node.send(PlayedCoordinator.saved(record.epoch, 1))
         #expect(PlayedCoordinator.numbers(node.take()) == [1] && node.record?.owners.map(\.node) == [node.me.node])
     }
 
@@ -76,7 +76,7 @@ import Testing
                 record.owners.append(SessionRecord.Owner(node: NodeID(store: 1, incarnation: 4), leaseSequence: 2))
             }
             node.servers.put(record.encoded, to: node.subject)
-            node.record(.wakes(identifier: PlayedCoordinator.session, epoch: 999, isConnected: false))
+            node.send(.wakes(identifier: PlayedCoordinator.session, epoch: 999, isConnected: false))
             switch node.take().first {
             case .sessionWillIsElsewhere: #expect(!isFetched)
             case .sessionIsElsewhere: #expect(isFetched)
@@ -114,7 +114,7 @@ import Testing
         node.servers.put(record.encoded, to: node.subject)
         // This node's claim is stored, and it does not know that yet when the other asks by the claim before it.
         node.servers.holdsAnswers = true
-        node.record(
+        node.send(
             .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
         node.servers.answer()
         #expect(node.record?.epoch == 1001)
@@ -122,7 +122,7 @@ import Testing
             SessionMessage(
                 .ask(cleanStart: false), node: PlayedCoordinator.second, epoch: isBehind ? 1001 : 1000,
                 identifier: PlayedCoordinator.session))
-        node.record(.leaving(identifier: PlayedCoordinator.session, SessionChunk(number: 0, isLast: true, bytes: [])))
+        node.send(.leaving(identifier: PlayedCoordinator.session, SessionChunk(number: 0, isLast: true, bytes: [])))
         node.servers.releaseAnswers()
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
@@ -153,7 +153,7 @@ import Testing
     @Test func `what a session was has left its record before a client begins one anew that does not last`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1))
+        node.send(PlayedCoordinator.saved(epoch, 1))
         _ = node.take()
         node.coordinator.leaseEnded()
         node.lease()
@@ -214,9 +214,9 @@ import Testing
             return
         }
         #expect(piece == SavedSession.piece(state: memberState, places: [1], isOver: true))
-        node.record(.arrived(identifier: PlayedCoordinator.session, number: 0))
-        node.record(.restored(identifier: PlayedCoordinator.session))
-        node.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.arrived(identifier: PlayedCoordinator.session, number: 0))
+        node.send(.restored(identifier: PlayedCoordinator.session))
+        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         #expect(node.take().isEmpty && node.record == nil)
         // What cannot be read ends at once.
         let other = try PlayedCoordinator()
@@ -224,8 +224,8 @@ import Testing
         other.coordinator.consider(PlayedCoordinator.left(away: 1, state: memberState))
         other.run(ticks: 8)
         _ = other.take()
-        other.record(.illegible(identifier: PlayedCoordinator.session))
-        other.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        other.send(.illegible(identifier: PlayedCoordinator.session))
+        other.send(.sessionEnded(identifier: PlayedCoordinator.session))
         _ = other.take()
         #expect(other.record == nil)
     }
@@ -262,7 +262,7 @@ import Testing
         let node = try PlayedCoordinator(bucketIsMadeMeanwhile: differs)
         #expect(node.coordinator.records.createdAt == 1_577_836_800_000)
         // So a record that is not there was removed.
-        node.record(.wakes(identifier: PlayedCoordinator.session, epoch: 1_600_000_000_000, isConnected: false))
+        node.send(.wakes(identifier: PlayedCoordinator.session, epoch: 1_600_000_000_000, isConnected: false))
         guard case .sessionIsElsewhere? = node.take().first else {
             Issue.record("it is taken for lost")
             return
@@ -272,18 +272,18 @@ import Testing
     @Test func `a client that stays without a lease is answered when another node has adopted its session`() throws {
         let node = try PlayedCoordinator(detached: .local)
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1))
+        node.send(PlayedCoordinator.saved(epoch, 1))
         _ = node.take()
         node.coordinator.leaseEnded()
         node.lease(PlayedCoordinator.second)
-        node.record(PlayedCoordinator.saved(epoch, 2))
+        node.send(PlayedCoordinator.saved(epoch, 2))
         #expect(PlayedCoordinator.numbers(node.take()) == [2])
     }
 
     @Test func `a session that begins once more has a higher epoch, whatever the clock says`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim(expiry: 0)
-        node.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         _ = node.take()
         #expect(node.record == nil)
         node.gateway.startedAt -= 60_000 + node.shell.network.now
@@ -296,10 +296,10 @@ import Testing
     ) throws {
         let node = try PlayedCoordinator(detached: .local)
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         _ = node.take()
         node.coordinator.leaseEnded()
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         let record = try #require(node.record)
         #expect(record.wills.count == 1)
         node.lease()
@@ -319,11 +319,11 @@ import Testing
         for isBeforeTheEnd in [false, true] {
             let node = try PlayedCoordinator()
             let epoch = try node.claim()
-            node.record(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+            node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
             _ = node.take()
             if !isBeforeTheEnd { node.coordinator.leaseEnded() }
-            node.record(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
-            node.record(PlayedCoordinator.saved(epoch, 2, away: 5))
+            node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
+            node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
             if isBeforeTheEnd { node.coordinator.leaseEnded() }
             // What was under way did not get there.
             let record = try #require(node.record)
@@ -339,15 +339,15 @@ import Testing
     @Test func `a will that is over is remembered until no record has it`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         _ = node.take()
-        node.record(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
+        node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 1)))
         #expect(node.coordinator.endedWills.count == 1)
-        node.record(PlayedCoordinator.saved(epoch, 2, away: 5))
+        node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
         _ = node.take()
         #expect(node.coordinator.endedWills.count == 0)
-        node.record(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 2)))
-        node.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.willEnds(identifier: PlayedCoordinator.session, SavedWill.Name(epoch: epoch, number: 2)))
+        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         _ = node.take()
         #expect(node.coordinator.endedWills.count == 0)
     }
@@ -356,7 +356,7 @@ import Testing
         let node = try PlayedCoordinator()
         node.gateway.isPublishing = true
         let epoch = try node.claim()
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         node.run()
         #expect(node.wills.isEmpty)
         node.gateway.isPublishing = false
@@ -368,10 +368,10 @@ import Testing
     @Test(arguments: [false, true]) func `a client is let in behind the will of its earlier connection`(isInRecord: Bool) throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, will: isInRecord ? PlayedCoordinator.will(epoch, 1) : nil))
+        node.send(PlayedCoordinator.saved(epoch, 1, will: isInRecord ? PlayedCoordinator.will(epoch, 1) : nil))
         _ = node.take()
         node.servers.isElecting = true
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         #expect(node.come(hasSession: true, epoch: epoch).isEmpty && node.wills.isEmpty)
         node.servers.isElecting = false
         guard case .sessionClaimed(_, .here, let next)? = node.take().first else {
@@ -384,9 +384,9 @@ import Testing
     @Test func `a will for which there is no room is published when there is, and the stream is told of`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         node.servers.lacksRoom = true
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         node.run()
         #expect(node.wills.isEmpty && Set(node.gateway.refused) == ["martlet_c_log_0 10002"])
         node.servers.lacksRoom = false

@@ -20,14 +20,14 @@ import Testing
     @Test func `what a shard gives stands in the record before the shard is told`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, state: [1, 2, 3]))
+        node.send(PlayedCoordinator.saved(epoch, 1, state: [1, 2, 3]))
         #expect(PlayedCoordinator.numbers(node.take()) == [1])
         #expect(node.record?.saved == SessionRecord.Saved(epoch: epoch, state: [1, 2, 3], places: [2]))
         // Places alone leave the rest as it was.
-        node.record(PlayedCoordinator.saved(epoch, 2, state: nil))
+        node.send(PlayedCoordinator.saved(epoch, 2, state: nil))
         #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.saved?.state == [1, 2, 3])
         // Of an earlier claim it is of no use, and nobody waits for it any more.
-        node.record(PlayedCoordinator.saved(epoch - 1, 3))
+        node.send(PlayedCoordinator.saved(epoch - 1, 3))
         #expect(PlayedCoordinator.numbers(node.take()) == [] && node.record?.saved?.state == [1, 2, 3])
     }
 
@@ -35,9 +35,9 @@ import Testing
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
         let before = node.servers.published.count
-        node.record(PlayedCoordinator.saved(epoch, 1))
-        node.record(PlayedCoordinator.saved(epoch, 2, state: [5], will: PlayedCoordinator.will(epoch, 1)))
-        node.record(PlayedCoordinator.saved(epoch, 3, state: nil))
+        node.send(PlayedCoordinator.saved(epoch, 1))
+        node.send(PlayedCoordinator.saved(epoch, 2, state: [5], will: PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 3, state: nil))
         #expect(PlayedCoordinator.numbers(node.take()) == [1, 3] && node.servers.published.count == before + 2)
         #expect(node.record?.saved?.state == [5] && node.record?.wills.count == 1)
     }
@@ -45,14 +45,14 @@ import Testing
     @Test func `a session that is too large for the servers is confirmed, and is not in the record; its will is`() throws {
         let node = try PlayedCoordinator(payloadBytesMax: 100 << 10)
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1))
-        node.record(
+        node.send(PlayedCoordinator.saved(epoch, 1))
+        node.send(
             PlayedCoordinator.saved(epoch, 2, state: Array(repeating: 0, count: 30 << 10), will: PlayedCoordinator.will(epoch, 1)))
         #expect(PlayedCoordinator.numbers(node.take()) == [1, 2])
         #expect(
             node.record?.saved == nil && node.record?.wills.count == 1 && node.coordinator.unsavable == [PlayedCoordinator.session])
         // Smaller again, it is.
-        node.record(PlayedCoordinator.saved(epoch, 3, state: [4]))
+        node.send(PlayedCoordinator.saved(epoch, 3, state: [4]))
         #expect(PlayedCoordinator.numbers(node.take()) == [3] && node.record?.saved?.state == [4])
     }
 
@@ -60,13 +60,13 @@ import Testing
     func `without a lease what is given is confirmed for this node alone, if clients may stay`(detached: DetachedConduct) throws {
         let node = try PlayedCoordinator(detached: detached)
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1))
+        node.send(PlayedCoordinator.saved(epoch, 1))
         node.coordinator.leaseEnded()
         // What was on its way.
         #expect(PlayedCoordinator.numbers(node.take()) == (detached == .local ? [1] : []))
-        node.record(PlayedCoordinator.saved(epoch, 2))
+        node.send(PlayedCoordinator.saved(epoch, 2))
         #expect(PlayedCoordinator.numbers(node.take()) == (detached == .local ? [2] : []))
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
         let isPublished = node.take().contains { if case .publishAlone = $0 { true } else { false } }
         #expect(isPublished == (detached == .local) && node.wills.isEmpty)
     }
@@ -74,7 +74,7 @@ import Testing
     @Test func `a client whose record cannot be read is refused`() throws {
         let node = try PlayedCoordinator()
         node.servers.put([9, 9, 9], to: node.subject)
-        node.record(
+        node.send(
             .claim(SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
         guard case .claimFailed(_, let words, _)? = node.take().first else {
             Issue.record("it is not refused")
@@ -88,7 +88,7 @@ import Testing
         node.servers.put(PlayedCoordinator.left(state: [99]).encoded, to: node.subject)
         node.shell.network.now += 60_000
         for _ in 0..<20 {
-            node.record(
+            node.send(
                 .claim(
                     SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
             let orders = node.take()
@@ -96,7 +96,7 @@ import Testing
             #expect(node.coordinator.counters.restored == 1)
             guard case .sessionArrives(_, let piece)? = orders.last else { break }
             #expect(piece.bytes == [0])
-            node.record(.illegible(identifier: PlayedCoordinator.session))
+            node.send(.illegible(identifier: PlayedCoordinator.session))
             guard case .sessionClaimed(_, .nowhere, _)? = node.take().first else { break }
             #expect(node.coordinator.counters.lost == 1)
             return
@@ -109,16 +109,16 @@ import Testing
     @Test func `a will is in the log before anything else is said of its session`() throws {
         let node = try PlayedCoordinator()
         let epoch = try node.claim()
-        node.record(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 1, will: PlayedCoordinator.will(epoch, 1)))
         _ = node.take()
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
-        node.record(PlayedCoordinator.saved(epoch, 2, away: 5))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 1)))
+        node.send(PlayedCoordinator.saved(epoch, 2, away: 5))
         #expect(node.record?.wills.count == 1 && node.coordinator.publishesWill(of: PlayedCoordinator.session))
         #expect(PlayedCoordinator.numbers(node.take()) == [2])
         #expect(node.wills.count == 1 && node.record?.wills == [] && node.record?.awaySince == 5)
         // The same of one that ends.
-        node.record(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 2)))
-        node.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.will(identifier: PlayedCoordinator.session, PlayedCoordinator.will(epoch, 2)))
+        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         #expect(node.record != nil)
         _ = node.take()
         #expect(node.wills.count == 2 && node.record == nil)
@@ -144,13 +144,13 @@ import Testing
         let epoch = try node.claim()
         var large = PlayedCoordinator.will(epoch, 1)
         large.payload = Array(repeating: 1, count: 99 << 10)
-        node.record(PlayedCoordinator.saved(epoch, 1, state: [1, 2], will: large))
+        node.send(PlayedCoordinator.saved(epoch, 1, state: [1, 2], will: large))
         #expect(PlayedCoordinator.numbers(node.take()) == [1])
         #expect(
             node.record?.wills == [] && node.record?.saved?.state == [1, 2]
                 && node.coordinator.unsavable == [PlayedCoordinator.session])
         // The next one fits.
-        node.record(PlayedCoordinator.saved(epoch, 2, state: [1, 2], will: PlayedCoordinator.will(epoch, 2)))
+        node.send(PlayedCoordinator.saved(epoch, 2, state: [1, 2], will: PlayedCoordinator.will(epoch, 2)))
         #expect(PlayedCoordinator.numbers(node.take()) == [2] && node.record?.wills.count == 1)
     }
 
@@ -168,10 +168,10 @@ import Testing
         var places = SavedSession(
             identifier: PlayedCoordinator.session, epoch: epoch, number: 1, expiryInterval: 60, state: [1],
             places: Array(repeating: 0, count: 110 << 10))
-        other.record(.saves(places))
+        other.send(.saves(places))
         #expect(PlayedCoordinator.numbers(other.take()) == [1] && other.record?.saved == nil)
         (places.number, places.places) = (2, [1])
-        other.record(.saves(places))
+        other.send(.saves(places))
         #expect(PlayedCoordinator.numbers(other.take()) == [2] && other.record?.saved?.state == [1])
     }
 

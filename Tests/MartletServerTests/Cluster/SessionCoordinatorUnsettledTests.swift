@@ -43,7 +43,7 @@ import Testing
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1001, by: PlayedCoordinator.second)
         let after = asks(node).count
-        node.record(PlayedCoordinator.saved(1001, 1))
+        node.send(PlayedCoordinator.saved(1001, 1))
         node.run(ticks: 5)
         #expect(asks(node).count == after && node.record?.owners == [node.me] && node.coordinator.unsettled.isEmpty)
     }
@@ -52,7 +52,7 @@ import Testing
         let node = try coordinator()
         _ = claim(node.come(expiry: 60, cleanStart: true) + node.take())
         node.lease()
-        node.record(PlayedCoordinator.saved(1001, 1))
+        node.send(PlayedCoordinator.saved(1001, 1))
         _ = node.take()
         #expect(node.record?.owners == [node.me] && node.coordinator.unsettled.isEmpty)
     }
@@ -60,9 +60,9 @@ import Testing
     @Test func `a session that ends before the other node has stopped leaves its record behind that`() throws {
         let node = try coordinator()
         _ = node.come(expiry: 60, cleanStart: true) + node.take()
-        node.record(PlayedCoordinator.saved(1001, 1))
+        node.send(PlayedCoordinator.saved(1001, 1))
         node.run()
-        node.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         node.run()
         // Somebody else asks the other node, and takes up nothing.
         #expect(node.record?.owners == [node.me, Self.second] && node.record?.expiryInterval == 0 && node.record?.saved == nil)
@@ -75,11 +75,11 @@ import Testing
     @Test func `who comes behind the end of such a session begins another one by another claim`() throws {
         let node = try coordinator()
         _ = node.come(expiry: 60, cleanStart: true) + node.take()
-        node.record(.sessionEnded(identifier: PlayedCoordinator.session))
+        node.send(.sessionEnded(identifier: PlayedCoordinator.session))
         node.run()
         let come = claim(node.come(expiry: 60, cleanStart: false) + node.take())
         #expect(come?.origin == .nowhere && come?.epoch == 1002)
-        node.record(PlayedCoordinator.saved(1002, 1))
+        node.send(PlayedCoordinator.saved(1002, 1))
         node.coordinator.stopped(
             PlayedCoordinator.session, offer: nil, hasSettledWills: true, epoch: 1002, by: PlayedCoordinator.second)
         node.run(ticks: 5)
@@ -123,7 +123,7 @@ import Testing
         var told: [Bool] = []
         for _ in 0..<3 {
             node.servers.put(PlayedCoordinator.left(state: [1]).encoded, to: node.subject)
-            node.record(
+            node.send(
                 .claim(
                     SessionClaim(identifier: PlayedCoordinator.session, expiryInterval: 60, cleanStart: false, hasSession: false)))
             node.run(ticks: 1)
