@@ -41,7 +41,7 @@ import Testing
         let connection = try SQLiteConnection(home.path, .read)
         #expect(try connection.integer("PRAGMA user_version") == version)
         #expect(try connection.integer("SELECT count(*) FROM entry") == 1)
-        let words = "panel.db was written by a build from before the first release, and cannot be read: remove it"
+        let words = "panel.db was written by a build from before the first release, and cannot be read: move it away"
         #expect("\(StoreError.unreleased("panel.db"))" == words)
     }
 

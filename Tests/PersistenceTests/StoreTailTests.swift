@@ -1,3 +1,4 @@
+import Glibc
 import RowStore
 import Testing
 
@@ -100,13 +101,16 @@ import Testing
         try connection.execute("PRAGMA user_version = \(version)")
         let complaint =
             "\(home.path)/martlet.db has version \(version), which only builds before the first release wrote; this Martlet reads version 3. "
-            + "Move the file away to begin with an empty store; its sessions and retained messages stay in it"
+            + "Move \(home.path)/martlet.db and the files beside it whose names begin so away, to begin with an empty store"
         for repair in [false, true] {
             let error = #expect(throws: StoreError.self) { _ = try home.open(StoreOptions(repair: repair)) }
             #expect(error?.description == complaint)
         }
         #expect(throws: StoreError.self) { _ = try SQLiteStore.check(home.path) }
         #expect(try connection.integer("SELECT count(*) FROM entry") == 303)
+        // The advice, followed.
+        for file in [home.files.database, home.files.log, home.files.sharedMemory, home.files.mark] { rename(file, file + ".old") }
+        #expect(throws: Never.self) { _ = try home.open() }
     }
 
     @Test func `a store that says version 2 where its state does not is damaged`() throws {

@@ -58,7 +58,7 @@ extension StoreError: CustomStringConvertible {
         case .inUse(let path, let process?): "\(path) is used by another client (process \(process))"
         case .inUse(let path, nil): "\(path) is used by another client"
         case .newer(let path): "\(path) was written by a later version"
-        case .unreleased(let path): "\(path) was written by a build from before the first release, and cannot be read: remove it"
+        case .unreleased(let path): "\(path) was written by a build from before the first release, and cannot be read: move it away"
         case .foreign(let path): "\(path) is no client's store"
         case .damaged(let path, let why): "\(path) is damaged: \(why)"
         case .noRoom(let path): "there is no room for \(path)"

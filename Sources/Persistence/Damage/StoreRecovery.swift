@@ -298,7 +298,7 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
         case .inUse(let path): "\(path) is in use by another process"
         case .otherVersion(let path, let version):
             "\(path) has version \(version), which \(Self.whoWrote(version)); this Martlet reads version \(RowSchema.broker.version). "
-                + Self.adviceOnVersion(version)
+                + Self.adviceOnVersion(version, path)
         case .exists(let path): "\(path) is there already"
         case .absent(let path): "\(FullPath.of(path)): there is no store; name the directory that persistence_location names"
         case .damaged(let path, let damages): Self.describe(path, damages)
@@ -309,10 +309,9 @@ public enum StoreError: Error, Sendable, CustomStringConvertible {
         version > RowSchema.broker.version ? "a later Martlet wrote" : "only builds before the first release wrote"
     }
 
-    private static func adviceOnVersion(_ version: UInt32) -> String {
-        version > RowSchema.broker.version
-            ? "Start the later one"
-            : "Move the file away to begin with an empty store; its sessions and retained messages stay in it"
+    private static func adviceOnVersion(_ version: UInt32, _ path: String) -> String {
+        if version > RowSchema.broker.version { return "Start the later one" }
+        return "Move \(path) and the files beside it whose names begin so away, to begin with an empty store"
     }
 
     private static func describe(_ path: String, _ damages: [StoreDamage]) -> String {
