@@ -128,23 +128,6 @@ extension Client {
     }
 }
 
-/// Connects a client, lends it to the body, and says goodbye when that returns or throws.
-@discardableResult
-public func withClient<Answer>(
-    _ settings: ClientSettings, isolation: isolated (any Actor)? = #isolation, _ body: (Client) async throws -> Answer
-) async throws -> Answer {
-    let client = try Client(settings)
-    try await client.connect()
-    do {
-        let answer = try await body(client)
-        await client.disconnect()
-        return answer
-    } catch {
-        await client.disconnect()
-        throw error
-    }
-}
-
 // MARK: - Messages
 
 extension Client {
