@@ -33,9 +33,9 @@ private func checkRow(_ table: StoreTable, _ key: UInt64, _ body: [UInt8]) {
     let again: [UInt8]? = body.withUnsafeBytes { bytes in
         switch table {
         // Fields that are not known, or say what is so without them, are not written again.
-        case .run:
-            StoredBrokerState(decoding: bytes).flatMap { run in
-                run.encoded().withUnsafeBytes { StoredBrokerState(decoding: $0) } == run ? body : []
+        case .broker:
+            StoredBrokerState(decoding: bytes).flatMap { state in
+                state.encoded().withUnsafeBytes { StoredBrokerState(decoding: $0) } == state ? body : []
             }
         case .session:
             StoredSession(decoding: bytes).flatMap { session in
