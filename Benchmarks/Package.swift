@@ -20,13 +20,15 @@ let package = Package(
         .target(name: "Bytes", swiftSettings: hot),
         .target(name: "JSON", swiftSettings: hot),
         .target(name: "MQTTCodec", swiftSettings: hot),
+        .target(name: "BrokerModel", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
         .target(name: "CLinux"),
         .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
         .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
         .target(name: "CAllocations"),
         .executableTarget(
-            name: "microbench", dependencies: ["Bytes", "CAllocations", "ClientCore", "EpollLoop", "JSON", "MQTTCodec", "Platform"],
+            name: "microbench",
+            dependencies: ["BrokerModel", "Bytes", "CAllocations", "ClientCore", "EpollLoop", "JSON", "MQTTCodec", "Platform"],
             swiftSettings: hot),
     ]
 )

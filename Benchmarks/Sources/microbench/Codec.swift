@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// Decoding and encoding of PUBLISH: where it lies, as on the way of a message, and as an owned packet.

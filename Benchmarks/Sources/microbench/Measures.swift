@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// What it costs to measure and to remember, beside the message that it is about.

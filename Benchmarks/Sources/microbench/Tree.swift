@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 
 /// The subscription tree among 10,000 and a million subscriptions on distinct three-level filters, held by a thousand
