@@ -1,6 +1,6 @@
 import EpollLoop
-import Platform
 import Glibc
+import Platform
 
 /// Letters between threads.
 func measureMailbox(_ meter: inout Meter) {
