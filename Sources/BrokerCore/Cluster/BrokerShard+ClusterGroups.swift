@@ -103,7 +103,7 @@ extension BrokerShard {
                 } else if member.isElsewhere {
                     dispatch.shares.append((member.node, member.serial))
                 } else {
-                    self.dispatch(&publication, to: member, of: group)
+                    dispatchToMember(&publication, member, of: group)
                 }
             }
             publication.dispatch = dispatch
@@ -120,7 +120,7 @@ extension BrokerShard {
     private func dispatchHere(_ publication: inout Publication, _ matching: [UInt32]) {
         for group in matching {
             guard let member = chooseMember(of: group, for: publication, isHere: true) else { continue }
-            dispatch(&publication, to: member, of: group)
+            dispatchToMember(&publication, member, of: group)
         }
     }
 
@@ -133,7 +133,7 @@ extension BrokerShard {
                 let group = groups.find(GroupName(shareName: shareName, filter: filter))
             else { continue }
             if let member = chooseMember(of: group, for: publication, isHere: true) {
-                dispatch(&publication, to: member, of: group)
+                dispatchToMember(&publication, member, of: group)
             } else if let member = chooseMember(of: group, for: publication) {
                 giveOn(publication, to: member)
             }

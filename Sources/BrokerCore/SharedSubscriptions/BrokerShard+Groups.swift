@@ -118,13 +118,13 @@ extension BrokerShard {
         if let cluster { return dispatchInCluster(&publication, matching, reach, cluster) }
         for group in matching {
             guard let member = chooseMember(of: group, for: publication) else { continue }
-            dispatch(&publication, to: member, of: group)
+            dispatchToMember(&publication, member, of: group)
         }
     }
 
     /// Delivers to a member of this node that a group chose; what must be taken once on another shard waits for its
     /// receipt.
-    func dispatch(_ publication: inout Publication, to member: GroupMember, of group: UInt32) {
+    func dispatchToMember(_ publication: inout Publication, _ member: GroupMember, of group: UInt32) {
         if member.shard != index, publication.receipt != 0, let hash = groups[group]?.hash {
             publication.choose(GroupChoice(group: hash, session: member.sessionKey))
         } else {
