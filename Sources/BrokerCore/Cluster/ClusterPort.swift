@@ -287,7 +287,7 @@ struct UnsettledChanges<Value> {
 
 extension ClusterPort: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster != nil }
-    static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.sendClusterMessages(port) } }
+    static func step(_ shard: BrokerShard) { if let port = shard.cluster { shard.clusterMessaging.sendClusterMessages(port) } }
 
     static func deadline(_ shard: BrokerShard) -> UInt64? {
         shard.cluster.map { !$0.batch.isEmpty || $0.changes != nil } ?? false ? shard.now : nil

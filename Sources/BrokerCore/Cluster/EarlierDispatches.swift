@@ -176,14 +176,14 @@ struct DispatchHolders {
 
     /// Says of a message whether it is another session's, or nobody's.
     func isOthers(than session: EncodedString) -> (MessageName) -> Bool {
-        let session = session.bytes.withUnsafeBytes(BrokerShard.clusterHashing.hash)
+        let session = session.bytes.withUnsafeBytes(ClusterMessaging.clusterHashing.hash)
         return { holders[$0].map { $0.session != session } ?? false }
     }
 
     /// - Parameter session: its Client Identifier.
     mutating func record(_ step: FlowStep, of session: UnsafeRawBufferPointer) {
         guard let name = step.name, name.isDispatched, step.place.number >= holders[name]?.number ?? 0 else { return }
-        holders[name] = Holder(number: step.place.number, session: BrokerShard.clusterHashing.hash(session))
+        holders[name] = Holder(number: step.place.number, session: ClusterMessaging.clusterHashing.hash(session))
     }
 
     /// It was passed on to another node.

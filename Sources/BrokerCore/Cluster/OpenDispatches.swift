@@ -193,58 +193,50 @@ final class DispatchToken {
 ///
 /// Until then the message counts as dispatched and not done with: of a node that is lost before, another one dispatches
 /// it again.
-extension BrokerShard {
+extension ClusterDispatching {
     /// A share group's message waits for a client that is away, or nothing else says that it is not done with: the log
     /// is to know whose it is.
     func recordDispatched(_ name: MessageName, _ mark: DispatchToken?, to session: Session) {
         // Also of a session that nobody has claimed since the node was started.
-        guard name.isDispatched, let port = cluster, let log = port.log, session.keepsMessages, port.moves != nil, session.epoch > 0
+        guard name.isDispatched, let port = shard.cluster, let log = port.log, session.keepsMessages, port.moves != nil,
+            session.epoch > 0
         else {
             return
         }
-        let receiver = logReceiver
-        guard let serial = durability?.requireConfirmation(besidesPacketOf: receiver).serial else { return }
-        let place = log.nextStep(epoch: session.epoch, shard: index, milliseconds: wallClock(now))
+        let receiver = shard.clusterLogReading.logReceiver
+        guard let serial = shard.durability?.requireConfirmation(besidesPacketOf: receiver).serial else { return }
+        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         port.append(SessionStep(FlowStep(.dispatched(name), 0, at: place), of: session))
         port.stamp(serial)
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: name, mark: mark))
     }
 
-    /// A step that stands in a record since a node that is gone was done: what is a session's is not dispatched again,
-    /// for whoever takes that up gets it.
-    public func learnDispatched(_ step: FlowStep, by node: UInt64) {
-        guard let port = cluster, let log = port.log else { return }
-        recordStep(step.place.number, log)
-        if let name = step.name, name.isDispatched { port.learned[node, default: []].insert(name) }
-    }
-
-    /// A message of a share group was passed on: under its name before it is not dispatched again.
-    public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
-
     /// What was a node's is dispatched again.
-    func forgetDispatched(by node: UInt64) { cluster?.learned[node] = nil }
+    func forgetDispatched(by node: UInt64) { shard.cluster?.learned[node] = nil }
 
     /// A client has gone: what it has not taken of its share groups waits for it.
     func recordDispatched(to session: Session) {
-        guard clusterLog != nil else { return }
+        guard shard.clusterLog != nil else { return }
         for (name, mark) in session.queue.takeMarks() { recordDispatched(name, mark, to: session) }
     }
 
     /// A message of a share group is about to be sent with QoS 2: it is this client's when the log says so.
     /// [MQTT-4.8.2-4 v5]
     func keepUntilLogged(_ entry: QueueEntry, _ session: Session, _ serial: UInt64) {
-        guard let log = clusterLog, let mark = entry.takeMark() else { return }
+        guard let log = shard.clusterLog, let mark = entry.takeMark() else { return }
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: entry.name, mark: mark))
     }
 
     /// What was told up to a serial is in the log; or is not, and is told once more.
     func settleKept(_ serial: UInt64, isLogged: Bool, isRefused: Bool) {
-        guard let log = clusterLog, !log.kept.isEmpty else { return }
+        guard let log = shard.clusterLog, !log.kept.isEmpty else { return }
         let settled = log.kept.prefix { $0.serial <= serial }
         log.kept.removeFirst(settled.count)
         guard !isLogged, !isRefused else { return }
         for kept in settled {
-            guard let session = sessions.find(index: kept.session.index, generation: kept.session.generation) else { continue }
+            guard let session = shard.sessions.find(index: kept.session.index, generation: kept.session.generation) else {
+                continue
+            }
             recordDispatched(kept.name, kept.mark, to: session)
         }
     }
@@ -269,4 +261,17 @@ public struct SessionStep: Sendable {
         self.step = step
         (clientIdentifier, publisher) = (session.clientIdentifier, session.publisherKey)
     }
+}
+
+extension BrokerShard {
+    /// A step that stands in a record since a node that is gone was done: what is a session's is not dispatched again,
+    /// for whoever takes that up gets it.
+    public func learnDispatched(_ step: FlowStep, by node: UInt64) {
+        guard let port = cluster, let log = port.log else { return }
+        clusterLogReading.recordStep(step.place.number, log)
+        if let name = step.name, name.isDispatched { port.learned[node, default: []].insert(name) }
+    }
+
+    /// A message of a share group was passed on: under its name before it is not dispatched again.
+    public func learnPassedOn(_ before: MessageName, by node: UInt64) { cluster?.learned[node, default: []].insert(before) }
 }

@@ -102,14 +102,14 @@ struct OutputLag {
     func milliseconds(now: UInt64) -> UInt64 { here.map { now &- min(now, $0.at) } ?? 0 }
 }
 
-extension BrokerShard {
+extension Connecting {
     /// A connection's transport has taken less than it was given.
     @inline(never)
     func recordLag(of connection: Connection) {
         connection.isLagging = true
         connection.makeExtras().outputLag.record(
-            sent: connection.traffic.sentBytes, pending: connection.output.pendingBytes, now: now)
-        suspect(connection)
+            sent: connection.traffic.sentBytes, pending: connection.output.pendingBytes, now: shard.now)
+        shard.slowClients.suspect(connection)
     }
 
     /// It has taken all.

@@ -120,7 +120,7 @@ struct ConnectRefusal: Error {
 }
 
 /// CONNECT, from its packet to CONNACK.
-extension BrokerShard {
+extension Connecting {
     /// CONNECT has arrived.
     func handleConnect(_ packet: consuming ConnectPacket, _ connection: Connection) {
         begin(PendingConnect(packet), connection)
@@ -145,7 +145,7 @@ extension BrokerShard {
             while connect.awaited == .nothing, connection.state == .authenticating {
                 switch connect.state {
                 case .read: try identify(connect, connection)
-                case .identified: try verify(connect, connection)
+                case .identified: try shard.authentication.verify(connect, connection)
                 case .verified(let login): try claim(connect, login, connection)
                 case .claimed(let login, let existing): admit(connect, login, existing, connection)
                 }
@@ -165,15 +165,15 @@ extension BrokerShard {
         case .clusterFound:
             guard connect.awaited == .cluster else { return }
             connect.awaited = .turn
-            lineUp(connection)
+            shard.clusterMessaging.lineUp(connection)
         case .turnCame:
             guard connect.awaited == .turn else { return }
             (connect.awaited, connect.hadTurn) = (.nothing, true)
         case .authenticated(let outcome):
             guard connect.awaited == .authentication else { return }
-            try decide(outcome, connect, connection)
+            try shard.authentication.decide(outcome, connect, connection)
         case .auth(let auth):
-            try continueAuthentication(auth, connect, connection)
+            try shard.authentication.continueAuthentication(auth, connect, connection)
         case .claimed(let epoch):
             guard connect.awaited == .claim else { return }
             (connect.awaited, connect.epoch) = (.nothing, epoch)
@@ -193,8 +193,8 @@ extension BrokerShard {
     private func endWait(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
         switch connect.awaited {
         case .cluster:
-            _ = cluster?.start?.remove(connection.id)
-            throw Self.withoutCluster
+            _ = shard.cluster?.start?.remove(connection.id)
+            throw ClusterMessaging.withoutCluster
         case .claim:
             forgetClaim(of: connect, connection)
             throw ConnectRefusal(
@@ -205,15 +205,17 @@ extension BrokerShard {
     }
 
     private func endUnanswered(_ connection: Connection) {
-        logConnection(.notice) { "Client \(connection.logName) \(connection.logPosition) sent no CONNECT in time, disconnecting." }
-        reportRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
-        end(connection)
+        shard.logConnection(.notice) {
+            "Client \(connection.logName) \(connection.logPosition) sent no CONNECT in time, disconnecting."
+        }
+        shard.presence.reportRefusal(of: connection, .unspecifiedError, "no CONNECT in time", isSilent: true)
+        shard.disconnecting.end(connection)
     }
 
     /// CONNECT may have been on its way when the broker was told to stop, or its listener was closed.
     private func checkIsOpen(_ connection: Connection) throws(ConnectRefusal) {
-        if policy.isStopping { throw ConnectRefusal(.serverUnavailable, "the broker is shutting down.") }
-        if settings.policy(of: connection.info.listener).isClosed {
+        if shard.policy.isStopping { throw ConnectRefusal(.serverUnavailable, "the broker is shutting down.") }
+        if shard.settings.policy(of: connection.info.listener).isClosed {
             throw ConnectRefusal(.serverUnavailable, "its listener was closed.")
         }
     }
@@ -222,16 +224,16 @@ extension BrokerShard {
 
     /// Answers CONNECT with an error and closes. [MQTT-3.2.2-7 v5] [MQTT-3.2.2-5 v3.1.1]
     func refuseConnect(_ connection: Connection, _ refusal: ConnectRefusal) {
-        logRefusal(
+        shard.logRefusal(
             of: connection, refusal.reason, because: refusal.explanation, failure: refusal.failure, isTold: refusal.isTold)
         var answer = ConnackPacket(reasonCode: refusal.reason)
         answer.returnCode = Self.returnCode(for: refusal.reason)
         answer.properties.reasonString = EncodedString(refusal.explanation)
         answer.properties.serverReference = refusal.reference
-        sendConnack(answer, to: connection)
+        shard.sending.sendConnack(answer, to: connection)
         // The decision that somebody may still be asked for is made.
         if connection.state == .authenticating { connection.state = .awaitingConnect }
-        close(connection)
+        shard.disconnecting.close(connection)
     }
 
     func refuseConnect(_ connection: Connection, _ reason: ReasonCode, _ explanation: String) {
@@ -245,20 +247,20 @@ extension BrokerShard {
         if error == .unsupportedProtocolVersion {
             // [MQTT-3.1.2-2 v3.1.1] A 5.0 server may answer too: [MQTT-3.1.2-2 v5]
             connection.version = .v311
-            sendConnack(ConnackPacket(returnCode: .unacceptableProtocolVersion), to: connection)
+            shard.sending.sendConnack(ConnackPacket(returnCode: .unacceptableProtocolVersion), to: connection)
         } else if announced == ProtocolVersion.v5.rawValue, error != .protocolName {
             connection.version = .v5
-            sendConnack(ConnackPacket(reasonCode: error.reasonCode), to: connection)
+            shard.sending.sendConnack(ConnackPacket(reasonCode: error.reasonCode), to: connection)
         }
         let stranger = strangerWords(firstByte, body, connection)
-        logRefusal(of: connection, error.reasonCode, because: stranger ?? "\(error.explanation)")
-        close(connection)
+        shard.logRefusal(of: connection, error.reasonCode, because: stranger ?? "\(error.explanation)")
+        shard.disconnecting.close(connection)
     }
 
     /// What to say of a client that speaks another protocol than MQTT, which nothing else would tell its operator; nil
     /// for one that does.
     func strangerWords(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, _ connection: Connection) -> String? {
-        let port = settings.listeners[connection.info.listener].port
+        let port = shard.settings.listeners[connection.info.listener].port
         // The record of a handshake, version 3.x.
         if firstByte == 0x16, body.first == 1 || body.first == 3 {
             return

@@ -60,7 +60,7 @@ public struct Recovery: ~Copyable {
         self.shards = shards
         let numbered: [StoreTable] = [.broker, .subscription, .message, .entry, .retained, .relayed]
         let serial = numbered.compactMap { highestKeys[$0] }.max() ?? 0
-        for shard in shards { shard.skipNumbers(session: (highestKeys[.session] ?? 0) >> 8, other: serial >> 8) }
+        for shard in shards { shard.sessionRows.skipNumbers(session: (highestKeys[.session] ?? 0) >> 8, other: serial >> 8) }
     }
 
     /// Takes a row in.
@@ -98,7 +98,7 @@ public struct Recovery: ~Copyable {
     private mutating func passOnOrphans() {
         for orphan in orphans {
             shards[0].journal?.delete(.entry, key: orphan.number)
-            shards[orphan.member.shard].restoreShared(orphan.message, for: orphan.member)
+            shards[orphan.member.shard].sessionRows.restoreShared(orphan.message, for: orphan.member)
             summary.dispatchedToGone += 1
         }
     }
@@ -107,14 +107,14 @@ public struct Recovery: ~Copyable {
         var flows = flows
         for key in sessions.keys.sorted() {
             guard let place = sessions[key] else { continue }
-            let sent = place.session.queue.arrange(flows, inFlightMax: place.isConnected ? place.shard.windowMax : 0)
+            let sent = place.session.queue.arrange(flows, inFlightMax: place.isConnected ? place.shard.sessionRows.windowMax : 0)
             for number in sent { flows[number] = nil }
             if place.isConnected {
-                place.shard.restoreExport(of: place.session)
+                place.shard.sessionRows.restoreExport(of: place.session)
             } else {
-                place.shard.armTimer(of: place.session)
+                place.shard.lifecycle.armTimer(of: place.session)
             }
-            place.shard.updateFullness(of: place.session)
+            place.shard.queueRoom.updateFullness(of: place.session)
         }
         // What its own shard does not use any more, for it was copied or nobody names it.
         for number in bodies.keys.sorted() where copies[Copy(number: number, shard: Int(number & 0xff))] == nil {
@@ -150,7 +150,7 @@ public struct Recovery: ~Copyable {
             return shards[0].clusterRows.membership != nil
         }
         guard key == StoredBrokerState.key else {
-            return StoredBan(decoding: body).map { shards[0].restore($0.ban, key: key) } ?? false
+            return StoredBan(decoding: body).map { shards[0].banEnforcement.restore($0.ban, key: key) } ?? false
         }
         guard let row = StoredBrokerState(decoding: body) else { return false }
         run = row
@@ -166,7 +166,7 @@ public struct Recovery: ~Copyable {
             return true
         }
         let shard = shards[shards[0].placement.shard(of: row.clientIdentifier)]
-        guard let session = shard.restore(row, key: key) else { return false }
+        guard let session = shard.sessionRows.restore(row, key: key) else { return false }
         sessions[key] = Place(shard: shard, session: session, isConnected: row.isConnected)
         if isRebalancing, !logPositions.isEmpty, !session.isReplaying {
             let floor = logFloor(of: row.clientIdentifier)
@@ -183,7 +183,7 @@ public struct Recovery: ~Copyable {
             return true
         }
         summary.subscriptions += 1
-        place.shard.restore(row, of: place.session, number: key, among: shards)
+        place.shard.sessionRows.restore(row, of: place.session, number: key, among: shards)
         return true
     }
 
@@ -191,7 +191,7 @@ public struct Recovery: ~Copyable {
         guard let receipt = StoredReceipt(key: key, body: body) else { return false }
         if let place = sessions[receipt.session] {
             _ = place.session.receivedIdentifiers.insert(
-                receipt.packetIdentifier, digest: BrokerShard.shortDigest(receipt.digest))
+                receipt.packetIdentifier, digest: Storing.shortDigest(receipt.digest))
             if let step = receipt.place {
                 place.shard.clusterRows.steps[receipt.session, default: [:]][receipt.packetIdentifier] = step
             }
@@ -244,8 +244,8 @@ public struct Recovery: ~Copyable {
             // What was sent with QoS 2 stays with the session that is gone. [MQTT-4.8.2-5 v5]
             let stays = header.qos == .exactlyOnce && (header.packetIdentifier != 0 || flows[key] != nil)
             if !stays, !halves.contains(header.session), let topic = MessageParts(&reader)?.topic,
-                let member = shards[0].member(ofGroup: header.group, for: topic),
-                let message = shards[member.shard].restoredMessage(rest)
+                let member = shards[0].sessionRows.member(ofGroup: header.group, for: topic),
+                let message = shards[member.shard].sessionRows.restoredMessage(rest)
             {
                 orphans.append(Orphan(number: key, member: member, message: message))
             } else {
@@ -257,7 +257,7 @@ public struct Recovery: ~Copyable {
         // What was in flight to a client that was connected stands in front as a whole: a QoS 1 message of it has no
         // flow, and may not fall behind one of QoS 2 that has. How large the window was, nobody has written down.
         let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? Int(UInt16.max) : 0)
-        place.shard.restore(
+        place.shard.sessionRows.restore(
             header, Array(identifiers), of: place.session, number: key, payload: payload, message: rest,
             isInFront: flows[key] != nil || place.session.queue.count < frontMax)
         return true
@@ -312,7 +312,7 @@ public struct Recovery: ~Copyable {
     }
 
     private func restore(_ taken: RelayedReceipt, _ digest: UInt64?, _ shard: BrokerShard) {
-        if !shard.receipts.isStored(taken) { shard.keepRelayed(taken, digest: digest) }
+        if !shard.receipts.isStored(taken) { shard.storing.keepRelayed(taken, digest: digest) }
     }
 
     /// What the shard had read of the log on which a session was.
@@ -397,7 +397,7 @@ public struct Recovery: ~Copyable {
             guard let origin = StoredOrigin(&reader), reader.isAtEnd else { return false }
             source = self.source(origin)
         }
-        shards[shards[0].placement.shard(of: parts.topic)].restoreRetained(parts, source: source, number: key)
+        shards[shards[0].placement.shard(of: parts.topic)].sessionRows.restoreRetained(parts, source: source, number: key)
         summary.retained += 1
         return true
     }

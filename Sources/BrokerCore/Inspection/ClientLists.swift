@@ -158,13 +158,13 @@ struct BestClients {
 }
 
 /// Looking through sessions, queues and trees for those who ask, a part of them in each turn.
-extension BrokerShard {
+extension Queries {
     func lookAtClients(_ selection: ClientSelection, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
         if query.best != nil { return lookForBestClients(selection, &query, &steps) }
-        return visit(sessions.indexEnd, &query, &steps) { place, query, steps in
+        return visit(shard.sessions.indexEnd, &query, &steps) { place, query, steps in
             steps -= Limits.stepsPerSession - 1
-            guard let session = sessions.session(at: place), selection.takes(session, now: now) else { return true }
-            query.rows.clients.append(ClientRow(session, at: now))
+            guard let session = shard.sessions.session(at: place), selection.takes(session, now: shard.now) else { return true }
+            query.rows.clients.append(ClientRow(session, at: shard.now))
             return true
         }
     }
@@ -175,26 +175,26 @@ extension BrokerShard {
     ) -> Bool {
         let rowsMax = query.query.rowsMax
         if query.cursor.place == 0,
-            let page = inspection.queries.clientLists.page(selection, rowsMax: rowsMax, of: sessions, at: now)
+            let page = shard.inspection.queries.clientLists.page(selection, rowsMax: rowsMax, of: shard.sessions, at: shard.now)
         {
             query.rows.clients = page.rows
             (query.count, query.hasMore) = (page.count, page.hasMore)
             steps = max(0, steps - page.rows.count * Limits.stepsPerSession)
             return true
         }
-        let isAtEnd = visit(sessions.indexEnd, &query, &steps) { place, query, steps in
+        let isAtEnd = visit(shard.sessions.indexEnd, &query, &steps) { place, query, steps in
             // Judging a session is more than looking at a place, and finding its place in a heap is more than that.
             steps -= Limits.stepsPerSession - 1
-            guard let session = sessions.session(at: place), selection.takes(session, now: now) else { return true }
+            guard let session = shard.sessions.session(at: place), selection.takes(session, now: shard.now) else { return true }
             query.count = (query.count ?? 0) + 1
-            if query.best?.add(session, now: now) ?? false { steps -= Limits.stepsPerListedSession }
+            if query.best?.add(session, now: shard.now) ?? false { steps -= Limits.stepsPerListedSession }
             return true
         }
         guard isAtEnd, let best = query.best else { return false }
-        let list = ClientList(best, count: query.count ?? 0, at: now)
-        inspection.queries.clientLists.add(list)
+        let list = ClientList(best, count: query.count ?? 0, at: shard.now)
+        shard.inspection.queries.clientLists.add(list)
         query.count = list.count
-        (query.rows.clients, query.hasMore) = list.page(after: selection.after, rowsMax: rowsMax, of: sessions, at: now)
+        (query.rows.clients, query.hasMore) = list.page(after: selection.after, rowsMax: rowsMax, of: shard.sessions, at: shard.now)
         return true
     }
 
@@ -202,13 +202,13 @@ extension BrokerShard {
         of client: EncodedString, isInFlightOnly: Bool, withPayload: Bool, _ query: inout QueryScheduler.OpenQuery,
         _ steps: inout Int
     ) -> Bool {
-        guard let session = sessions.find(client) else { return true }
+        guard let session = shard.sessions.find(client) else { return true }
         query.count = isInFlightOnly ? session.queue.inFlight : session.queue.inFlight + session.queue.waiting
         let end = isInFlightOnly ? session.queue.sentEnd : session.queue.count
         return visit(UInt32(clamping: end), &query, &steps) { place, query, steps in
             let entry = session.queue[Int(place)]
             guard entry.state != .vacant else { return true }
-            let row = QueueRow(entry, at: Int(place), now: ledger.clockMicroseconds, withPayload: withPayload)
+            let row = QueueRow(entry, at: Int(place), now: shard.ledger.clockMicroseconds, withPayload: withPayload)
             let bytes = row.payload?.count ?? 0
             query.rows.queue.append(row)
             query.rows.payloadBytes += bytes
@@ -221,19 +221,21 @@ extension BrokerShard {
     /// First the places of subscriptions, then those of retained messages.
     func lookAtTopics(_ query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
         guard let prefix = query.levels?.prefix else { return true }
-        let border = tree.recordLimit
-        let isAtEnd = visit(border + UInt32(retained.nodes.end), &query, &steps) { place, query, steps in
+        let border = shard.tree.recordLimit
+        let isAtEnd = visit(border + UInt32(shard.retained.nodes.end), &query, &steps) { place, query, steps in
             guard place < border else {
-                guard let message = retained.message(of: place - border), !message.hasExpired(at: now) else { return true }
-                retained.withLevel(below: prefix, of: place - border) { level, isBelow in
+                guard let message = shard.retained.message(of: place - border), !message.hasExpired(at: shard.now) else {
+                    return true
+                }
+                shard.retained.withLevel(below: prefix, of: place - border) { level, isBelow in
                     query.levels?.add(level, subscriptions: 0, retained: 1, isBelow: isBelow)
                 }
                 return true
             }
-            guard let (subscriber, _) = tree.holder(at: place) else { return true }
+            guard let (subscriber, _) = shard.tree.holder(at: place) else { return true }
             let count = subscriptionCount(of: subscriber, &steps)
             guard count > 0 else { return true }
-            tree.withLevel(below: prefix, of: place) { level, isBelow in
+            shard.tree.withLevel(below: prefix, of: place) { level, isBelow in
                 query.levels?.add(level, subscriptions: count, retained: 0, isBelow: isBelow)
             }
             return true
@@ -244,15 +246,15 @@ extension BrokerShard {
 
     /// How many of the shard's sessions stand behind a record. All members of a group are steps of one turn.
     private func subscriptionCount(of subscriber: Subscriber, _ steps: inout Int) -> Int {
-        if subscriber.isSession { return sessions.subscriber(subscriber.index) == nil ? 0 : 1 }
-        guard subscriber.isGroup, let group = groups[subscriber.index] else { return 0 }
+        if subscriber.isSession { return shard.sessions.subscriber(subscriber.index) == nil ? 0 : 1 }
+        guard subscriber.isGroup, let group = shard.groups[subscriber.index] else { return 0 }
         steps = max(0, steps - group.members.count)
-        return group.members.count { $0.shard == index }
+        return group.members.count { $0.shard == shard.index }
     }
 
     func retainedContent(of topic: TopicName) -> RetainedContent? {
-        let message = topic.bytes.withUnsafeBytes { retained.find($0) }
-        guard let message, !message.hasExpired(at: now), let packet = retainedMessage(of: topic) else { return nil }
+        let message = topic.bytes.withUnsafeBytes { shard.retained.find($0) }
+        guard let message, !message.hasExpired(at: shard.now), let packet = shard.retainedMessage(of: topic) else { return nil }
         return RetainedContent(row: RetainedRow(message), packet: packet)
     }
 }

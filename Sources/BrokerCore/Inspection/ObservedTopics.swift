@@ -115,38 +115,40 @@ final class ObservedTopics {
 ///
 /// What is sent at once, by the short ways and the long one, is what the shard's own count of sent messages grows by
 /// meanwhile; what leaves a queue later, or goes another way, is counted as it is sent.
-extension BrokerShard {
+struct TopicMetrics {
+    let shard: BrokerShard
+
     /// The topics that somebody wants to know of; nil for none.
-    var observed: ObservedTopics? { matchCache.observed }
+    var observed: ObservedTopics? { shard.matchCache.observed }
 
     /// Changes which topics are observed: the matches that are known are old then.
     func changeObserved<Result>(_ change: (ObservedTopics) -> Result) -> Result {
-        let topics = matchCache.observed ?? ObservedTopics(hashing: placement.hashing)
+        let topics = shard.matchCache.observed ?? ObservedTopics(hashing: shard.placement.hashing)
         defer {
-            matchCache.observed = topics.isEmpty ? nil : topics
-            tree.forgetMatches()
+            shard.matchCache.observed = topics.isEmpty ? nil : topics
+            shard.tree.forgetMatches()
         }
         return change(topics)
     }
 
     /// Routes a message whose topic is observed.
     @inline(never)
-    func routeObserved(_ publication: inout Publication, to matches: Matches, _ reach: Reach, isRepeated: Bool) {
+    func routeObserved(_ publication: inout Publication, to matches: Matches, _ reach: Dispatcher.Reach, isRepeated: Bool) {
         guard let observed else { return }
         let observers = observed.observers(of: publication.topic)
         if observers.traces != 0 {
-            if reach != .shard { tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
+            if reach != .shard { shard.tracing.tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty) }
         }
-        let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
+        let (before, bytesBefore) = (shard.statistics.publishSent, shard.statistics.publishBytesSent)
         observed.isCounting = true
         if observers.traces != 0 {
             publication.receiverCount = matches.routeCount
             // The long way tells of each receiver.
-            deliverToEach(&publication, of: matches)
+            shard.dispatcher.deliverToEach(&publication, of: matches)
         } else {
-            dispatch(&publication, to: matches, isRepeated: isRepeated)
+            shard.dispatcher.dispatch(&publication, to: matches, isRepeated: isRepeated)
         }
-        routeElsewhere(&publication, to: matches, reach)
+        shard.dispatcher.routeElsewhere(&publication, to: matches, reach)
         observed.isCounting = false
         let byteCount = UInt64(publication.payload.count)
         observed.count(observers.meters) {
@@ -154,22 +156,22 @@ extension BrokerShard {
                 $0.received &+= 1
                 $0.receivedBytes &+= byteCount
             }
-            $0.sent &+= statistics.publishSent &- before
-            $0.sentBytes &+= statistics.publishBytesSent &- bytesBefore
+            $0.sent &+= shard.statistics.publishSent &- before
+            $0.sentBytes &+= shard.statistics.publishBytesSent &- bytesBefore
         }
     }
 
     /// Delivers the messages that have gathered, if their topic is observed.
     @inline(never)
     func sendObservedBatch(to matches: Matches) {
-        guard let observed, !observed.isCounting else { return sendBatch(to: matches) }
-        let (before, bytesBefore) = (statistics.publishSent, statistics.publishBytesSent)
+        guard let observed, !observed.isCounting else { return shard.dispatcher.sendBatch(to: matches) }
+        let (before, bytesBefore) = (shard.statistics.publishSent, shard.statistics.publishBytesSent)
         observed.isCounting = true
-        sendBatch(to: matches)
+        shard.dispatcher.sendBatch(to: matches)
         observed.isCounting = false
-        observed.count(observed.observers(of: dispatcher.batch[0].pointee.topic).meters) {
-            $0.sent &+= statistics.publishSent &- before
-            $0.sentBytes &+= statistics.publishBytesSent &- bytesBefore
+        observed.count(observed.observers(of: shard.dispatchState.batch[0].pointee.topic).meters) {
+            $0.sent &+= shard.statistics.publishSent &- before
+            $0.sentBytes &+= shard.statistics.publishBytesSent &- bytesBefore
         }
     }
 
@@ -179,8 +181,8 @@ extension BrokerShard {
         _ frame: PublishFrame, _ publication: borrowing some PublishParts & ~Copyable, _ connection: Connection
     ) {
         guard let observed else { return }
-        if inspection.tracer != nil {
-            traceFate(
+        if shard.inspection.tracer != nil {
+            shard.tracing.traceFate(
                 .sent, publication, qos: frame.qos, retain: frame.retain, packetIdentifier: frame.packetIdentifier,
                 for: connection.session)
         }
@@ -194,7 +196,7 @@ extension BrokerShard {
 
     /// A message is being dropped.
     func countObservedDrop(_ reason: DropReason, _ message: DroppedMessage, _ client: EncodedString?) {
-        if inspection.tracer != nil { traceDrop(reason, message, client) }
+        if shard.inspection.tracer != nil { shard.tracing.traceDrop(reason, message, client) }
         guard let observed else { return }
         observed.count(observed.observers(of: message.topic).meters) { $0.dropped &+= 1 }
     }

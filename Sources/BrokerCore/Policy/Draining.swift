@@ -35,6 +35,29 @@ struct Draining {
 
 /// Sending all clients away, some at a time, so that they do not all come to the next broker at once. Their sessions
 /// stay.
+struct ClientDraining {
+    let shard: BrokerShard
+
+    /// Refuses a client while others are sent away.
+    func checkDraining(_ connection: Connection) throws(ConnectRefusal) {
+        guard let drain = shard.policy.draining.notice, !connection.isLocal else { return }
+        throw ConnectRefusal(drain.connackReason, ClientDraining.drainWords, reference: nextServerReference(drain))
+    }
+
+    fileprivate func nextServerReference(_ drain: DrainNotice) -> EncodedString? {
+        guard !drain.serverReferences.isEmpty else { return nil }
+        shard.policy.draining.toldCount &+= 1
+        return drain.serverReferences[shard.policy.draining.toldCount % drain.serverReferences.count]
+    }
+
+    fileprivate static let drainWords = "this broker is being drained."
+}
+
+extension Limits {
+    /// Connections that are looked at for the next clients to be sent away, each time.
+    static let drainConnectionsPerStep = 20_000
+}
+
 extension BrokerShard {
     /// Lets nobody in any more; nil: everybody again.
     public func drain(_ notice: DrainNotice?) {
@@ -59,31 +82,12 @@ extension BrokerShard {
             else { continue }
             left -= 1
             if connection.state == .connected {
-                dismiss(
-                    connection, drain.reason, telling: Self.drainWords, reference: nextServerReference(drain),
-                    "the broker is being drained", will: willFate(ofSentAway: connection))
+                disconnecting.dismiss(
+                    connection, drain.reason, telling: ClientDraining.drainWords, reference: draining.nextServerReference(drain),
+                    "the broker is being drained", will: disconnecting.willFate(ofSentAway: connection))
             } else {
-                close(connection)
+                disconnecting.close(connection)
             }
         }
     }
-
-    /// Refuses a client while others are sent away.
-    func checkDraining(_ connection: Connection) throws(ConnectRefusal) {
-        guard let drain = policy.draining.notice, !connection.isLocal else { return }
-        throw ConnectRefusal(drain.connackReason, Self.drainWords, reference: nextServerReference(drain))
-    }
-
-    private func nextServerReference(_ drain: DrainNotice) -> EncodedString? {
-        guard !drain.serverReferences.isEmpty else { return nil }
-        policy.draining.toldCount &+= 1
-        return drain.serverReferences[policy.draining.toldCount % drain.serverReferences.count]
-    }
-
-    private static let drainWords = "this broker is being drained."
-}
-
-extension Limits {
-    /// Connections that are looked at for the next clients to be sent away, each time.
-    static let drainConnectionsPerStep = 20_000
 }

@@ -23,53 +23,57 @@ struct SlowClients {
 }
 
 /// Clients for which messages wait, looked at once a second while there are any; nobody else is looked at.
-extension BrokerShard {
+struct SlowClientWatch {
+    let shard: BrokerShard
+
     /// Something waits for a client.
     @inline(__always)
     func suspect(_ connection: Connection) {
-        if settings.slowClients != nil, !connection.isSuspect { addSuspect(connection) }
+        if shard.settings.slowClients != nil, !connection.isSuspect { addSuspect(connection) }
     }
 
     @inline(never)
     private func addSuspect(_ connection: Connection) {
         connection.isSuspect = true
-        policy.slowClients.add(connection.id)
-        armSecond()
+        shard.policy.slowClients.add(connection.id)
+        shard.presence.armSecond()
     }
 
     /// Looks at some of those for which something waits, and at the others a second later.
     ///
     /// - Returns: whether any are left.
     func sweepSlowClients() -> Bool {
-        for id in policy.slowClients.takeDue() {
-            guard let connection = connections.find(id), connection.state == .connected, let session = connection.session else {
+        for id in shard.policy.slowClients.takeDue() {
+            guard let connection = shard.connections.find(id), connection.state == .connected, let session = connection.session
+            else {
                 continue
             }
-            let lag = session.lagMilliseconds(now: now)
-            guard lag > 0, let rule = settings.slowClients else {
+            let lag = session.lagMilliseconds(now: shard.now)
+            guard lag > 0, let rule = shard.settings.slowClients else {
                 (connection.isSuspect, connection.isSlow) = (false, false)
                 continue
             }
-            policy.slowClients.add(id)
+            shard.policy.slowClients.add(id)
             if lag >= rule.milliseconds, !connection.isSlow { foundSlow(connection, session, lag, rule) }
         }
-        return !policy.slowClients.isEmpty
+        return !shard.policy.slowClients.isEmpty
     }
 
     /// How many are slow, of those that are looked at next.
     var slowClientCount: Int {
-        policy.slowClients.due.count { connections.find($0)?.isSlow ?? false }
+        shard.policy.slowClients.due.count { shard.connections.find($0)?.isSlow ?? false }
     }
 
     private func foundSlow(_ connection: Connection, _ session: Session, _ lag: UInt64, _ rule: SlowClientPolicy) {
         connection.isSlow = true
-        reportSlow(session, lagMilliseconds: lag)
-        log(.warning) {
+        shard.presence.reportSlow(session, lagMilliseconds: lag)
+        shard.log(.warning) {
             "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "
                 + "\(session.queue.waiting) are queued, and \(connection.output.pendingBytes) bytes are unread."
         }
         guard rule.disconnects else { return }
-        refuse(connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")
+        shard.disconnecting.refuse(
+            connection, .quotaExceeded, because: "the client has not read a message for \(lag / 1000) seconds.")
     }
 }
 

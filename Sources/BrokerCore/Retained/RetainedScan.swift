@@ -240,7 +240,7 @@ struct EndsOfRetained {
     var behindQueue: [EndOfRetained] = []
 }
 
-extension BrokerShard {
+extension RetainedScanning {
     /// Whether a connection's client may wait for one more mark.
     func takes(_ mark: EndOfRetained, _ connection: Connection) -> Bool {
         let extras = connection.makeExtras()
@@ -253,8 +253,8 @@ extension BrokerShard {
     /// passed over, may still be on its way from its publisher's shard: the mark goes once these have answered.
     func scansEnded(before mark: EndOfRetained) {
         guard let connection = waitingConnection(of: mark) else { return }
-        if shardCount > 1 {
-            hold(.endOfRetained(mark), connection.id)
+        if shard.shardCount > 1 {
+            shard.messaging.hold(.endOfRetained(mark), connection.id)
         } else {
             queue(mark, connection)
         }
@@ -263,7 +263,7 @@ extension BrokerShard {
     /// The mark goes behind what waits in its session's queue by now.
     func queue(_ mark: EndOfRetained, _ connection: Connection) {
         guard let waiting = connection.session?.queue.waiting, waiting > 0 else {
-            return promise(.endOfRetained(mark), to: connection)
+            return shard.storing.promise(.endOfRetained(mark), to: connection)
         }
         var mark = mark
         mark.messagesBefore = waiting
@@ -281,7 +281,7 @@ extension BrokerShard {
         }
         while let mark = extras.endsOfRetained.behindQueue.first, mark.messagesBefore <= 0 {
             extras.endsOfRetained.behindQueue.removeFirst()
-            promise(.endOfRetained(mark), to: connection)
+            shard.storing.promise(.endOfRetained(mark), to: connection)
         }
         connection.hasQueuedEndsOfRetained = !extras.endsOfRetained.behindQueue.isEmpty
     }
@@ -291,11 +291,11 @@ extension BrokerShard {
         connection.extras?.endsOfRetained.count -= 1
         var packet = PublishPacket(topic: mark.topic)
         if mark.identifier != 0 { packet.properties.subscriptionIdentifiers = [mark.identifier] }
-        send(.publish(packet), to: connection)
+        shard.sending.send(.publish(packet), to: connection)
     }
 
     private func waitingConnection(of mark: EndOfRetained) -> Connection? {
-        guard let connection = connections.find(mark.connection), connection.state == .connected else { return nil }
+        guard let connection = shard.connections.find(mark.connection), connection.state == .connected else { return nil }
         return connection
     }
 }

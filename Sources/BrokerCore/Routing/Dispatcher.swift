@@ -9,8 +9,8 @@ import MQTTCodec
 ///                many         ─► gathered in the batch, of which each has all frames with one copy
 ///
 /// Those are the short ways, which nearly all messages go. Whom `Admission` does not let go them gets the message the
-/// long way, by itself: `BrokerShard+Deliver`.
-struct Dispatcher: ~Copyable {
+/// long way, by itself: `Dispatcher+Deliver`.
+struct DispatchState: ~Copyable {
     /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session
     /// ends.
     fileprivate(set) var batch = FrameBatch()
@@ -46,7 +46,9 @@ struct Admission {
     }
 }
 
-extension BrokerShard {
+struct Dispatcher {
+    let shard: BrokerShard
+
     /// Frames below this many bytes are copied to a receiver that does not share its batch with others.
     static let copiedFrameBytesMax = 256
 
@@ -54,7 +56,7 @@ extension BrokerShard {
     @inline(__always)
     func dispatch(_ publication: inout Publication, to matches: Matches, isRepeated: Bool) {
         guard matches.routeCount > 0 else { return }
-        if publication.qos == .atMostOnce, !settings.upgradesOutgoingQoS {
+        if publication.qos == .atMostOnce, !shard.settings.upgradesOutgoingQoS {
             dispatchAtMostOnce(&publication, to: matches, isRepeated: isRepeated)
         } else {
             dispatchAcknowledged(&publication, to: matches)
@@ -64,7 +66,7 @@ extension BrokerShard {
     // MARK: QoS 0
 
     private var admissionAtMostOnce: Admission {
-        @inline(__always) get { Admission(isBehindQueue: settings.queuesQoS0, isKept: false, isAcknowledged: false) }
+        @inline(__always) get { Admission(isBehindQueue: shard.settings.queuesQoS0, isKept: false, isAcknowledged: false) }
     }
 
     /// The fan-out loop: a QoS 0 message to all its matches.
@@ -82,13 +84,13 @@ extension BrokerShard {
             return
         }
         let routes = matches.routes
-        let outputBytesMax = outputBytesMax
+        let outputBytesMax = shard.memoryBound.outputBytesMax
         let admission = admissionAtMostOnce
         var kind = -1
-        var frame = SharedFrame(chunk: Reference(arena.placeholder), offset: 0, length: 0)
+        var frame = SharedFrame(chunk: Reference(shard.arena.placeholder), offset: 0, length: 0)
         var isCopied = false
         var sent = 0
-        let logsEach = settings.logTopics.contains(.debug)
+        let logsEach = shard.settings.logTopics.contains(.debug)
         for position in 0..<count {
             let route = routes[position]
             guard let link = route.session.with({ admission.connection(of: route, $0) }) else {
@@ -103,15 +105,15 @@ extension BrokerShard {
                     isCopied = !isRepeated && frame.length < Self.copiedFrameBytesMax
                 }
                 guard connection.output.pendingBytes &+ frame.length <= outputBytesMax else {
-                    drop(.outputFull, DroppedMessage(publication), for: connection)
+                    shard.drops.drop(.outputFull, DroppedMessage(publication), for: connection)
                     return
                 }
                 if isCopied {
-                    connection.output.appendCopy(of: frame, pool: &pool)
+                    connection.output.appendCopy(of: frame, pool: &shard.pool)
                 } else {
-                    connection.output.append(frame, pool: &pool)
+                    connection.output.append(frame, pool: &shard.pool)
                 }
-                if !connection.isDirty { markDirty(connection) }
+                if !connection.isDirty { shard.markDirty(connection) }
                 connection.traffic.sentMessages &+= 1
                 sent &+= 1
             }
@@ -132,15 +134,15 @@ extension BrokerShard {
                 connection.frameKind, qos: .atMostOnce, retain: route.retainAsPublished && publication.retain,
                 expirySeconds: expirySeconds(publication.expiresAt))
             let size = frame.size(publication)
-            guard connection.output.pendingBytes &+ size <= outputBytesMax else {
-                drop(.outputFull, DroppedMessage(publication), for: connection)
+            guard connection.output.pendingBytes &+ size <= shard.memoryBound.outputBytesMax else {
+                shard.drops.drop(.outputFull, DroppedMessage(publication), for: connection)
                 return
             }
-            frame.write(publication, to: connection.output.appendOwn(size, pool: &pool))
-            if !connection.isDirty { markDirty(connection) }
+            frame.write(publication, to: connection.output.appendOwn(size, pool: &shard.pool))
+            if !connection.isDirty { shard.markDirty(connection) }
             countSent(1, .atMostOnce, payloadBytes: publication.payload.count)
             connection.traffic.sentMessages &+= 1
-            if settings.logTopics.contains(.debug) { logSending(publication, route, .atMostOnce) }
+            if shard.settings.logTopics.contains(.debug) { logSending(publication, route, .atMostOnce) }
         }
     }
 
@@ -154,16 +156,16 @@ extension BrokerShard {
     // MARK: QoS 1 and 2
 
     private var admissionAcknowledged: Admission {
-        @inline(__always) get { Admission(isBehindQueue: true, isKept: journal != nil, isAcknowledged: true) }
+        @inline(__always) get { Admission(isBehindQueue: true, isKept: shard.journal != nil, isAcknowledged: true) }
     }
 
     /// A message of QoS 1 or 2 to all its matches: at once, or with those that follow it in what a client has sent.
     private func dispatchAcknowledged(_ publication: inout Publication, to matches: Matches) {
         publication.receiverCount = matches.routeCount
         publication.hasManyReceivers = matches.routeCount > 1 && Self.isSmall(publication)
-        let isPlain = !publication.retain && !settings.upgradesOutgoingQoS && !settings.logTopics.contains(.debug)
+        let isPlain = !publication.retain && !shard.settings.upgradesOutgoingQoS && !shard.settings.logTopics.contains(.debug)
         guard publication.hasManyReceivers, isPlain, publication.byteCount < Limits.rowBytesMax else {
-            assert(dispatcher.batch.isEmpty, "what does not continue the batch has ended it")
+            assert(shard.dispatchState.batch.isEmpty, "what does not continue the batch has ended it")
             if isPlain, matches.routeCount == 1, matches.groups.isEmpty,
                 sendAcknowledged(publication, toOnly: matches.routes[0])
             {
@@ -172,10 +174,10 @@ extension BrokerShard {
             deliverToEach(&publication, of: matches)
             return
         }
-        dispatcher.batch.append(publication.makeMessage(ledger), mustArrive: publication.mustArrive, for: matches)
+        shard.dispatchState.batch.append(publication.makeMessage(shard.ledger), mustArrive: publication.mustArrive, for: matches)
         // Whoever publishes to a full queue, or what has to be durable, is told of this message alone.
-        let mayWait = publication.isOfRow && journal == nil && matches.groups.isEmpty && !room.mayRefusePublishers
-        if !mayWait || dispatcher.batch.isFull { dispatchBatch() }
+        let mayWait = publication.isOfRow && shard.journal == nil && matches.groups.isEmpty && !shard.room.mayRefusePublishers
+        if !mayWait || shard.dispatchState.batch.isFull { dispatchBatch() }
     }
 
     /// Whether a payload is copied to each receiver.
@@ -205,10 +207,10 @@ extension BrokerShard {
         let frame = PlainPublishFrame(
             connection.frameKind, qos: qos, retain: false, expirySeconds: expirySeconds(publication.expiresAt))
         let packetIdentifier = session.queue.appendSent(
-            publication.held(ledger), byteCount: publication.byteCount, qos: qos, isSole: publication.message == nil)
-        let target = connection.output.appendOwn(frame.size(publication), pool: &pool)
+            publication.held(shard.ledger), byteCount: publication.byteCount, qos: qos, isSole: publication.message == nil)
+        let target = connection.output.appendOwn(frame.size(publication), pool: &shard.pool)
         frame.write(publication, packetIdentifier: packetIdentifier, to: target)
-        if !connection.isDirty { markDirty(connection) }
+        if !connection.isDirty { shard.markDirty(connection) }
         countSent(1, qos, payloadBytes: publication.payload.count)
         connection.traffic.sentMessages &+= 1
         return true
@@ -220,26 +222,26 @@ extension BrokerShard {
     @inline(__always)
     func continuesBatch(_ publication: borrowing Publication) -> Bool {
         publication.isOfRow && !publication.retain && Self.isSmall(publication) && publication.byteCount < Limits.rowBytesMax
-            && dispatcher.batch.takes(publication.topic, publication.qos)
+            && shard.dispatchState.batch.takes(publication.topic, publication.qos)
     }
 
     /// Delivers what has gathered before anything happens that is not the next PUBLISH in a row: it belongs to what was
     /// received first. Before another message is routed, `matches(of:)` does so.
     @inline(__always)
     func endBatch() {
-        if !dispatcher.batch.isEmpty { dispatchBatch() }
+        if !shard.dispatchState.batch.isEmpty { dispatchBatch() }
     }
 
     private func dispatchBatch() {
-        guard let matches = dispatcher.batch.matches else { return }
+        guard let matches = shard.dispatchState.batch.matches else { return }
         matches.with { matches in
-            if matches.isObserved { sendObservedBatch(to: matches) } else { sendBatch(to: matches) }
+            if matches.isObserved { shard.topicMetrics.sendObservedBatch(to: matches) } else { sendBatch(to: matches) }
         }
-        for index in 0..<dispatcher.batch.count {
-            let publication = dispatcher.batch[index]
+        for index in 0..<shard.dispatchState.batch.count {
+            let publication = shard.dispatchState.batch[index]
             finish(&publication.pointee)
         }
-        dispatcher.batch.removeAll()
+        shard.dispatchState.batch.removeAll()
     }
 
     @inline(__always)
@@ -247,8 +249,8 @@ extension BrokerShard {
         let admission = admissionAcknowledged
         for position in 0..<matches.routeCount {
             let route = matches.routes[position]
-            for index in sendBatch(to: route, admission)..<dispatcher.batch.count {
-                let publication = dispatcher.batch[index]
+            for index in sendBatch(to: route, admission)..<shard.dispatchState.batch.count {
+                let publication = shard.dispatchState.batch[index]
                 deliver(&publication.pointee, to: route)
             }
         }
@@ -259,23 +261,25 @@ extension BrokerShard {
     /// - Returns: how many messages it got.
     private func sendBatch(to route: Route, _ admission: Admission) -> Int {
         route.session.with { session in
-            guard route.maximumQoS >= dispatcher.batch.qos, let link = admission.connection(of: route, session) else { return 0 }
+            guard route.maximumQoS >= shard.dispatchState.batch.qos, let link = admission.connection(of: route, session) else {
+                return 0
+            }
             return link.with { connection in
-                let block = dispatcher.batch.block(connection.frameKind, now: now)
+                let block = shard.dispatchState.batch.block(connection.frameKind, now: shard.now)
                 let count = countThatFits(block, session, connection)
                 guard count > 0 else { return 0 }
-                let copy = connection.output.appendOwn(block.byteCount(ofFirst: count), pool: &pool)
+                let copy = connection.output.appendOwn(block.byteCount(ofFirst: count), pool: &shard.pool)
                 block.copy(first: count, to: copy)
                 var payloadBytes = 0
                 for index in 0..<count {
-                    let byteCount = dispatcher.batch[index].pointee.byteCount
+                    let byteCount = shard.dispatchState.batch[index].pointee.byteCount
                     let packetIdentifier = session.queue.appendSent(
-                        dispatcher.batch.hold(index), byteCount: byteCount, qos: dispatcher.batch.qos)
+                        shard.dispatchState.batch.hold(index), byteCount: byteCount, qos: shard.dispatchState.batch.qos)
                     block.number(index, packetIdentifier, in: copy)
-                    payloadBytes &+= dispatcher.batch[index].pointee.payload.count
+                    payloadBytes &+= shard.dispatchState.batch[index].pointee.payload.count
                 }
-                if !connection.isDirty { markDirty(connection) }
-                countSent(count, dispatcher.batch.qos, payloadBytes: payloadBytes)
+                if !connection.isDirty { shard.markDirty(connection) }
+                countSent(count, shard.dispatchState.batch.qos, payloadBytes: payloadBytes)
                 connection.traffic.sentMessages &+= UInt64(count)
                 return count
             }
@@ -286,17 +290,17 @@ extension BrokerShard {
     @inline(__always)
     private func countThatFits(_ block: FrameBatch.Block, _ session: Session, _ connection: Connection) -> Int {
         let (pending, inFlight) = (connection.output.pendingBytes, session.queue.inFlight)
-        let limit = min(dispatcher.batch.count, max(0, session.inFlightMax &- inFlight))
-        if settings.inFlightBytesMax == 0, pending &+ block.byteCount(ofFirst: limit) < Limits.outputBytesForQueueMax {
+        let limit = min(shard.dispatchState.batch.count, max(0, session.inFlightMax &- inFlight))
+        if shard.settings.inFlightBytesMax == 0, pending &+ block.byteCount(ofFirst: limit) < Limits.outputBytesForQueueMax {
             return limit
         }
         var (count, bytes) = (0, session.queue.inFlightBytes)
         while count < limit {
             let isOnly = inFlight == 0 && count == 0
             guard isOnly || pending &+ block.byteCount(ofFirst: count) < Limits.outputBytesForQueueMax,
-                isOnly || settings.inFlightBytesMax == 0 || bytes < settings.inFlightBytesMax
+                isOnly || shard.settings.inFlightBytesMax == 0 || bytes < shard.settings.inFlightBytesMax
             else { break }
-            bytes &+= dispatcher.batch[count].pointee.byteCount
+            bytes &+= shard.dispatchState.batch[count].pointee.byteCount
             count &+= 1
         }
         return count
@@ -318,7 +322,7 @@ extension BrokerShard {
             kind < 2 ? .shared3 : .shared5, qos: qos, retain: qos == .atMostOnce && kind & 1 == 1,
             expirySeconds: expirySeconds(publication.expiresAt))
         let size = frame.size(publication)
-        let (chunk, offset) = arena.allocate(size)
+        let (chunk, offset) = shard.arena.allocate(size)
         chunk.with { frame.write(publication, to: $0.base + offset) }
         let made = SharedFrame(
             chunk: chunk, offset: offset, length: size,
@@ -329,15 +333,15 @@ extension BrokerShard {
 
     /// Gives back what the routing of a message has pinned.
     func finish(_ publication: inout Publication) {
-        publication.frames.release(to: &arena)
-        if let payload = publication.sharedPayload { arena.release(payload.chunk) }
+        publication.frames.release(to: &shard.arena)
+        if let payload = publication.sharedPayload { shard.arena.release(payload.chunk) }
         publication.sharedPayload = nil
     }
 
     @inline(__always)
     func countSent(_ messages: Int, _ qos: QoS, payloadBytes: Int) {
-        statistics.messagesSentByQoS[qos] &+= UInt64(messages)
-        statistics.messagesSent &+= UInt64(messages)
-        statistics.publishBytesSent &+= UInt64(payloadBytes)
+        shard.statistics.messagesSentByQoS[qos] &+= UInt64(messages)
+        shard.statistics.messagesSent &+= UInt64(messages)
+        shard.statistics.publishBytesSent &+= UInt64(payloadBytes)
     }
 }

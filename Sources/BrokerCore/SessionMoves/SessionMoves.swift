@@ -177,11 +177,13 @@ final class SessionSave {
 ///
 ///     CONNECT ─► nameWill ─► ToCluster.saves ─► CONNACK
 ///     the connection ends ─► publishWill ─► ToCluster.will ─► the log ─► received(_:partition:sequence:isOwn:) on every node
-extension BrokerShard {
+struct SessionMoving {
+    let shard: BrokerShard
+
     /// Gives the will of a session that this node keeps its name, if it has none.
     func nameWill(of session: Session, _ moves: SessionMoves) {
         guard session.isClaimed, session.willName == nil, let will = session.will,
-            will.topic.bytes.withUnsafeBytes({ isCarried($0) })
+            will.topic.bytes.withUnsafeBytes({ shard.clusterMessaging.isCarried($0) })
         else { return }
         moves.lastWill += 1
         session.willName = SavedWill.Name(epoch: session.epoch, number: moves.lastWill)
@@ -189,20 +191,20 @@ extension BrokerShard {
 
     /// The will as the cluster has it; nil for none, or one that is this node's alone.
     func savedWill(of session: Session) -> SavedWill? {
-        guard let will = session.will, let name = session.willName, cluster?.moves != nil else { return nil }
-        let isRetained = will.retain && settings.retainAvailable
+        guard let will = session.will, let name = session.willName, shard.cluster?.moves != nil else { return nil }
+        let isRetained = will.retain && shard.settings.retainAvailable
         return SavedWill(
             name: name, delayInterval: will.properties.willDelayInterval ?? 0, topic: Array(will.topic.bytes),
             properties: ForwardedProperties.encode(will.properties), payload: will.payload, qos: will.qos, retain: isRetained,
             messageExpiryInterval: will.properties.messageExpiryInterval, publisher: session.publisherKey,
-            origin: isRetained ? retainedSource(of: session).row : [])
+            origin: isRetained ? shard.retainedMessages.retainedSource(of: session).row : [])
     }
 
     /// Gives a will that is due to the cluster; false if it is this node's alone.
     func givesWill(_ saved: SavedWill?, of session: Session) -> Bool {
-        guard let saved, let moves = cluster?.moves else { return false }
+        guard let saved, let moves = shard.cluster?.moves else { return false }
         moves.hasNews = true
-        effects.append(.cluster(.will(identifier: Array(session.clientIdentifier.bytes), saved)))
+        shard.effects.append(.cluster(.will(identifier: Array(session.clientIdentifier.bytes), saved)))
         return true
     }
 
@@ -214,18 +216,18 @@ extension BrokerShard {
     }
 
     func sendWillEnds(_ name: SavedWill.Name, of session: Session) {
-        guard let moves = cluster?.moves else { return }
+        guard let moves = shard.cluster?.moves else { return }
         moves.hasNews = true
-        effects.append(.cluster(.willEnds(identifier: Array(session.clientIdentifier.bytes), name)))
+        shard.effects.append(.cluster(.willEnds(identifier: Array(session.clientIdentifier.bytes), name)))
     }
 
     /// Publishes a will for this node's clients, and those that can be reached, while the cluster keeps no sessions.
     func publishAlone(_ will: SavedWill) {
-        beginPacket()
+        shard.storing.beginPacket()
         will.withMessage { message in
-            guard var publication = publication(message) else { return }
-            if will.retain { _ = takeOrigin(message.origin, &publication) }
-            publish(&publication)
+            guard var publication = shard.clusterMessaging.publication(message) else { return }
+            if will.retain { _ = shard.clusterMessaging.takeOrigin(message.origin, &publication) }
+            shard.publishing.publish(&publication)
         }
     }
 
@@ -236,9 +238,9 @@ extension BrokerShard {
     ///   - epoch: of the claim.
     ///   - oldest: what this shard may have of it by an earlier claim is out of date.
     func sessionAssumed(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
-        guard let moves = cluster?.moves, let name = EncodedString(identifier) else { return }
-        guard let session = sessions.find(name), session.epoch >= oldest, session.epoch > 0, !session.isMoving else {
-            effects.append(.cluster(.assumed(identifier: identifier, isHere: false, will: nil)))
+        guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
+        guard let session = shard.sessions.find(name), session.epoch >= oldest, session.epoch > 0, !session.isMoving else {
+            shard.effects.append(.cluster(.assumed(identifier: identifier, isHere: false, will: nil)))
             return
         }
         session.isClaimed = true
@@ -246,48 +248,50 @@ extension BrokerShard {
         let will = session.will == nil ? nil : session.willName
         // The will of a client that has stayed may have been published meanwhile, and counts once under its name.
         if session.connection != nil { session.willName = nil }
-        effects.append(.cluster(.assumed(identifier: identifier, isHere: true, will: will)))
-        markClaimed(of: session, moves)
-        keep(session)
-        if session.connection == nil { armTimer(of: session) }
+        shard.effects.append(.cluster(.assumed(identifier: identifier, isHere: true, will: will)))
+        shard.saves.markClaimed(of: session, moves)
+        shard.sessionRows.keep(session)
+        if session.connection == nil { shard.lifecycle.armTimer(of: session) }
     }
 
     /// A session for which `ToCluster.wakes` has asked is another node's, or has ended: nobody is told what this shard
     /// has of it.
     func sessionIsElsewhere(_ identifier: [UInt8]) {
-        guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
+        guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
+            !session.isClaimed,
             !session.isMoving, session.connection == nil
         else { return }
-        discard(session)
+        shard.connecting.discard(session)
     }
 
     /// A session for which `ToCluster.wakes` has asked is looked after by another node, which may not have what this
     /// shard has of it: only its will is seen to there.
     func sessionWillIsElsewhere(_ identifier: [UInt8]) {
-        guard cluster?.moves != nil, let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed,
+        guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
+            !session.isClaimed,
             !session.isMoving, session.connection == nil
         else { return }
         (session.will, session.willName, session.willDueAt) = (nil, nil, .max)
-        keep(session)
+        shard.sessionRows.keep(session)
         // What is over by this node's clock it asks for again later.
-        if session.endsAt > now { armTimer(of: session) }
+        if session.endsAt > shard.now { shard.lifecycle.armTimer(of: session) }
     }
 
     /// The cluster has lost what it knew of a session: it is this node's.
     func sessionIsUnknown(_ identifier: [UInt8]) {
-        guard let name = EncodedString(identifier), let session = sessions.find(name), !session.isClaimed else { return }
+        guard let name = EncodedString(identifier), let session = shard.sessions.find(name), !session.isClaimed else { return }
         (session.epoch, session.willName) = (0, nil)
-        keep(session)
-        if session.connection == nil, !session.isMoving { armTimer(of: session) }
+        shard.sessionRows.keep(session)
+        if session.connection == nil, !session.isMoving { shard.lifecycle.armTimer(of: session) }
     }
 
     /// Whether it has to be found out first whose a session is, before anything of it ends.
     func mustBeAssumed(_ session: Session) -> Bool {
-        cluster?.moves != nil && session.epoch > 0 && !session.isClaimed && !session.isMoving
+        shard.cluster?.moves != nil && session.epoch > 0 && !session.isClaimed && !session.isMoving
     }
 
     private func askWhose(_ session: Session) {
-        effects.append(
+        shard.effects.append(
             .cluster(
                 .wakes(
                     identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, isConnected: session.connection != nil)
@@ -297,8 +301,8 @@ extension BrokerShard {
     /// The node acts for its sessions again, which others may have looked after meanwhile: asks whose those are whose
     /// clients have stayed. The others are asked for when something of them is due, or their clients come. O(sessions).
     func leaseBegins() {
-        guard cluster?.moves != nil else { return }
-        for session in sessions.all where session.epoch > 0 && !session.isMoving {
+        guard shard.cluster?.moves != nil else { return }
+        for session in shard.sessions.all where session.epoch > 0 && !session.isMoving {
             if session.connection == nil { session.isClaimed = false } else { askWhose(session) }
         }
     }
@@ -306,14 +310,15 @@ extension BrokerShard {
     /// Something of such a session is due: asks, and looks again later.
     func wake(_ session: Session) {
         askWhose(session)
-        session.timer = wheel.arm(
-            TimerSubject(kind: .session, index: session.index, generation: session.generation), at: now + Limits.wakeMilliseconds)
+        session.timer = shard.wheel.arm(
+            TimerSubject(kind: .session, index: session.index, generation: session.generation),
+            at: shard.now + Limits.wakeMilliseconds)
     }
 }
 
 extension SessionMoves: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.cluster?.moves?.hasWork ?? false }
-    static func step(_ shard: BrokerShard) { if let moves = shard.cluster?.moves { shard.stepMoves(moves) } }
+    static func step(_ shard: BrokerShard) { if let moves = shard.cluster?.moves { shard.arrivals.stepMoves(moves) } }
 
     static func deadline(_ shard: BrokerShard) -> UInt64? {
         shard.cluster?.moves.flatMap { $0.hasNews ? shard.now : $0.nextDeadline }

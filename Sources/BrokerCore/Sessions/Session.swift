@@ -229,43 +229,43 @@ extension Session {
 ///
 /// Other shards and nodes lose their interest later than the session goes: they send messages that nobody wants here. A
 /// share group's message that they dispatch to it meanwhile goes to another member, as one that was on its way does.
-extension BrokerShard {
+extension SessionLifecycle {
     /// The turn's steps are used up: the rest of an ended session is taken out of the tree in the next ones.
     func keepRemains(of session: Session, _ memberships: [GroupMembership]) {
-        statistics.subscriptions -= Int(session.subscriptionCount)
-        sessions.remove(session, keepsIndex: true)
-        tree.forgetMatches()
-        sessions.ended.add(session, memberships)
+        shard.statistics.subscriptions -= Int(session.subscriptionCount)
+        shard.sessions.remove(session, keepsIndex: true)
+        shard.tree.forgetMatches()
+        shard.sessions.ended.add(session, memberships)
     }
 
     /// Goes on with that, as far as a turn's steps go.
     func stepEndedSessions() {
-        sessions.ended.stepsLeft = Limits.endedStepsPerTurn
-        while sessions.ended.stepsLeft > 0, let session = sessions.ended.first {
+        shard.sessions.ended.stepsLeft = Limits.endedStepsPerTurn
+        while shard.sessions.ended.stepsLeft > 0, let session = shard.sessions.ended.first {
             if session.firstSubscription != SubscriptionRecord.none {
-                sessions.ended.count(takeOut(session.firstSubscription, of: session))
-            } else if let membership = sessions.ended.takeMembership() {
+                shard.sessions.ended.count(shard.subscribing.takeOut(session.firstSubscription, of: session))
+            } else if let membership = shard.sessions.ended.takeMembership() {
                 sendLeft(membership, by: session.key)
-                sessions.ended.count(removeGroupIfEmpty(membership))
+                shard.sessions.ended.count(removeGroupIfEmpty(membership))
             } else {
-                sessions.giveBack(session.index)
-                sessions.ended.removeFirst()
+                shard.sessions.giveBack(session.index)
+                shard.sessions.ended.removeFirst()
             }
         }
     }
 
     /// A session has left a share group: tells whoever does not know.
     func sendLeft(_ membership: GroupMembership, by sessionKey: UInt64) {
-        forgetSubscription(membership.storeNumber)
-        sendToOthers(.group(membership.name, .left(sessionKey: sessionKey)))
-        sendToCluster(membership.name.filter, isWanted: false)
-        sendGroup(membership.name)
+        shard.sessionRows.forgetSubscription(membership.storeNumber)
+        shard.messaging.sendToOthers(.group(membership.name, .left(sessionKey: sessionKey)))
+        shard.clusterMessaging.sendToCluster(membership.name.filter, isWanted: false)
+        shard.clusterDispatching.sendGroup(membership.name)
     }
 
     /// - Returns: how many steps that took, of which there is one for each level.
     func removeGroupIfEmpty(_ membership: GroupMembership) -> Int {
         // Its index may be another group's by now.
-        if let group = groups.find(membership.name) { removeIfEmpty(group) }
+        if let group = shard.groups.find(membership.name) { shard.shareGroups.removeIfEmpty(group) }
         return OpenPackets.steps(of: membership.name.filter)
     }
 }
@@ -322,5 +322,5 @@ struct EndedSessions {
 
 extension EndedSessions: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { !shard.sessions.ended.isEmpty }
-    static func step(_ shard: BrokerShard) { shard.stepEndedSessions() }
+    static func step(_ shard: BrokerShard) { shard.lifecycle.stepEndedSessions() }
 }

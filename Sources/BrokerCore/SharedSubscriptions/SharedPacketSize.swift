@@ -27,31 +27,31 @@ struct SharedPacketSize {
     }
 }
 
-extension BrokerShard {
+extension ShareGroups {
     /// The member of a group whose turn it is to get a message, among those that take one of its size; if there is
     /// none, anyone: there it is counted as too large.
     @inline(__always)
     func chooseMember(
         of group: UInt32, for publication: borrowing Publication, except excluded: UInt64 = 0, isHere: Bool = false
     ) -> GroupMember? {
-        if groups[group]?.hasBoundedMember ?? false,
-            let fitting = groups[group]?.choose(
+        if shard.groups[group]?.hasBoundedMember ?? false,
+            let fitting = shard.groups[group]?.choose(
                 for: publication.topic, except: excluded, isHere: isHere, size: size(of: publication))
         {
             return fitting
         }
-        return groups[group]?.choose(for: publication.topic, except: excluded, isHere: isHere)
+        return shard.groups[group]?.choose(for: publication.topic, except: excluded, isHere: isHere)
     }
 
     func size(of publication: borrowing Publication) -> SharedPacketSize {
         SharedPacketSize(
-            publication, qos: settings.upgradesOutgoingQoS ? nil : publication.qos,
+            publication, qos: shard.settings.upgradesOutgoingQoS ? nil : publication.qos,
             expires: publication.expiresAt != Message.neverExpires)
     }
 
     func size(of entry: SharedEntry) -> SharedPacketSize {
         SharedPacketSize(
-            entry.message, qos: settings.upgradesOutgoingQoS ? nil : entry.qos,
+            entry.message, qos: shard.settings.upgradesOutgoingQoS ? nil : entry.qos,
             expires: entry.message.expiresAt != Message.neverExpires)
     }
 
@@ -65,9 +65,9 @@ extension BrokerShard {
     ) -> GroupMember? {
         guard let session, let bound = session.connection?.with({ $0.maximumPacketSize }),
             bound < BrokerSettings.packetBytesLargest, size(of: publication).byteCount(terms) > bound,
-            let group = groups.find(serial: serial)
+            let group = shard.groups.find(serial: serial)
         else { return nil }
-        return groups[group]?.choose(for: publication.topic, except: session.key, size: size(of: publication))
+        return shard.groups[group]?.choose(for: publication.topic, except: session.key, size: size(of: publication))
     }
 }
 

@@ -36,7 +36,7 @@ extension BrokerShard {
         isTold: Bool = true
     ) {
         let place = connection.logPosition
-        if connection.session == nil { reportRefusal(of: connection, reason, failure?.words ?? explanation) }
+        if connection.session == nil { presence.reportRefusal(of: connection, reason, failure?.words ?? explanation) }
         guard isTold else { return }
         let isLogin = [.notAuthorized, .badUserNameOrPassword, .badAuthenticationMethod, .banned].contains(reason)
         logConnection(.notice, of: connection, reason: failure?.words ?? explanation) {
@@ -50,9 +50,9 @@ extension BrokerShard {
             }
             return
         }
-        if failure != .banned { count(.refused, connection) }
+        if failure != .banned { figures.count(.refused, connection) }
         logFailedLogin(of: connection, failure)
-        countFailedLogin(of: connection, failure)
+        banEnforcement.countFailedLogin(of: connection, failure)
     }
 
     /// The address comes before all that a peer can choose: nobody can have another one taken for his.

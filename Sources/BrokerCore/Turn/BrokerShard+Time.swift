@@ -53,15 +53,15 @@ extension BrokerShard {
             }
         case .session:
             if let session = sessions.find(index: subject.index, generation: subject.generation) {
-                sessionTimerFired(session)
+                lifecycle.sessionTimerFired(session)
                 return Limits.timerStepsOfEnd
             }
         case .statistics:
-            systemTimerFired()
+            figures.systemTimerFired()
         case .retainedSweep:
-            sweepRetained()
+            retainedMessages.sweepRetained()
         case .second:
-            secondPassed()
+            presence.secondPassed()
         }
         return 1
     }
@@ -71,7 +71,7 @@ extension BrokerShard {
         connection.timer = TimerWheel.none
         switch connection.state {
         case .awaitingConnect, .authenticating:
-            connectTimedOut(connection)
+            connecting.connectTimedOut(connection)
         case .connected:
             let deadline = connection.lastReceivedAt + UInt64(connection.keepAliveMilliseconds)
             // Activity since the timer was armed only wrote down its time; the timer follows it now.
@@ -94,11 +94,11 @@ extension BrokerShard {
             logConnection(.notice, of: connection, reason: "keep alive") {
                 "Client \(connection.name) \(connection.logPosition) disconnected: exceeded timeout."
             }
-            dismiss(
+            disconnecting.dismiss(
                 connection, .keepAliveTimeout, telling: "no packet came for one and a half times the Keep Alive.", "keep alive",
                 will: .due)
         case .closing:
-            end(connection)
+            disconnecting.end(connection)
         }
         return true
     }
@@ -115,4 +115,18 @@ extension Limits {
     /// Steps of timers that it takes to end a connection or a session, or to publish a will: 128 of them a turn, some 2
     /// ms.
     static let timerStepsOfEnd = 32
+}
+
+/// Two clocks: the shard's, which starts anew with the broker, and the wall clock, by which the store and other nodes go.
+extension BrokerShard {
+    /// A time of the shard's clock in milliseconds since 1970.
+    func wallClock(_ time: UInt64) -> UInt64 {
+        time == Message.neverExpires ? MessageParts.never : time &+ settings.wallClockOffsetMilliseconds
+    }
+
+    /// A time in milliseconds since 1970 on the shard's clock; what is past is due now.
+    func shardClock(_ time: UInt64) -> UInt64 {
+        guard time != MessageParts.never else { return Message.neverExpires }
+        return time < settings.wallClockOffsetMilliseconds ? 0 : time &- settings.wallClockOffsetMilliseconds
+    }
 }

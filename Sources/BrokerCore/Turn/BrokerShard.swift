@@ -42,8 +42,8 @@ public final class BrokerShard {
 
     /// The connections whose output is written when the turn ends.
     var output = FlushQueue()
-    /// Gives messages to the connections of those who receive them.
-    var dispatcher = Dispatcher()
+    /// What stays from one message to the next while they are dispatched.
+    var dispatchState = DispatchState()
     var effects: [Effect] = []
     /// What the other shards get when the turn ends.
     var shardMessages: OutgoingShardMessages
@@ -92,16 +92,19 @@ public final class BrokerShard {
         shardMessages = OutgoingShardMessages(from: index, shardCount: shardCount)
         journal = isPersistent ? Journal(shard: index) : nil
         durability = journal.map { Durability(shard: index, shardCount: shardCount, journal: $0) }
-        if index == 0, settings.systemIntervalSeconds > 0 { beginSystemTopics() }
-        armRetainedSweep()
+        if index == 0, settings.systemIntervalSeconds > 0 { figures.beginSystemTopics() }
+        retainedMessages.armRetainedSweep()
     }
 
     deinit {
-        for connection in connections.all { release(connection) }
+        for connection in connections.all { disconnecting.release(connection) }
         for session in sessions.all { session.queue.removeAll(nil) }
     }
 
     var shardCount: Int { placement.shardCount }
+
+    /// The shard's part in the log; nil where there is none.
+    var clusterLog: ShardLog? { cluster?.log }
 
     func updateMayRefusePublishers() {
         room.mayRefusePublishers = settings.mayRefusePublishers || cluster?.log?.refusesPublishers ?? false
@@ -125,13 +128,13 @@ public final class BrokerShard {
     ///   - sink: the connections' transports.
     ///   - post: takes a batch to the shard with this index, behind all that went there before.
     public func endTurn(into sink: any OutputSink, post: (_ shard: Int, ShardMessageBatch) -> Void) {
-        assert(dispatcher.batch.isEmpty)
+        assert(dispatchState.batch.isEmpty)
         stepBeforeFlush()
-        if shardCount > 1 { postShardMessages(post) }
+        if shardCount > 1 { messaging.postShardMessages(post) }
         flush(into: sink)
         stepBehindFlush()
         arena.rewind()
-        if shardCount > 1 { postShardMessages(post) }
+        if shardCount > 1 { messaging.postShardMessages(post) }
     }
 
     /// The transport takes bytes again after it had taken less than it was given.

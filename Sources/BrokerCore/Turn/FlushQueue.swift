@@ -38,6 +38,13 @@ struct FlushQueue: ~Copyable {
 
 /// Writing what connections are sent: once in a turn, and when a transport takes bytes again.
 extension BrokerShard {
+    /// Has a connection's output written when the turn ends.
+    func markDirty(_ connection: Connection) {
+        guard !connection.isDirty else { return }
+        connection.isDirty = true
+        output.append(connection)
+    }
+
     /// Gives each connection's output to its transport.
     func flush(into sink: any OutputSink) {
         for position in 0..<output.begin() {
@@ -51,13 +58,13 @@ extension BrokerShard {
     }
 
     func flush(_ connection: Connection, into sink: any OutputSink) {
-        if connection.isLocal { return flushLocal(connection) }
+        if connection.isLocal { return localClients.flushLocal(connection) }
         guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
             if !connection.output.isEmpty {
                 connection.output.settle(arena: &arena, pool: &pool)
-                if connection.isBlocked { recordLag(of: connection) }
+                if connection.isBlocked { connecting.recordLag(of: connection) }
             } else if connection.state == .closing {
-                end(connection)
+                disconnecting.end(connection)
             }
             return
         }
@@ -68,20 +75,20 @@ extension BrokerShard {
             let taken = sink.send(UnsafeBufferPointer(start: output.slices.baseAddress, count: count), to: connection.id)
             statistics.bytesSent &+= UInt64(taken)
             connection.traffic.sentBytes &+= UInt64(taken)
-            if connection.isTraced { traceSent(taken, connection) }
+            if connection.isTraced { tracing.traceSent(taken, connection) }
             connection.output.consume(taken, arena: &arena, pool: &pool)
             if taken < offered { connection.isBlocked = true }
         } while !connection.isBlocked && !connection.output.isEmpty
         guard connection.output.isEmpty else {
             connection.output.settle(arena: &arena, pool: &pool)
-            recordLag(of: connection)
+            connecting.recordLag(of: connection)
             return
         }
-        if connection.isLagging { endLag(of: connection) }
+        if connection.isLagging { connecting.endLag(of: connection) }
         if connection.state == .closing {
-            end(connection)
+            disconnecting.end(connection)
         } else if let session = connection.session, session.queue.waiting > 0 {
-            pump(session, on: connection)
+            dispatcher.pump(session, on: connection)
         }
     }
 }

@@ -302,7 +302,7 @@ import Testing
                 var message = ClusterMessage(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce,
                     retain: false, expiresAt: nil, publisher: 3, isLogged: true)
-                let share = LoggedShare(node: 5 << 32 | 2, group: BrokerShard.clusterHash(of: name))
+                let share = LoggedShare(node: 5 << 32 | 2, group: ClusterDispatching.clusterHash(of: name))
                 message.dispatch = GroupDispatch(shares: [], hops: hops, logged: [share])
                 #expect(broker.cores[0].received(message, partition: 0, sequence: 1, isOwn: false))
                 broker.cores[0].read(partition: 0, sequence: 1)

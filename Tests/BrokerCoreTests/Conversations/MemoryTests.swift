@@ -107,7 +107,7 @@ import Testing
             count += 1
         }
         #expect((270..<310).contains(count))
-        #expect(broker.cores.allSatisfy { $0.isMemoryFull })
+        #expect(broker.cores.allSatisfy { $0.memoryBound.isMemoryFull })
         #expect(broker.client("new").connect(expiry: .max)?.reasonCode == .quotaExceeded)
         absent.connect(clean: false, expiry: .max)
         absent.lose()
@@ -203,7 +203,7 @@ import Testing
         absent.lose()
         for _ in 0..<10 { publisher.publish("q", bytes: [UInt8](repeating: 1, count: 1000), qos: .atLeastOnce) }
         var count = 0
-        while count < 5000, broker.cores.allSatisfy({ !$0.isMemoryFull }) {
+        while count < 5000, broker.cores.allSatisfy({ !$0.memoryBound.isMemoryFull }) {
             publisher.publish("r/\(count)", bytes: [UInt8](repeating: 1, count: 1000), qos: .atLeastOnce, retain: true)
             count += 1
         }
@@ -217,7 +217,7 @@ import Testing
         #expect(absent.messages.count == 10)
         for number in 0..<count + 2000 { publisher.publish("r/\(number)", "", qos: .atLeastOnce, retain: true) }
         #expect(broker.statistics().retainedMessages == 0)
-        #expect(broker.cores.allSatisfy { !$0.isMemoryFull })
+        #expect(broker.cores.allSatisfy { !$0.memoryBound.isMemoryFull })
         absent.disconnect(expiry: 0)
         publisher.disconnect()
         #expect(broker.cores.allSatisfy { $0.heldBytes == 0 })

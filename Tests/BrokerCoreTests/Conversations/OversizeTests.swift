@@ -21,7 +21,7 @@ import Testing
                 payload: UnsafeRawBufferPointer(start: block, count: byteCount - topic.count - properties), qos: qos,
                 retain: retain,
                 expiresAt: Message.neverExpires, publisher: 1)
-            _ = broker.cores[0].publish(&publication)
+            _ = broker.cores[0].publishing.publish(&publication)
         }
         broker.settle()
     }

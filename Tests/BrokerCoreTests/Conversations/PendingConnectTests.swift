@@ -29,7 +29,7 @@ import Testing
                 }, seed: 1, random: SeededGenerator(seed: 1), sessionCount: SimulatedSessionCount(), now: 0,
                 isPersistent: true)
             shard.joinCluster(logPartitions: 1, claimsSessions: true, node: 1 << 32 | 1)
-            shard.clusterIsAway(false)
+            shard.clusterMessaging.clusterIsAway(false)
             id = shard.connected(ConnectionInfo(address: "192.0.2.1"))
             endTurn()
         }
@@ -54,7 +54,7 @@ import Testing
         }
 
         func claimed() {
-            shard.sessionClaimed(Array("newcomer".utf8), .nowhere, epoch: 7)
+            shard.connecting.sessionClaimed(Array("newcomer".utf8), .nowhere, epoch: 7)
             endTurn()
         }
 

@@ -35,7 +35,7 @@ struct RememberedTests {
     }
 
     @Test func `refused clients with the longest names leave less than a kilobyte each, and twice as many twice as much`() throws {
-        let held = try [100, 200].map { try refuse($0).cores[0].rememberedBytes }
+        let held = try [100, 200].map { try refuse($0).cores[0].memoryBound.rememberedBytes }
         #expect(held[0] < 100 * 1100 && held[1] <= 2 * held[0] + 1000)
     }
 
@@ -76,12 +76,12 @@ struct RememberedTests {
 
     @Test func `it counts for the memory limit, and never fills it`() throws {
         let broker = try refuse(300) { $0.keptBytesMax = 400_000 }
-        let held = broker.cores[0].rememberedBytes
-        #expect((20_000...25_000).contains(held) && !broker.cores[0].isMemoryFull)
+        let held = broker.cores[0].memoryBound.rememberedBytes
+        #expect((20_000...25_000).contains(held) && !broker.cores[0].memoryBound.isMemoryFull)
         broker.cores[0].recordRemembered(400_000)
-        #expect(broker.cores[0].isMemoryFull)
+        #expect(broker.cores[0].memoryBound.isMemoryFull)
         broker.cores[0].recordRemembered(0)
-        #expect(!broker.cores[0].isMemoryFull)
+        #expect(!broker.cores[0].memoryBound.isMemoryFull)
     }
 
     @Test func `drops of clients with the longest names hold a cut name`() throws {

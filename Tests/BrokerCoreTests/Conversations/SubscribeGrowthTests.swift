@@ -118,13 +118,13 @@ import Testing
             Issue.record("the client has no session")
             return
         }
-        core.cancelScans(of: session)
+        core.scanning.cancelScans(of: session)
         #expect(core.outgoingBytes == 0)
         client.beginSubscribe([Subscription(filter: "r/#"), Subscription(filter: "r/1")])
         while core.scans.isEmpty, broker.step() {}
         let asked = core.scans.sessions.first?.parts ?? []
         #expect(asked.contains { $0 > 0 })
-        core.cancelScans(of: session)
+        core.scanning.cancelScans(of: session)
         for shard in asked.indices { #expect(core.shardMessages.isThere(for: shard) == (asked[shard] > 0)) }
         broker.settle()
         #expect(broker.cores.allSatisfy { $0.scans.isEmpty })

@@ -76,7 +76,7 @@ struct TopicMeterTests {
         publisher.publish("a", "1")
         #expect(meters(broker)["c"]?.received == 2 && meters(broker)["a"] == nil)
         #expect(broker.order(.unmeterTopic("b")) == .done && broker.order(.unmeterTopic("c")) == .done)
-        #expect(broker.cores[0].observed == nil)
+        #expect(broker.cores[0].topicMetrics.observed == nil)
         let topics = ObservedTopics(hashing: TopicHash(seed: 1))
         for number in 0..<Limits.topicMetersMax { #expect(topics.addMeter("t/\(number)")) }
         #expect(!topics.addMeter("one/more") && topics.addMeter("t/0"))

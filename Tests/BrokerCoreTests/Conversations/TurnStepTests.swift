@@ -292,7 +292,7 @@ import Testing
         #expect(broker.cores.reduce(0) { $0 + $1.currentStatistics().subscriptions } == 0)
         let topics = filters.map { Self.topic(of: $0) } + ["t"]
         for topic in topics {
-            let routes = topic.bytes.withUnsafeBytes { core.matches(of: $0).with { $0.routeCount } }
+            let routes = topic.bytes.withUnsafeBytes { core.dispatcher.matches(of: $0).with { $0.routeCount } }
             #expect(routes == 0)
         }
         if end != .takeover { next.beginConnect(ConnectPacket(version: .v5, cleanStart: true, clientIdentifier: "client")) }

@@ -59,10 +59,10 @@ import Testing
             let filters = (0..<1 + random.below(3)).map { _ in universe.filters[random.below(universe.filters.count)] }
             if random.below(10) < ((step / 500) % 2 == 0 ? 7 : 3) {
                 let packet = SubscribePacket(packetIdentifier: 1, subscriptions: filters.map { Subscription(filter: $0) })
-                shard.handleSubscribe(packet, connections[client])
+                shard.subscribing.handleSubscribe(packet, connections[client])
                 oracle[client].formUnion(filters)
             } else {
-                shard.handleUnsubscribe(UnsubscribePacket(packetIdentifier: 1, filters: filters), connections[client])
+                shard.subscribing.handleUnsubscribe(UnsubscribePacket(packetIdentifier: 1, filters: filters), connections[client])
                 oracle[client].subtract(filters)
             }
             if random.oneIn(20) { shard.endTurn(into: sink) { _, _ in } }

@@ -1,0 +1,286 @@
+public import BrokerModel
+import MQTTCodec
+
+/// What has become of packet identifiers of QoS 2, in the cluster's log: told by the node that keeps a session, and
+/// learned by the one that takes it up from the log when that node is lost; what clients have sent, also by the same
+/// one when it was killed.
+///
+///     PUBLISH ─► receivedStep ─┐ with the message                        ┌─► learn, for sessions that lack some of the log
+///     PUBREL ──► recordReleased ─┴─► ToCluster.messages ─► the log ─► received
+///                                                                        └─► confirm, of this node's own incarnation
+///
+///     noteSent, before PUBLISH ──────────┐
+///     recordAcknowledged, before PUBREL ───┴─► the log ─► replay ─► SentFlows, of a session that is restored
+///
+/// Of an identifier the step with the highest place counts.
+extension ClusterLogReading {
+    // MARK: Telling
+
+    /// The step of a QoS 2 message that is about to be published; nil if it needs none.
+    func receivedStep(_ packetIdentifier: UInt16, digest: UInt32, _ session: Session, _ port: ClusterPort) -> SessionStep? {
+        guard let log = port.log, session.keepsMessages else { return nil }
+        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        log.lastReceived = place
+        guard sendsSteps(of: session, port) else { return nil }
+        return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
+    }
+
+    /// PUBREL has come: what is promised of that waits until the log has it. Also when the identifier is unknown here:
+    /// the log may know it.
+    func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
+        guard let port = shard.cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
+        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session))
+        awaitLog(port)
+    }
+
+    /// A message is about to be sent: returns what that waits for.
+    @inline(__always)
+    func recordSent(_ entry: QueueEntry, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection)
+        -> DurabilityDependency
+    {
+        guard entry.qos == .exactlyOnce, let port = shard.cluster else { return .nothing }
+        let dependency = send(.sent(entry.name), packetIdentifier, session, connection, port)
+        if dependency != .nothing, entry.name.isDispatched {
+            shard.clusterDispatching.keepUntilLogged(entry, session, dependency.serial)
+        }
+        return dependency
+    }
+
+    /// PUBREC has come: returns what PUBREL waits for.
+    func recordAcknowledged(_ packetIdentifier: UInt16, _ session: Session, _ connection: Connection) -> DurabilityDependency {
+        shard.cluster.map { send(.acknowledged, packetIdentifier, session, connection, $0) } ?? .nothing
+    }
+
+    /// PUBCOMP has come.
+    func recordFinished(_ packetIdentifier: UInt16, _ session: Session) {
+        guard let port = shard.cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
+        log.recordFinished(packetIdentifier, of: session)
+    }
+
+    private func send(
+        _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
+    ) -> DurabilityDependency {
+        let receiver = logReceiver
+        guard let log = port.log, session.keepsMessages, connection.holdsAcknowledgements, sendsSteps(of: session, port),
+            let dependency = shard.durability?.requireConfirmation(besidesPacketOf: receiver)
+        else { return .nothing }
+        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        var step = FlowStep(kind, packetIdentifier, at: place)
+        step.finished = log.takeFinished(of: session)
+        port.append(SessionStep(step, of: session))
+        port.stamp(dependency.serial)
+        return dependency
+    }
+
+    private func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
+        port.moves != nil && session.isClaimed && session.epoch > 0
+    }
+
+    // MARK: Hearing
+
+    /// A step of another node, whose clock may be ahead, is known: what this node does next stands behind it on all
+    /// shards. So whose a message is can be told by the numbers of steps alone; see `DispatchHolders`.
+    func recordStep(_ number: UInt64, _ log: ShardLog) {
+        guard number > max(log.lastStep, ShardLog.step(shard.wallClock(shard.now))) else { return }
+        log.recordStep(number)
+        for other in 0..<shard.shardCount where other != shard.index { shard.messaging.send(.stepIsKnown(number: number), other) }
+    }
+
+    /// What another shard does next stands behind all of this one's steps: it is given a message that these name.
+    func sendSteps(to other: Int) {
+        if let log = shard.clusterLog, log.lastStep > 0 { shard.messaging.send(.stepIsKnown(number: log.lastStep), other) }
+    }
+
+    /// A message of this incarnation is in the log, and was read from there before that was told: the place that is
+    /// written down next says so. False if nobody waits for that.
+    fileprivate func confirm(_ step: FlowStep, _ log: ShardLog) -> Bool {
+        guard Int(step.place.number & 0xff) == shard.index, let first = log.takeUnlogged(numbered: step.place.number) else {
+            return false
+        }
+        keepLogged(first)
+        return true
+    }
+
+    fileprivate func learn(_ step: FlowStep, _ session: Session, _ log: ShardLog) {
+        guard session.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
+            step.place > log.newestSteps[session.key]?[step.packetIdentifier] ?? .start
+        else { return }
+        log.newestSteps[session.key, default: [:]][step.packetIdentifier] = step.place
+        switch step.kind {
+        case .received(let digest):
+            let isNew = session.receivedIdentifiers.insert(step.packetIdentifier, digest: digest)
+            shard.sessionRows.keepReceipt(step.packetIdentifier, of: session, digest: UInt64(digest), at: step.place, isNew: isNew)
+            shard.receipts.markRestored(StoredReceipt(session: session.key, packetIdentifier: step.packetIdentifier).key)
+        case .released:
+            guard session.receivedIdentifiers.remove(step.packetIdentifier) else { return }
+            shard.sessionRows.forgetReceipt(step.packetIdentifier, of: session)
+        case .sent, .acknowledged, .dispatched, .mark: return
+        }
+    }
+
+    // MARK: As far as the log went
+
+    /// All that stood in a partition when this node found it has been given: what an earlier incarnation of this node
+    /// has put there is known.
+    func logIsCurrent(_ partition: Int) {
+        guard let log = shard.clusterLog, log.unread.remove(partition) != nil, log.unread.isEmpty, let moves = shard.cluster?.moves
+        else {
+            return
+        }
+        log.newestSteps = log.newestSteps.filter { moves.replays[$0.key] != nil || moves.marks[$0.key] != nil }
+        endWaits(moves)
+    }
+
+    /// Lets those sessions go on of which all is known by now.
+    func endWaits(_ moves: SessionMoves) {
+        let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+        for name in waiting where shard.sessions.find(name).map({ moves.marks[$0.key] == nil && !awaitsLog($0, moves) }) ?? true {
+            endWait(name, moves)
+        }
+    }
+
+    /// Nothing that the log has of a session is unknown here any more.
+    private func endWait(_ name: EncodedString, _ moves: SessionMoves) {
+        guard let epoch = moves.awaitingLog.removeValue(forKey: name) else { return }
+        moves.hasNews = true
+        guard let session = shard.sessions.find(name), session.isClaimed, session.epoch == epoch else { return }
+        shard.connecting.finishClaim(name, epoch: epoch, moves)
+    }
+
+    /// This node keeps a session no more while its client waits: who comes next claims it anew.
+    func endWaitInVain(_ name: EncodedString, _ moves: SessionMoves, _ explanation: String) {
+        if moves.awaitingLog.removeValue(forKey: name) != nil { shard.connecting.claimFailed(Array(name.bytes), explanation) }
+    }
+
+    /// Whether a session has to wait, because its client would send a message again that the log has, or be sent one
+    /// that is another's: one that was here before the broker's start, or was restored from the log.
+    func awaitsLog(_ session: Session, _ moves: SessionMoves) -> Bool {
+        if moves.doubts[session.key] != nil { return true }
+        if moves.marks[session.key] != nil {
+            // Who asks again may do so because the mark was lost.
+            if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
+            return true
+        }
+        return session.createdAt == 0 && shard.clusterLog?.unread.isEmpty == false
+            || shard.clusterDispatching.hasOpenEarlierDispatches(of: session)
+    }
+
+    /// A session is restored from the log, of which this node may have read less than the lost one had written: its
+    /// mark comes behind that.
+    func mark(_ session: Session, _ moves: SessionMoves) {
+        guard let port = shard.cluster, let log = port.log else { return }
+        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        moves.marks[session.key] = SessionMoves.Mark(number: place.number, unread: Set(log.places.places.indices))
+        port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session))
+        awaitLog(port)
+    }
+
+    /// To be called about each second: what was in doubt when nobody could say what became of it is known when a mark
+    /// behind it is read.
+    func markDoubts(_ moves: SessionMoves) {
+        let due = moves.doubts.filter { $0.value.markedAt == 0 || shard.now >= $0.value.markedAt + Limits.doubtMarkMilliseconds }
+        for (key, doubt) in due.sorted(by: { $0.key < $1.key }) {
+            moves.doubts[key]?.markedAt = shard.now
+            mark(doubt.session, moves)
+        }
+    }
+
+    fileprivate func passed(_ mark: FlowStep, of session: Session, _ partition: Int) {
+        let key = session.key
+        guard let moves = shard.cluster?.moves, moves.marks[key]?.number == mark.place.number,
+            moves.marks[key]?.unread.remove(partition) != nil, moves.marks[key]?.unread.isEmpty == true
+        else { return }
+        (moves.marks[key], moves.doubts[key]) = (nil, nil)
+        if let replay = moves.replays[key] { shard.sessionReplay.markIsRead(replay, moves) }
+        if shard.clusterLog?.unread.isEmpty == true, moves.replays[key] == nil { shard.clusterLog?.newestSteps[key] = nil }
+        if !awaitsLog(session, moves) { endWait(session.clientIdentifier, moves) }
+    }
+
+    /// A node has joined with sessions of its store: what its last incarnation has put into the log about them is to be
+    /// read first.
+    func beginSteps(_ log: ShardLog) {
+        guard shard.sessions.all.contains(where: { $0.epoch > 0 }) else { return }
+        log.unread = Set(log.places.places.indices)
+        log.newestSteps = shard.clusterRows.steps
+        shard.clusterRows.steps = [:]
+        for place in log.newestSteps.values.joined().map(\.value) { log.recordStep(place.number) }
+    }
+
+    // MARK: For the next owner
+
+    /// Whether the log may have steps of a session that are unknown here.
+    func lacksSteps(_ session: Session) -> Bool {
+        guard let moves = shard.cluster?.moves else { return session.isReplaying || shard.clusterLog?.unread.isEmpty == false }
+        return session.isReplaying || shard.clusterLog?.unread.isEmpty == false || moves.marks[session.key] != nil
+            || moves.doubts[session.key] != nil
+    }
+
+    /// Up to which step what is known here of a session's identifiers holds.
+    func stepsKnown(of session: Session) -> FlowStep.Place {
+        guard let log = shard.clusterLog, !lacksSteps(session) else { return session.stepFloor }
+        return log.oldestUnlogged(of: session)?.before ?? FlowStep.Place(epoch: session.epoch, number: log.lastStep)
+    }
+
+    /// The identifiers of messages that are in the log and not released, each with its digest, in their order.
+    func loggedReceipts(of session: Session) -> [(packetIdentifier: UInt16, digest: UInt32)] {
+        let unlogged = Set(shard.clusterLog?.unlogged(of: session) ?? [])
+        return shard.departures.receipts(of: session).filter { !unlogged.contains($0.packetIdentifier) }
+    }
+}
+
+extension Limits {
+    /// After how long a session's mark is put into the log again that nobody has read, in milliseconds.
+    static let doubtMarkMilliseconds: UInt64 = 10_000
+}
+
+extension BrokerShard {
+    /// Whether steps of the log mean anything here just now.
+    ///
+    /// - Parameter isOwn: whether they are of this incarnation of this node.
+    public func hearsSteps(isOwn: Bool) -> Bool {
+        guard let log = clusterLog, let moves = cluster?.moves else { return false }
+        guard moves.marks.isEmpty, moves.doubts.isEmpty else { return true }
+        return isOwn ? log.hasUnlogged : !log.unread.isEmpty || !moves.replays.isEmpty
+    }
+
+    /// A step that stands in a record, behind the record's messages; nothing happens if the record was read before.
+    /// `session` is its Client Identifier.
+    public func received(_ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, isOwn: Bool) {
+        guard !step.isOfDelivery, let log = clusterLog, hearsSteps(isOwn: isOwn),
+            log.places.isNew(sequence, in: partition)
+        else {
+            return
+        }
+        if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
+        if isOwn, step.kind != .mark, clusterLogReading.confirm(step, log) { return }
+        guard let session = EncodedString(validating: session).flatMap({ sessions.find($0) }) else { return }
+        if isOwn, step.kind != .mark {
+            if cluster?.moves?.doubts[session.key] != nil { clusterLogReading.learn(step, session, log) }
+        } else if isOwn {
+            clusterLogReading.passed(step, of: session, partition)
+        } else if clusterLogReading.lacksSteps(session) {
+            clusterLogReading.learn(step, session, log)
+        }
+    }
+
+    /// Gives a record that is read once more to those of the sessions that lack it.
+    public func replay(
+        _ step: FlowStep, of session: UnsafeRawBufferPointer, partition: Int, sequence: UInt64, for identifiers: [[UInt8]]
+    ) {
+        guard let log = clusterLog, let moves = cluster?.moves else { return }
+        clusterLogReading.recordStep(step.place.number, log)
+        if step.name?.isDispatched == true, identifiers.contains(where: { sessionReplay.replay($0)?.restoration?.phase == .steps })
+        {
+            moves.holders.record(step, of: session)
+        }
+        guard let identifier = identifiers.first(where: { $0.elementsEqual(session) }),
+            let replay = sessionReplay.replay(identifier, lacking: sequence, in: partition, moves)
+        else { return }
+        guard !step.isOfDelivery else {
+            replay.restoration?.flows.record(step)
+            return
+        }
+        clusterLogReading.learn(step, replay.session, log)
+    }
+}

@@ -1,0 +1,309 @@
+public import BrokerModel
+import MQTTCodec
+
+/// A shard's part in the log of a cluster: messages of QoS 1 and 2 are acknowledged when they are in it, and sessions
+/// that last get them out of it and in no other way.
+///
+///     client ── PUBLISH ──► routeByPath(.passing) ──► sessions that end with their connection
+///                              └── ToCluster.messages ──► the log ──► logged ──► PUBACK, PUBREC
+///     client that lasts ◄── routeByPath(.lasting) ◄── received(_:at:), read ◄── the log, on every node
+///
+/// The place up to which was read stands in the store in the same batch as what came of it.
+struct ClusterLogReading {
+    let shard: BrokerShard
+
+    /// The receiver of shard messages that the log is.
+    var logReceiver: Int { shard.durability?.logReceiver ?? shard.shardCount }
+
+    // MARK: Publishing
+
+    /// Routes a message that is to be logged to sessions that end with their connection.
+    func routePassing(_ publication: inout Publication) {
+        publication.path = .passing
+        // Other shards' sessions that last get it from the log, which has it once.
+        publication.receipt = 0
+        routeByPath(&publication, .cluster)
+    }
+
+    /// What was appended for the log is to be in it before it is acknowledged.
+    func awaitLog(_ port: ClusterPort) {
+        let receiver = logReceiver
+        if let serial = shard.durability?.requireConfirmation(of: receiver) { port.stamp(serial) }
+    }
+
+    /// Keeps in mind that a QoS 2 message has been received, for when it is logged.
+    ///
+    /// - Returns: false if it does not go to the log.
+    func awaitsLog(_ packetIdentifier: UInt16, of session: Session, digest: UInt64) -> Bool {
+        guard let log = shard.clusterLog, shard.storing.dependency.shards >> UInt64(logReceiver) & 1 == 1 else { return false }
+        if session.keepsMessages {
+            log.hold(
+                ShardLog.Unlogged(
+                    serial: shard.storing.dependency.serial, session: (session.index, session.generation),
+                    packetIdentifier: packetIdentifier,
+                    digest: digest, place: log.lastReceived))
+        }
+        return true
+    }
+
+    // MARK: What has become of it
+
+    /// All messages of the batches up to this serial are in the log.
+    func logged(through serial: UInt64) {
+        guard let log = shard.clusterLog else { return }
+        for first in log.takeUnlogged(through: serial) { keepLogged(first) }
+        settleLogged(serial, log)
+    }
+
+    /// A QoS 2 message is in the log: it has been received, whatever crashes.
+    func keepLogged(_ first: ShardLog.Unlogged) {
+        guard let session = shard.sessions.find(index: first.session.index, generation: first.session.generation),
+            session.receivedIdentifiers.contains(first.packetIdentifier)
+        else { return }
+        shard.sessionRows.keepReceipt(first.packetIdentifier, of: session, digest: first.digest, at: first.place)
+    }
+
+    /// Some message of the batches that were not logged yet, up to this serial, is not in the log, or nobody knows:
+    /// those who wait for that are closed without an acknowledgement, and may send it again.
+    ///
+    /// - Parameters:
+    ///   - serial: of the last of these batches.
+    ///   - isRefused: whether it is known not to be there.
+    ///   - isForRoom: whether that is because there was no room, and will be different when there is.
+    func logFailed(through serial: UInt64, isRefused: Bool, isForRoom: Bool = false) {
+        guard let log = shard.clusterLog, let held = shard.durability?.held(for: logReceiver, through: serial) else { return }
+        for first in log.takeUnlogged(through: serial) {
+            let session = shard.sessions.find(index: first.session.index, generation: first.session.generation)
+            _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
+            guard !isRefused, let session, session.epoch > 0 else { continue }
+            shard.cluster?.moves?.doubts[session.key] = SessionMoves.Doubt(session: session)
+        }
+        for item in held where item.kind != .connack {
+            guard let connection = shard.connections.find(item.connection), connection.state == .connected else { continue }
+            let what =
+                item.kind == .publish || item.kind == .pubrel ? "which messages the client gets" : "what the client has published"
+            shard.disconnecting.refuse(
+                connection, isRefused ? .quotaExceeded : .implementationSpecificError,
+                because: isRefused
+                    ? "the cluster's log could not store \(what)." : "it is not known whether the cluster's log has \(what).")
+        }
+        settleLogged(serial, log, isRefused: isRefused, isForRoom: isForRoom)
+    }
+
+    private func settleLogged(_ serial: UInt64, _ log: ShardLog, isRefused: Bool? = nil, isForRoom: Bool = false) {
+        shard.clusterDispatching.settleRelogged(
+            serial, isLogged: isRefused == nil, isRefused: isRefused ?? false, isForRoom: isForRoom)
+        shard.clusterDispatching.settleKept(serial, isLogged: isRefused == nil, isRefused: isRefused ?? false)
+        let receiver = logReceiver
+        shard.durability?.confirmed(serial, by: receiver)
+        log.hasNews = true
+    }
+
+    /// Whether so much waits for the log, which is away, that no more is taken.
+    func logIsFull(_ isFull: Bool) {
+        guard let log = shard.clusterLog, log.isFull != isFull else { return }
+        log.isFull = isFull
+        (shard.room.hasNew, log.hasNews) = (true, true)
+        shard.updateMayRefusePublishers()
+    }
+
+    /// The partitions that have no room, a bit for each: publishers are told so, or wait, instead of hearing nothing.
+    func logLacksRoom(_ partitions: UInt64) {
+        guard let log = shard.clusterLog, let port = shard.cluster, log.lackingRoom != partitions else { return }
+        log.lackingRoom = partitions
+        (shard.room.hasNew, log.hasNews) = (true, true)
+        shard.updateMayRefusePublishers()
+        guard partitions == 0 else { return }
+        for dispatched in log.relogged.takeHeld() {
+            shard.storing.beginPacket()
+            shard.clusterDispatching.relog(dispatched, port, log)
+        }
+    }
+
+    // MARK: Reading
+
+    /// From where on a partition is read: for a shard that has read nothing of it, or whose stream is no more.
+    func logBegins(_ partition: Int, after place: LogPositions.Place) {
+        guard let log = shard.clusterLog, log.places.places.indices.contains(partition) else { return }
+        log.places.places[partition] = place
+        log.dispatched.record(read: log.places)
+        writeLogPositions(log)
+        shard.sessionReplay.recordLogBegins(partition, after: place)
+    }
+
+    /// A partition ends at this record, before some that was read: the servers have lost those, and will give their
+    /// numbers to others.
+    func logIsCut(_ partition: Int, at last: UInt64) {
+        guard let log = shard.clusterLog, log.places.places.indices.contains(partition) else { return }
+        log.places.cut(partition, at: last)
+        log.dispatched.cut(partition, at: last)
+        writeLogPositions(log)
+        for session in shard.sessions.all where session.logFloor?.holdsBack(last &+ 1, in: partition) == true {
+            session.logFloor?.cut(partition, at: last)
+            shard.sessionRows.keep(session)
+        }
+        guard let moves = shard.cluster?.moves else { return }
+        for replay in moves.replays.values { replay.through.cut(partition, at: last) }
+        for save in moves.saves.values { save.mark?.places.cut(partition, at: last) }
+    }
+
+    /// Writes down how far was read, when the broker ends.
+    func writeLogPositions() {
+        if let log = shard.clusterLog, log.unwritten > 0 { writeLogPositions(log) }
+    }
+
+    fileprivate func writeLogPositions(_ log: ShardLog) {
+        guard let journal = shard.journal else { return }
+        (log.unwritten, log.writtenAt) = (0, shard.now)
+        let row = StoredLogPositions(log.places).encoded()
+        let key = StoredLogPositions.key(shard: shard.index)
+        if log.isStored { journal.update(.broker, key: key, row) } else { journal.insert(.broker, key: key, row) }
+        log.isStored = true
+    }
+
+    // MARK: Paths
+
+    /// Where a message stands in the log that is being read.
+    typealias LogPlace = (partition: Int, sequence: UInt64)
+
+    /// Routes a message to those of its receivers that get it on its path.
+    ///
+    /// - Parameter place: of a message that comes out of the log: the record that it stands in.
+    /// - Returns: whether anybody subscribes to its topic.
+    @discardableResult
+    func routeByPath(_ publication: inout Publication, _ reach: Dispatcher.Reach, at place: LogPlace? = nil) -> Bool {
+        if publication.retain, shard.shardCount > 1 {
+            shard.scans.arrivals.record(topic: shard.placement.hash(publication.topic), now: shard.now)
+        }
+        let matches = shard.dispatcher.matches(of: publication.topic)
+        if shard.inspection.latencies.isNextFollowed() { shard.dispatcher.follow(publication) }
+        _ = shard.dispatchState.isRepeated(matches)
+        return matches.with { matches in
+            publication.receiverCount = matches.routeCount
+            if matches.isObserved {
+                routeObservedByPath(&publication, to: matches, reach, at: place)
+            } else {
+                deliverByPath(&publication, to: matches, at: place)
+            }
+            if reach != .shard {
+                if matches.shards != 0 { shard.messaging.forward(publication, to: matches.shards, as: .passing) }
+                if !matches.groups.isEmpty { shard.shareGroups.routeToGroups(&publication, matches.groups, reach) }
+            }
+            return !matches.isEmpty
+        }
+    }
+
+    private func deliverByPath(_ publication: inout Publication, to matches: Matches, at place: LogPlace?) {
+        let path = publication.path
+        for position in 0..<matches.routeCount {
+            let route = matches.routes[position]
+            let isMeant = route.session.with { session in
+                switch path {
+                case .all: true
+                case .passing: !session.readsLog
+                case .lasting:
+                    session.readsLog
+                        && !(place.map { session.logFloor?.holdsBack($0.sequence, in: $0.partition) ?? false } ?? false)
+                }
+            }
+            guard isMeant else { continue }
+            if path == .lasting, shard.sessionReplay.keepsAside(&publication, route) { continue }
+            shard.dispatcher.deliver(&publication, to: route)
+        }
+    }
+
+    private func routeObservedByPath(
+        _ publication: inout Publication, to matches: Matches, _ reach: Dispatcher.Reach, at place: LogPlace?
+    ) {
+        guard let observed = shard.topicMetrics.observed else { return }
+        let observers = observed.observers(of: publication.topic)
+        let isFirst = reach != .shard
+        if isFirst, observers.traces != 0 {
+            shard.tracing.tracePublished(publication, to: observers.traces, isUnmatched: matches.isEmpty)
+        }
+        let (before, bytesBefore) = (shard.statistics.publishSent, shard.statistics.publishBytesSent)
+        observed.isCounting = true
+        deliverByPath(&publication, to: matches, at: place)
+        observed.isCounting = false
+        let byteCount = UInt64(publication.payload.count)
+        observed.count(observers.meters) {
+            if isFirst {
+                $0.received &+= 1
+                $0.receivedBytes &+= byteCount
+            }
+            $0.sent &+= shard.statistics.publishSent &- before
+            $0.sentBytes &+= shard.statistics.publishBytesSent &- bytesBefore
+        }
+    }
+}
+
+extension Limits {
+    /// Records of the log that are read, without a change of the store, until the place is written down.
+    static let logRecordsUnwrittenMax = 64
+
+    /// Milliseconds after which it is written down with the next record.
+    static let logPositionMilliseconds: UInt64 = 10_000
+
+    /// Bytes of the journal that are not on the disk; beyond them no more of the log is read.
+    static let logPendingBytesMax = 16 << 20
+}
+
+extension BrokerShard {
+    /// How far the shard's sessions have been given what stands in the log, by partition; nil where nobody has read
+    /// yet.
+    public var logPositions: [LogPositions.Place?] { clusterLog?.places.places ?? [] }
+
+    /// Whether the shard may be given more of the log: what it has had is not far from the disk.
+    public var takesLog: Bool {
+        guard let journal else { return false }
+        return journal.health == .good && journal.pendingBytes < Limits.logPendingBytesMax
+    }
+
+    /// Whether it may be given more of what is read once more: what it has put into the log because of that is mostly
+    /// there.
+    public var takesReplays: Bool {
+        takesLog && clusterLog.map { $0.relogged.byteCount < Limits.reloggedBytesMax } ?? true
+    }
+
+    /// Routes a message of a record to this shard's sessions that last; nothing happens if the record was read before.
+    ///
+    /// - Returns: false if it is no message: a topic or properties that no client could have sent.
+    public func received(_ message: ClusterMessage, partition: Int, sequence: UInt64, isOwn: Bool) -> Bool {
+        guard let log = clusterLog, log.places.isNew(sequence, in: partition) else { return true }
+        guard var publication = clusterMessaging.publication(message) else { return false }
+        if log.sequenceBefore == 0 { log.sequenceBefore = (journal?.sequence ?? 0) &+ 1 }
+        storing.beginPacket()
+        if message.isWill, isOwn, index == 0, let port = cluster {
+            publication.path = .passing
+            clusterLogReading.routeByPath(&publication, .clusterByBus)
+            effects.append(.cluster(.messages(port.carried(publication))))
+            dispatcher.finish(&publication)
+            guard let again = self.clusterMessaging.publication(message) else { return false }
+            publication = again
+        }
+        publication.path = .lasting
+        // Its publisher was told that it is taken, where publishers are refused for a queue that is full: on its own
+        // node.
+        publication.mustArrive = isOwn
+        publication.name = MessageName(partition: partition, sequence: sequence, index: message.index)
+        if (message.dispatch?.hops ?? 0) == 0 { clusterLogReading.routeByPath(&publication, .shard, at: (partition, sequence)) }
+        if let dispatch = message.dispatch {
+            publication.path = .passing
+            clusterDispatching.dispatchLogged(
+                &publication, dispatch, at: OpenDispatches.Place(partition: partition, sequence: sequence))
+        }
+        dispatcher.finish(&publication)
+        return true
+    }
+
+    /// A record has been read to its end.
+    public func read(partition: Int, sequence: UInt64) {
+        guard let log = clusterLog, log.places.isNew(sequence, in: partition) else { return }
+        log.places.places[partition]?.sequence = sequence
+        log.unwritten += 1
+        let hasChanged = log.sequenceBefore != 0 && journal?.sequence != log.sequenceBefore &- 1
+        log.sequenceBefore = 0
+        let isDue = log.unwritten >= Limits.logRecordsUnwrittenMax || now >= log.writtenAt + Limits.logPositionMilliseconds
+        if hasChanged || isDue { clusterLogReading.writeLogPositions(log) }
+    }
+}

@@ -1,0 +1,94 @@
+import BrokerModel
+import MQTTCodec
+
+/// The rights of clients: which topics each may read and write.
+///
+/// Writing is checked when a message comes. Reading is checked when a topic's matches are looked up, so that the
+/// fan-out has no question to ask; whatever changes a client's rights makes the matches be looked up anew. What was
+/// queued before is judged once more when its turn comes. A session whose listener is no more queues what it has
+/// subscribed to: that is judged when its client comes back, and nobody has it before.
+struct AccessChecks {
+    let shard: BrokerShard
+
+    /// Gives the session the rights of the client that has just connected, whose it is from now on.
+    func grantAccess(_ session: Session, _ connection: Connection) {
+        let isKnown = session.userName == connection.userName && session.listener == connection.info.listener
+        session.userName = connection.userName
+        session.listener = connection.info.listener
+        session.mountPoint = shard.settings.policy(of: connection.info.listener).mountPoint
+        session.isUnclaimed = false
+        session.isBrokersOwn = connection.info.listener == BrokerSettings.ownListener
+        if !isKnown { session.retainedSource = nil }
+        guard !isKnown || session.access == nil else { return }
+        renewAccess(session)
+    }
+
+    /// The rules have changed: gives every session its rights anew.
+    func renewAccess() {
+        for session in shard.sessions.all { renewAccess(session) }
+        shard.tree.forgetMatches()
+    }
+
+    func renewAccess(_ session: Session) {
+        let before = session.access
+        session.access = session.listener.flatMap { shard.settings.policy(of: $0).accessControl }?.policy(
+            userName: session.userName, clientIdentifier: session.clientIdentifier)
+        if !session.queue.isEmpty { session.isQueueDoubtful = true }
+        // A session that has no subscription yet is among no topic's matches.
+        let isListed = session.firstSubscription != SubscriptionRecord.none
+        if before != nil || session.access != nil, isListed { shard.tree.forgetMatches() }
+        if before !== session.access { shard.shareGroups.sendAccess(of: session) }
+    }
+
+    func mayPublish(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
+        session.access?.mayPublish(topic: topic) ?? true
+    }
+
+    func mayReceive(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
+        session.mayReceive(topic)
+    }
+
+    /// Whether a will may be published; of a client whose listener is no more, if it might be at each of the others.
+    func mayPublishWill(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
+        guard session.listener.map({ shard.settings.policy(of: $0).isClosed }) ?? true else { return mayPublish(session, topic) }
+        return policies(ofListener: nil, userName: session.userName, clientIdentifier: session.clientIdentifier)
+            .allSatisfy { $0.mayPublish(topic: topic) }
+    }
+
+    /// The rules in force for somebody who came in by a listener, all of which must agree; those of every listener if
+    /// that one is no more.
+    func policies(
+        ofListener listener: Int?, userName: EncodedString?, clientIdentifier: EncodedString
+    ) -> [AccessPolicy] {
+        let own = listener.map { shard.settings.policy(of: $0) }.flatMap { $0.isClosed ? nil : [$0] }
+        return (own ?? shard.settings.listeners)
+            .compactMap { $0.accessControl?.policy(userName: userName, clientIdentifier: clientIdentifier) }
+    }
+
+    /// Whether a session is this user's.
+    func belongs(_ session: Session, to userName: EncodedString?, mountPoint: [UInt8]) -> Bool {
+        (session.userName == userName || session.isUnclaimed) && session.mountPoint == mountPoint
+    }
+}
+
+extension Session {
+    /// Whether messages of a topic may reach its client, and are its own among those that divide topics. Those that
+    /// tell of clients reach, without any rules, only the client itself.
+    @inline(__always)
+    func mayReceive(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if let topicPart, !topicPart.holds(topic) { return false }
+        if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) { return mayReceivePresence(topic) }
+        guard let access else {
+            // Where there are no rules, nobody hears what administrators of other listeners are answered.
+            return isBrokersOwn || !ControlTopics.isSecurity(topic)
+        }
+        return access.mayReceive(topic: topic)
+    }
+
+    @inline(never)
+    private func mayReceivePresence(_ topic: UnsafeRawBufferPointer) -> Bool {
+        if isBrokersOwn { return true }
+        guard let access else { return PresenceMessage.isTopic(topic, of: clientIdentifier) }
+        return access.mayReceivePresence(topic: topic)
+    }
+}

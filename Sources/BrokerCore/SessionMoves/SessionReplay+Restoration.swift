@@ -1,0 +1,245 @@
+import BrokerModel
+import MQTTCodec
+
+/// Taking a session up without the node that had it: see `SessionRestoration`.
+extension SessionReplay {
+    /// All that the cluster has stored of the session is here.
+    func beginRestoration(of session: Session, from places: LogPositions, _ moves: SessionMoves) {
+        guard let read = shard.clusterLog?.places else { return }
+        session.logFloor = places.fitted(to: read)
+        (session.isReplaying, session.isRestored) = (true, true)
+        let replay = LogReplay(session, through: read)
+        replay.restoration = SessionRestoration()
+        // What comes meanwhile is read again.
+        replay.isOverflowing = true
+        moves.replays[session.key] = replay
+    }
+
+    /// This node has read all that the lost one can have written.
+    func markIsRead(_ replay: LogReplay, _ moves: SessionMoves) {
+        guard replay.restoration?.phase == .awaitingMark, let places = shard.clusterLog?.places else { return }
+        replay.through = places
+        // What was stored of it may be of records that the servers have lost since.
+        for (partition, place) in places.places.enumerated() {
+            if let place { replay.session.logFloor?.cut(partition, at: place.sequence) }
+        }
+        replay.restoration?.phase = .steps
+        // Else it is asked for when the session's row is durable.
+        if moves.imports[replay.session.clientIdentifier] == nil { ask(for: replay) }
+    }
+
+    /// Whether a session is given a message of the log now.
+    func takes(_ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay) -> Bool {
+        guard let restoration = replay.restoration else { return true }
+        switch restoration.phase {
+        case .awaitingMark: return false
+        case .steps:
+            if let before = dispatch?.before, before != .none { shard.cluster?.moves?.holders.recordPassedOn(before) }
+            return false
+        case .sent:
+            find(&publication, dispatch, replay) { !$0.isDispatched }
+            return false
+        case .rest: return !restoration.flows.known.contains(publication.name)
+        }
+    }
+
+    /// Notes a message that the session's client was sent.
+    private func find(
+        _ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay, where isWanted: (MessageName) -> Bool
+    ) {
+        guard let unfinished = replay.restoration?.flows.unfinished else { return }
+        let name = publication.name
+        for flow in unfinished where flow.name.asPublished == name && isWanted(flow.name) {
+            publication.name = flow.name
+            replay.restoration?.found[flow.name] = found(&publication, dispatch, for: replay.session)
+        }
+        publication.name = name
+    }
+
+    /// Gives a session what share groups have dispatched to it, which may stand before what it lacks; or notes that, if
+    /// its client was sent it.
+    func giveDispatched(_ publication: inout Publication, _ dispatch: GroupDispatch?, _ replay: LogReplay) {
+        if replay.restoration?.phase == .sent { return find(&publication, dispatch, replay) { $0.isDispatched } }
+        guard replay.restoration?.phase == .rest, let dispatched = replay.restoration?.flows.takeDispatched(publication.name) else {
+            return
+        }
+        let (path, name, mustArrive) = (publication.path, publication.name, publication.mustArrive)
+        for dispatched in dispatched {
+            guard let member = member(of: replay.session, named: dispatched, dispatch) else { continue }
+            (publication.path, publication.name, publication.mustArrive) = (.passing, dispatched, true)
+            shard.shareGroups.sendToMember(&publication, member)
+        }
+        (publication.path, publication.name, publication.mustArrive) = (path, name, mustArrive)
+    }
+
+    /// The session as a member of the group that has dispatched a message to it; nil if it has left that.
+    private func member(of session: Session, named name: MessageName, _ dispatch: GroupDispatch?) -> GroupMember? {
+        guard let share = name.share, let logged = dispatch?.logged, logged.indices.contains(share),
+            let group = shard.groups.find(clusterHash: logged[share].group)
+        else { return nil }
+        return shard.groups[group]?.member(session.key)
+    }
+
+    private func found(_ publication: inout Publication, _ dispatch: GroupDispatch?, for session: Session)
+        -> SessionRestoration.Found
+    {
+        let message = publication.makeMessage(shard.ledger)
+        guard !publication.name.isDispatched else {
+            let member = member(of: session, named: publication.name, dispatch)
+            let identifier = member?.terms.identifier ?? 0
+            return SessionRestoration.Found(
+                message: message, retain: publication.retain && member?.terms.retainAsPublished == true,
+                identifiers: identifier == 0 ? nil : SubscriptionIdentifiers([identifier]), group: member?.serial ?? 0)
+        }
+        let reference = Reference(session)
+        var (retain, identifiers): (Bool, SubscriptionIdentifiers?) = (false, nil)
+        let (wasRetained, isOwn) = (publication.retain, publication.publisher == session.publisherKey)
+        shard.dispatcher.matches(of: publication.topic).with { matches in
+            for position in 0..<matches.routeCount where matches.routes[position].session == reference {
+                let route = matches.routes[position]
+                let terms = route.detail.flatMap { $0.with { isOwn ? $0.own : $0.all } }
+                retain = wasRetained && (terms?.retainAsPublished ?? route.retainAsPublished)
+                identifiers = terms?.encodedIdentifiers
+            }
+        }
+        return SessionRestoration.Found(message: message, retain: retain, identifiers: identifiers, group: 0)
+    }
+
+    /// What was asked of the log has been read.
+    func readForRestoration(_ replay: LogReplay) {
+        replay.isAsked = false
+        switch replay.restoration?.phase {
+        case .steps:
+            settleFlows(replay)
+            if replay.restoration?.flows.unfinished.isEmpty == false { return ask(for: replay) }
+        case .sent: break
+        case .awaitingMark, .rest, nil: return
+        }
+        restoreFlows(replay)
+        replay.restoration?.phase = .rest
+        ask(for: replay)
+    }
+
+    private func settleFlows(_ replay: LogReplay) {
+        guard let moves = shard.cluster?.moves else { return }
+        replay.restoration?.flows.settle(moves.holders.isOthers(than: replay.session.clientIdentifier))
+        replay.restoration?.phase = .sent
+        if !moves.replays.values.contains(where: { $0.restoration?.lacksSteps ?? false }) { moves.holders = DispatchHolders() }
+    }
+
+    /// Puts what the client was sent in front of its queue.
+    private func restoreFlows(_ replay: LogReplay) {
+        guard var restoration = replay.restoration else { return }
+        let session = replay.session
+        shard.storing.beginPacket()
+        // What its share groups have dispatched to it meanwhile stands behind that.
+        let late = session.queue.takeShared()
+        for flow in restoration.flows.unfinished where restoration.found[flow.name] == nil { restoration.flows.forget(flow) }
+        for packetIdentifier in restoration.flows.released { restoreReleased(packetIdentifier, of: session) }
+        for flow in restoration.flows.unfinished {
+            guard let found = restoration.found[flow.name] else { continue }
+            var publication = Publication(found.message)
+            publication.name = flow.name
+            let entry = shard.sessionRows.makeEntry(
+                &publication, for: session, qos: .exactlyOnce, retain: found.retain, identifiers: found.identifiers,
+                group: found.group)
+            shard.dispatcher.finish(&publication)
+            shard.arrivals.restore(entry, flow.packetIdentifier, isReleased: false, of: session)
+        }
+        restoration.found = [:]
+        replay.restoration = restoration
+        for entry in late { shard.shareGroups.redeliver(entry, to: session) }
+        shard.memoryBound.recountQueue(of: session)
+    }
+
+    /// Adds a flow of which only PUBREL and PUBCOMP are left. The message is no more than a name.
+    private func restoreReleased(_ packetIdentifier: UInt16, of session: Session) {
+        let name: [UInt8] = [UInt8(ascii: "-")]
+        name.withUnsafeBytes { name in
+            let none = UnsafeRawBufferPointer(start: nil, count: 0)
+            var publication = Publication(
+                topic: name, properties: none, payload: none, qos: .exactlyOnce, retain: false, expiresAt: Message.neverExpires,
+                publisher: 0)
+            let entry = shard.sessionRows.makeEntry(
+                &publication, for: session, qos: .exactlyOnce, retain: false, identifiers: nil, group: 0)
+            shard.dispatcher.finish(&publication)
+            shard.arrivals.restore(entry, packetIdentifier, isReleased: true, of: session)
+        }
+    }
+
+    /// The session has all that the log has for it.
+    func endRestoration(of session: Session, _ moves: SessionMoves) {
+        session.isRestored = false
+        shard.lifecycle.armTimer(of: session)
+        shard.saves.markWhole(session, moves)
+    }
+}
+
+/// How far a session has come that is restored from what the cluster has stored of it, because the node that kept it is
+/// lost: what its client was sent stands in the log, which is read once for that before it is read for what the session
+/// lacks.
+///
+///     awaitingMark ──► steps ──► sent ──► rest
+///
+/// What share groups have dispatched to it comes among the rest, as the log has it, which may be before what the
+/// session lacks of its own subscriptions. Until the end its row says that it is not whole: after a crash it is taken
+/// up anew.
+struct SessionRestoration {
+    enum Phase {
+        /// The lost node may have written more than this one has read.
+        case awaitingMark
+        /// What the client was sent, and has acknowledged.
+        case steps
+        /// The messages that it was sent and has not acknowledged: they come first, as they did.
+        case sent
+        /// All others.
+        case rest
+    }
+
+    /// A message that is sent again, as the session's subscriptions want it now.
+    struct Found {
+        let message: Message
+        let retain: Bool
+        let identifiers: SubscriptionIdentifiers?
+        /// The serial number of the share group that has dispatched to it; 0 for none.
+        let group: UInt32
+    }
+
+    var phase = Phase.awaitingMark
+    /// Whether it is not known yet what its client was sent.
+    var lacksSteps: Bool { phase == .awaitingMark || phase == .steps }
+    var flows = SentFlows()
+    var found: [MessageName: Found] = [:]
+
+    /// The spans of the log that are to be read now.
+    func spans(after floor: LogPositions, through: LogPositions) -> [LogSpan] {
+        switch phase {
+        case .awaitingMark: []
+        case .steps: floor.spans(through: through)
+        case .rest: through.places.indices.compactMap { rest(of: $0, after: floor, through: through) }
+        case .sent: through.places.indices.compactMap { sent(of: $0, after: floor, through: through) }
+        }
+    }
+
+    /// The span that is lacking of a partition, from the first message on that was dispatched; nil for nothing.
+    private func rest(of partition: Int, after floor: LogPositions, through: LogPositions) -> LogSpan? {
+        guard let last = through.places[partition]?.sequence else { return nil }
+        let lacking = floor.spans(through: through).first { $0.partition == partition }
+        let dispatched = flows.dispatched.keys.filter { $0.partition == partition }.map { max(1, $0.sequence(near: last)) - 1 }
+        let after = min(lacking?.after ?? last, dispatched.min() ?? last)
+        return after < last ? LogSpan(partition: partition, after: after, through: last) : nil
+    }
+
+    /// The part of a partition in which messages stand that were sent; nil for none. What share groups have dispatched
+    /// stands anywhere in it, of all else what stands before what is lacking was done.
+    private func sent(of partition: Int, after floor: LogPositions, through: LogPositions) -> LogSpan? {
+        guard let end = through.places[partition]?.sequence else { return nil }
+        let names = flows.unfinished.map(\.name).filter { $0.partition == partition }
+        var numbers = names.filter(\.isDispatched).map { max(1, $0.sequence(near: end)) }
+        if let lacking = floor.spans(through: through).first(where: { $0.partition == partition }) {
+            numbers += names.filter { !$0.isDispatched }.map { $0.sequence(from: lacking.after + 1) }
+        }
+        guard let first = numbers.min(), let last = numbers.max(), first <= end else { return nil }
+        return LogSpan(partition: partition, after: first - 1, through: min(last, end))
+    }
+}
