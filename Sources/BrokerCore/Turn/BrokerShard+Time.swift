@@ -117,7 +117,8 @@ extension Limits {
     static let timerStepsOfEnd = 32
 }
 
-/// Two clocks: the shard's, which starts anew with the broker, and the wall clock, by which the store and other nodes go.
+/// Two clocks: the shard's, which starts anew with the broker, and the wall clock, by which the store and other nodes
+/// go.
 extension BrokerShard {
     /// A time of the shard's clock in milliseconds since 1970.
     func wallClock(_ time: UInt64) -> UInt64 {
