@@ -146,7 +146,7 @@ sanitize: tools-build ## Run the tests of core, codec and cluster under AddressS
 	  --filter '^(BrokerCore|ClientCore|Cluster|Conformance|MQTTCodec|NATSClient)Tests\.'
 	swift build --build-tests --sanitize=thread --scratch-path .build-tsan
 	TSAN_OPTIONS='$(tsan)' swift test --skip-build --sanitize=thread --scratch-path .build-tsan \
-	  --filter '^(ClientStore|EpollLoop|MartletServer|Persistence|Platform|Security|Transports)Tests\.'
+	  --filter '^(ClientStore|MartletServer|Persistence|Platform|Security|Transports)Tests\.'
 	TSAN_OPTIONS='$(tsan)' swift test --skip-build --sanitize=thread --scratch-path .build-tsan --filter $(waiting-tests)
 
 .PHONY: bench
@@ -209,8 +209,8 @@ format: swift-is-here ## Format every Swift source in place
 	swift format --in-place --parallel --recursive Package.swift Sources Tests
 
 # The plugin is a dependency of the package only while MARTLET_DOCS is set: who builds the broker never fetches it.
-documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform EpollLoop Transports HTTPServer RowStore Persistence Cryptography Security DynamicSecurity NATSClient \
-  Configuration Administration ServerLoops ClusterGateway MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting SeededRandom ClientCommands ControlCommands,--target $(target))
+documented := $(foreach target,Bytes HTTP JSON JSONReader MQTTCodec BrokerModel BrokerCore ClientCore Federation Cluster Platform Transports HTTPServer RowStore Persistence Security NATSClient \
+  Configuration Administration ServerLoops ClusterGateway MartletServer Bench ClientStore MartletClient MartletClientJSON MartletClientServices MartletTesting Commands,--target $(target))
 
 .PHONY: docs
 docs: tools-build ## Build all documentation into one site, .build/docs; fails on warnings

@@ -65,9 +65,8 @@ let package = Package(
         .target(name: "BrokerModel", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         .target(name: "BrokerCore", dependencies: ["BrokerModel", "Bytes", "JSON", "MQTTCodec"], swiftSettings: hot),
         // The broker's core on a clock and a network of the caller's.
-        .target(name: "SeededRandom", swiftSettings: house),
         .target(
-            name: "BrokerSimulation", dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec", "SeededRandom"],
+            name: "BrokerSimulation", dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec"],
             swiftSettings: house),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
 
@@ -79,100 +78,75 @@ let package = Package(
 
         // What the kernel gives.
         .target(name: "CLinux"),
-        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
-        .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
+        .target(name: "Platform", dependencies: ["CLibraries", "CLinux"], swiftSettings: hot),
         .target(
-            name: "Transports", dependencies: ["Bytes", "CLinux", "COpenSSL", "EpollLoop", "HTTP", "Platform"], swiftSettings: hot),
+            name: "Transports", dependencies: ["Bytes", "CLibraries", "CLinux", "HTTP", "Platform"], swiftSettings: hot),
 
         .target(
-            name: "HTTPServer", dependencies: ["Bytes", "EpollLoop", "HTTP", "Platform", "Transports"], swiftSettings: hot),
+            name: "HTTPServer", dependencies: ["Bytes", "HTTP", "Platform", "Transports"], swiftSettings: hot),
 
-        // Other people's libraries.
-        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(name: "CArgon2", pkgConfig: "libargon2", providers: [.apt(["libargon2-dev"])]),
-        .systemLibrary(name: "CIDN", pkgConfig: "libidn", providers: [.apt(["libidn-dev"])]),
-        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
-        .systemLibrary(name: "CJansson", pkgConfig: "jansson", providers: [.apt(["libjansson-dev"])]),
-        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        // A header alone: nothing to link.
-        .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
+        // Other people's libraries: a module for each, and who imports none of them links none.
+        .systemLibrary(name: "CLibraries"),
 
         // The page that browsers get, in the binary.
         .target(name: "CDashboard", exclude: ["site"]),
 
-        .target(name: "Cryptography", dependencies: ["CIDN", "COpenSSL"], swiftSettings: cold),
-
-        .target(name: "JSONReader", dependencies: ["CJansson", "JSON"], swiftSettings: cold),
+        .target(name: "JSONReader", dependencies: ["CLibraries", "JSON"], swiftSettings: cold),
 
         // Who may do what.
         .target(
             name: "Security",
-            dependencies: ["BrokerModel", "Bytes", "CArgon2", "COpenSSL", "Cryptography", "MQTTCodec", "Platform"],
+            dependencies: ["BrokerModel", "Bytes", "CLibraries", "JSON", "JSONReader", "MQTTCodec", "Platform"],
             swiftSettings: cold),
 
-        .target(
-            name: "DynamicSecurity",
-            dependencies: ["BrokerModel", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security"], swiftSettings: cold),
-
         // What stays when the broker ends.
-        .target(name: "RowStore", dependencies: ["CSQLite", "CXXHash"], swiftSettings: house),
+        .target(name: "RowStore", dependencies: ["CLibraries"], swiftSettings: house),
         .target(
-            name: "Persistence", dependencies: ["BrokerModel", "CSQLite", "MQTTCodec", "Platform", "RowStore"],
+            name: "Persistence", dependencies: ["BrokerModel", "CLibraries", "MQTTCodec", "Platform", "RowStore"],
             swiftSettings: house),
 
         // A cluster's lanes: the wire protocol of nats-server.
         .target(
             name: "NATSClient",
-            dependencies: ["Bytes", "Cryptography", "EpollLoop", "JSON", "JSONReader", "Platform", "Transports"],
+            dependencies: ["Bytes", "JSON", "JSONReader", "Platform", "Transports"],
             swiftSettings: hot),
 
         // What the operator gives.
-        .target(name: "ArgumentParsing", dependencies: ["JSON", "Platform"], swiftSettings: cold),
         .target(name: "Configuration", dependencies: ["Platform"], swiftSettings: cold),
 
         // What administrators see and steer, over HTTP.
         .target(
             name: "Administration",
-            dependencies: [
-                "BrokerModel", "Bytes", "Cluster", "Cryptography", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform",
-            ],
+            dependencies: ["BrokerModel", "Bytes", "Cluster", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform"],
             exclude: ["openapi.json"], swiftSettings: cold),
 
         // The shell around the core: what a message passes, what starts and steers it, and the command.
         .target(
             name: "ServerLoops",
             dependencies: [
-                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "Configuration", "DynamicSecurity", "EpollLoop", "Federation",
-                "MQTTCodec", "NATSClient", "Persistence", "Platform", "Security", "Transports",
+                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "Configuration", "Federation", "MQTTCodec", "NATSClient",
+                "Persistence", "Platform", "Security", "Transports",
             ],
             swiftSettings: hot),
         // A node's part in its cluster.
         .target(
             name: "ClusterGateway",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerModel", "Cluster", "Configuration", "Cryptography", "EpollLoop", "HTTP",
-                "JSON", "JSONReader",
+                "Administration", "BrokerCore", "BrokerModel", "Cluster", "Configuration", "HTTP", "JSON", "JSONReader",
                 "MQTTCodec", "NATSClient", "Platform", "ServerLoops", "Transports",
             ],
             swiftSettings: hot),
         .target(
             name: "MartletServer",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerModel", "Bytes", "CDashboard", "CZlib", "Cluster", "ClusterGateway",
-                "Configuration",
-                "Cryptography",
-                "DynamicSecurity",
-                "EpollLoop",
-                "HTTP",
-                "HTTPServer", "Federation", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "Persistence",
+                "Administration", "BrokerCore", "BrokerModel", "Bytes", "CDashboard", "CLibraries", "Cluster", "ClusterGateway",
+                "Configuration", "Federation", "HTTP", "HTTPServer", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "Persistence",
                 "Platform", "Security", "ServerLoops", "Transports",
             ],
             swiftSettings: cold),
         .target(
             name: "Bench",
-            dependencies: [
-                "Bytes", "CLinux", "EpollLoop", "MQTTCodec", "Platform", "Transports",
-            ],
+            dependencies: ["Bytes", "CLinux", "MQTTCodec", "Platform", "Transports"],
             swiftSettings: hot),
 
         // The client library.
@@ -180,16 +154,13 @@ let package = Package(
             name: "ClientStore", dependencies: ["Bytes", "ClientCore", "MQTTCodec", "Platform", "RowStore"], swiftSettings: hot),
         .target(
             name: "MartletClient",
-            dependencies: [
-                "Bytes", "ClientCore", "ClientStore", "Cryptography", "EpollLoop", "MQTTCodec", "Platform", "Transports",
-            ],
+            dependencies: ["Bytes", "ClientCore", "ClientStore", "MQTTCodec", "Platform", "Transports"],
             swiftSettings: client),
         .target(name: "MartletClientJSON", dependencies: ["MartletClient"], swiftSettings: client),
         .target(
             name: "MartletClientServices",
             dependencies: [
-                "MartletClient",
-                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Logging"])),
+                "MartletClient", .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Logging"])),
                 .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: .when(traits: ["Tracing"])),
                 .product(
@@ -199,31 +170,24 @@ let package = Package(
         .target(
             name: "MartletTesting",
             dependencies: [
-                "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec",
-                "MartletClient",
-                "Platform",
-                "SeededRandom", "Transports",
+                "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "ClientCore", "ClientStore", "MQTTCodec", "MartletClient",
+                "Platform", "Transports",
             ],
             swiftSettings: client),
+        // What the command's own commands do, and how it reads what they are given.
         .target(
-            name: "ClientCommands", dependencies: ["JSON", "MartletClient", "MQTTCodec", "Platform"],
-            swiftSettings: cold + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]),
-
-        .target(
-            name: "ControlCommands",
+            name: "Commands",
             dependencies: [
-                "Administration", "Bytes", "DynamicSecurity", "HTTP", "JSON", "JSONReader", "MQTTCodec", "Platform", "Security",
+                "Administration", "Bytes", "HTTP", "JSON", "JSONReader", "MQTTCodec", "MartletClient", "Platform", "Security",
                 "Transports",
             ],
-            swiftSettings: cold),
+            swiftSettings: cold + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]),
 
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "ArgumentParsing", "Bench", "BrokerCore", "BrokerModel", "Bytes", "ClientCommands", "Configuration",
-                "ControlCommands", "JSON",
-                "MQTTCodec",
-                "MartletClient", "MartletServer", "Persistence", "Platform", "Security", "ServerLoops", "Transports",
+                "Bench", "BrokerCore", "BrokerModel", "Bytes", "Commands", "Configuration", "JSON", "MQTTCodec", "MartletClient",
+                "MartletServer", "Persistence", "Platform", "Security", "ServerLoops", "Transports",
             ],
             swiftSettings: cold,
             linkerSettings: [
@@ -242,13 +206,13 @@ let package = Package(
             ]),
 
         // Tests, and the doubles that they share.
-        .target(name: "TestBasics", dependencies: ["SeededRandom"], path: "Tests/TestBasics", swiftSettings: rules),
+        .target(name: "TestBasics", dependencies: ["Bytes"], path: "Tests/TestBasics", swiftSettings: rules),
         .target(
             name: "MartletTestKit",
             dependencies: ["BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "MQTTCodec", "TestBasics"],
             path: "Tests/MartletTestKit", swiftSettings: rules),
         .target(
-            name: "NetworkTestKit", dependencies: ["Bytes", "EpollLoop", "Platform", "TestBasics", "Transports"],
+            name: "NetworkTestKit", dependencies: ["Bytes", "Platform", "TestBasics", "Transports"],
             path: "Tests/NetworkTestKit", swiftSettings: rules),
         .executableTarget(
             name: "growth", dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec"], path: "Tests/Growth",
@@ -260,7 +224,8 @@ let package = Package(
             name: "consumerclient", dependencies: ["MartletClient"], path: "Tests/ConsumerClient", swiftSettings: rules),
         .executableTarget(name: "openapi", dependencies: ["Administration"], path: "Tests/OpenAPI", swiftSettings: rules),
         .executableTarget(
-            name: "endurance", dependencies: ["CSQLite", "MartletClient", "Platform"], path: "Tests/Endurance", swiftSettings: rules
+            name: "endurance", dependencies: ["CLibraries", "MartletClient", "Platform"], path: "Tests/Endurance",
+            swiftSettings: rules
         ),
         .testTarget(name: "MQTTCodecTests", dependencies: ["MQTTCodec", "MartletTestKit", "TestBasics"], swiftSettings: rules),
         .testTarget(
@@ -274,15 +239,13 @@ let package = Package(
         .testTarget(
             name: "FederationTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "BrokerSimulation", "Federation", "MQTTCodec", "MartletTestKit", "SeededRandom",
-                "TestBasics",
+                "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "Federation", "MQTTCodec", "MartletTestKit", "TestBasics",
             ],
             swiftSettings: rules),
         .testTarget(
             name: "ClusterTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "Cluster", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "SeededRandom",
-                "TestBasics",
+                "BrokerCore", "BrokerModel", "Bytes", "Cluster", "JSON", "JSONReader", "MQTTCodec", "NATSClient", "TestBasics",
             ],
             swiftSettings: rules),
         .testTarget(
@@ -295,8 +258,8 @@ let package = Package(
         .testTarget(
             name: "MartletClientTests",
             dependencies: [
-                "Bytes", "ClientCore", "ClientStore", "EpollLoop", "MQTTCodec", "MartletClient", "MartletClientJSON", "Platform",
-                "TestBasics", "Transports",
+                "Bytes", "ClientCore", "ClientStore", "MQTTCodec", "MartletClient", "MartletClientJSON", "Platform", "TestBasics",
+                "Transports",
             ],
             swiftSettings: rules),
         .testTarget(
@@ -313,79 +276,61 @@ let package = Package(
         .testTarget(
             name: "MartletTestingTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "Bytes", "ClientCore", "EpollLoop", "MQTTCodec", "MartletClient", "MartletClientJSON",
+                "BrokerCore", "BrokerModel", "Bytes", "ClientCore", "MQTTCodec", "MartletClient", "MartletClientJSON",
                 "MartletTesting", "Platform", "TestBasics", "Transports",
             ],
             swiftSettings: rules),
         .testTarget(
-            name: "ClientCommandsTests", dependencies: ["ClientCommands", "MQTTCodec", "MartletClient", "Platform", "TestBasics"],
+            name: "CommandsTests",
+            dependencies: ["Commands", "HTTP", "MQTTCodec", "MartletClient", "Platform", "TestBasics", "Transports"],
             swiftSettings: rules),
         .testTarget(
-            name: "ControlCommandsTests", dependencies: ["ControlCommands", "HTTP", "Platform", "Transports"], swiftSettings: rules),
-        .testTarget(
             name: "BenchTests",
-            dependencies: [
-                "Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics",
-            ],
+            dependencies: ["Bench", "Bytes", "MQTTCodec", "MartletTestKit", "TestBasics"],
             swiftSettings: rules),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP"], swiftSettings: rules),
         .testTarget(
-            name: "HTTPServerTests", dependencies: ["EpollLoop", "HTTP", "HTTPServer", "NetworkTestKit", "Platform", "Transports"],
+            name: "HTTPServerTests", dependencies: ["HTTP", "HTTPServer", "NetworkTestKit", "Platform", "Transports"],
             swiftSettings: rules),
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
                 "Administration", "BrokerCore", "BrokerModel", "BrokerSimulation", "Bytes", "Cluster", "HTTP", "JSON", "JSONReader",
-                "MQTTCodec",
-                "MartletTestKit",
+                "MQTTCodec", "MartletTestKit",
             ],
             swiftSettings: rules),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: rules),
         .testTarget(name: "JSONTests", dependencies: ["JSON", "JSONReader"], swiftSettings: rules),
-        .testTarget(name: "PlatformTests", dependencies: ["Platform"], swiftSettings: rules),
-        .testTarget(name: "EpollLoopTests", dependencies: ["CLinux", "EpollLoop", "Platform"], swiftSettings: rules),
         .testTarget(
-            name: "TransportsTests", dependencies: ["Bytes", "COpenSSL", "EpollLoop", "MartletTestKit", "Platform", "Transports"],
+            name: "PlatformTests", dependencies: ["CLinux", "Platform"],
+            swiftSettings: rules),
+        .testTarget(
+            name: "TransportsTests", dependencies: ["Bytes", "CLibraries", "MartletTestKit", "Platform", "Transports"],
             swiftSettings: rules),
         .testTarget(
             name: "NATSClientTests",
-            dependencies: [
-                "Cryptography", "EpollLoop", "JSON", "JSONReader", "NATSClient", "Platform", "SeededRandom", "Transports",
-            ],
+            dependencies: ["Bytes", "JSON", "JSONReader", "NATSClient", "Platform", "Transports"],
             swiftSettings: rules),
-        .testTarget(name: "ArgumentParsingTests", dependencies: ["ArgumentParsing"], swiftSettings: rules),
         .testTarget(name: "ConfigurationTests", dependencies: ["Configuration", "TestBasics"], swiftSettings: rules),
         .testTarget(
             name: "SecurityTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "Bytes", "Cryptography", "MQTTCodec", "MartletTestKit", "Platform", "Security",
-            ],
-            swiftSettings: rules),
-        .testTarget(
-            name: "DynamicSecurityTests",
-            dependencies: [
-                "BrokerCore", "BrokerModel", "DynamicSecurity", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform",
-                "Security",
+                "BrokerCore", "BrokerModel", "Bytes", "JSON", "JSONReader", "MQTTCodec", "MartletTestKit", "Platform", "Security",
             ],
             swiftSettings: rules),
         .testTarget(
             name: "PersistenceTests",
             dependencies: [
-                "BrokerCore", "BrokerModel", "CSQLite", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "RowStore",
+                "BrokerCore", "BrokerModel", "CLibraries", "MQTTCodec", "MartletTestKit", "Persistence", "Platform", "RowStore",
                 "TestBasics",
             ],
             swiftSettings: rules),
         .testTarget(
             name: "MartletServerTests",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerModel", "Bytes", "Cluster", "ClusterGateway", "Configuration", "EpollLoop",
-                "HTTP",
-                "HTTPServer", "MQTTCodec",
-                "MartletServer",
-                "MartletTestKit", "NATSClient",
-                "NetworkTestKit",
-                "Persistence", "Platform", "TestBasics",
-                "Security", "ServerLoops", "Transports",
+                "Administration", "BrokerCore", "BrokerModel", "Bytes", "Cluster", "ClusterGateway", "Configuration", "HTTP",
+                "HTTPServer", "MQTTCodec", "MartletServer", "MartletTestKit", "NATSClient", "NetworkTestKit", "Persistence",
+                "Platform", "Security", "ServerLoops", "TestBasics", "Transports",
             ],
             swiftSettings: rules),
     ]
@@ -427,7 +372,7 @@ if Context.environment["MARTLET_FUZZ"] != nil {
         "configuration": ["BrokerCore", "BrokerModel", "Configuration", "MartletServer", "MartletTestKit", "TestBasics"],
         "credentials": ["Security"],
         "access": ["BrokerCore", "BrokerModel", "MQTTCodec", "Security"],
-        "scram": ["BrokerCore", "BrokerModel", "Cryptography", "MQTTCodec", "Security"],
+        "scram": ["BrokerCore", "BrokerModel", "MQTTCodec", "Platform", "Security"],
         "mosquitto": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletTestKit", "Persistence"],
         "nats": ["NATSClient"],
         "rows": ["BrokerCore", "BrokerModel", "MQTTCodec", "MartletServer", "MartletTestKit", "TestBasics"],

@@ -23,12 +23,12 @@ let package = Package(
         .target(name: "BrokerModel", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
         .target(name: "CLinux"),
-        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: hot),
-        .target(name: "EpollLoop", dependencies: ["CLinux", "Platform"], swiftSettings: hot),
+        .systemLibrary(name: "CLibraries"),
+        .target(name: "Platform", dependencies: ["CLibraries", "CLinux"], swiftSettings: hot),
         .target(name: "CAllocations"),
         .executableTarget(
             name: "microbench",
-            dependencies: ["BrokerModel", "Bytes", "CAllocations", "ClientCore", "EpollLoop", "JSON", "MQTTCodec", "Platform"],
+            dependencies: ["BrokerModel", "Bytes", "CAllocations", "ClientCore", "JSON", "MQTTCodec", "Platform"],
             swiftSettings: hot),
     ]
 )

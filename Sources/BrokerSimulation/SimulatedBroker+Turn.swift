@@ -1,6 +1,6 @@
 import BrokerCore
 import BrokerModel
-internal import SeededRandom
+internal import Bytes
 
 /// The turns of the shards' loops.
 extension SimulatedBroker {

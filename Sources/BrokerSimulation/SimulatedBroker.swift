@@ -1,7 +1,7 @@
 public import BrokerCore
 public import BrokerModel
+package import Bytes
 public import MQTTCodec
-package import SeededRandom
 
 /// A broker of some shards in one thread, on a simulated clock and network: one seed is one run.
 ///

@@ -1,8 +1,8 @@
 import BrokerModel
-import Cryptography
 import JSON
 import JSONReader
 import MQTTCodec
+import Platform
 import ServerLoops
 
 extension BanEntry {

@@ -1,9 +1,9 @@
 import BrokerCore
 import BrokerModel
 import Cluster
-import EpollLoop
 import MQTTCodec
 import NATSClient
+import Platform
 import ServerLoops
 
 /// The cluster's log as one node writes and reads it: messages of QoS 1 and 2 go into it packed into records, by

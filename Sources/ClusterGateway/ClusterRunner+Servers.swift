@@ -1,8 +1,8 @@
 import BrokerCore
 import BrokerModel
 import Cluster
-import EpollLoop
 package import NATSClient
+import Platform
 import ServerLoops
 
 /// What the servers say.

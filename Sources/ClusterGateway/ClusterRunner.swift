@@ -2,8 +2,8 @@ import BrokerCore
 import BrokerModel
 package import Cluster
 import Configuration
-import EpollLoop
 import NATSClient
+import Platform
 package import ServerLoops
 import Transports
 

@@ -1,7 +1,6 @@
 import BrokerCore
 import BrokerModel
 package import Cluster
-import EpollLoop
 import NATSClient
 import Platform
 import ServerLoops

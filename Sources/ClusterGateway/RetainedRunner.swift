@@ -1,8 +1,8 @@
 import BrokerCore
 import Cluster
-import EpollLoop
 import MQTTCodec
 import NATSClient
+import Platform
 import ServerLoops
 
 /// One node's part in the cluster's retained messages: brings together the shards, the replica's decisions and the

@@ -1,6 +1,6 @@
 import BrokerModel
-import EpollLoop
 import NATSClient
+import Platform
 import ServerLoops
 
 /// The streams for whose records the servers have no room, in the servers' words.

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import EpollLoop
 internal import HTTP
 internal import Platform
 internal import Transports

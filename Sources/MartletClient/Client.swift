@@ -1,5 +1,4 @@
 internal import ClientStore
-internal import EpollLoop
 internal import Platform
 internal import Synchronization
 

@@ -2,7 +2,6 @@ import Administration
 import BrokerCore
 import BrokerModel
 public import Configuration
-import EpollLoop
 import Glibc
 import HTTPServer
 public import Persistence

@@ -4,12 +4,11 @@ import BrokerModel
 import Cluster
 import ClusterGateway
 public import Configuration
-internal import EpollLoop
 import Glibc
 import HTTPServer
 import MQTTCodec
 import Persistence
-import Platform
+internal import Platform
 import Security
 public import ServerLoops
 import Synchronization

@@ -2,7 +2,7 @@ internal import CLinux
 package import Glibc
 
 /// The rules that every system call keeps, and those calls that concern descriptors, threads and the process. What
-/// belongs to one target alone stands there as an extension: epoll in EpollLoop, sockets in Transports.
+/// belongs to one part alone stands there as an extension: epoll in EventLoop, sockets in the target Transports.
 ///
 /// A call that a signal interrupts is made again; "not now" (EAGAIN) is a value; EBADF and EFAULT are mistakes of ours,
 /// after which bytes could reach the wrong socket, and trap; everything else is a `SystemError`, thrown or as a value.

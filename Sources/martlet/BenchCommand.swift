@@ -1,5 +1,5 @@
-import ArgumentParsing
 public import Bench
+import Commands
 import MQTTCodec
 import MartletServer
 import Transports

@@ -1,4 +1,4 @@
-import ArgumentParsing
+import Commands
 import Glibc
 import MartletServer
 

@@ -1,5 +1,5 @@
+import Bytes
 import MQTTCodec
-import SeededRandom
 import Testing
 
 @testable import Federation

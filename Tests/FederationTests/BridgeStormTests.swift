@@ -1,8 +1,8 @@
 import BrokerModel
 import BrokerSimulation
+import Bytes
 import MQTTCodec
 import MartletTestKit
-import SeededRandom
 import TestBasics
 import Testing
 

@@ -1,9 +1,9 @@
 import BrokerCore
 import BrokerModel
 import BrokerSimulation
+import Bytes
 import Federation
 import MQTTCodec
-import SeededRandom
 
 /// A bridge between two simulated brokers, on their clock and over a network of the test's.
 final class SimulatedBridge {

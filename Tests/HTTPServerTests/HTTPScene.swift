@@ -1,7 +1,7 @@
-import EpollLoop
 import HTTP
 import HTTPServer
 import NetworkTestKit
+import Platform
 import Testing
 import Transports
 

@@ -2,10 +2,10 @@ import Administration
 import BrokerCore
 import BrokerModel
 import Configuration
-import EpollLoop
 import MQTTCodec
 import MartletTestKit
 import NetworkTestKit
+import Platform
 import Testing
 import Transports
 

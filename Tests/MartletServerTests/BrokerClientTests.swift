@@ -1,6 +1,5 @@
 import BrokerCore
 import BrokerModel
-import EpollLoop
 import MQTTCodec
 import MartletTestKit
 import NetworkTestKit

@@ -1,6 +1,5 @@
 import Bytes
 import Configuration
-import EpollLoop
 import Glibc
 import MQTTCodec
 import MartletTestKit

@@ -1,10 +1,9 @@
 import Bytes
-import Platform
 import Testing
 import Transports
 
-@testable import EpollLoop
 @testable import MartletTesting
+@testable import Platform
 
 /// The broker in the process, with the machine's clock.
 struct EmbeddedBrokerTests {

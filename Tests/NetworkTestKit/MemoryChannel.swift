@@ -1,5 +1,4 @@
 package import Bytes
-package import EpollLoop
 internal import Glibc
 package import Platform
 package import Transports

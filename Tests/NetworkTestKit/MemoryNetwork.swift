@@ -1,4 +1,4 @@
-package import EpollLoop
+package import Platform
 internal import Testing
 package import Transports
 

@@ -1,4 +1,3 @@
-package import EpollLoop
 internal import Glibc
 package import Platform
 internal import TestBasics

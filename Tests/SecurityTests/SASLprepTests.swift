@@ -1,4 +1,4 @@
-import Cryptography
+import Platform
 import Testing
 
 @testable import Security

@@ -1,6 +1,6 @@
 import BrokerModel
 import Bytes
-import Cryptography
+import Platform
 
 @testable import Security
 

@@ -1,7 +1,7 @@
 import BrokerCore
 import Bytes
-import Cryptography
 import MQTTCodec
+import Platform
 import Testing
 
 @testable import Security

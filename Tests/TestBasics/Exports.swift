@@ -1,2 +1,2 @@
 // Every test that takes chance from a seed does so without a second import.
-@_exported public import SeededRandom
+@_exported public import Bytes

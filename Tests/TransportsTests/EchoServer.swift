@@ -1,4 +1,4 @@
-import EpollLoop
+import Platform
 import Transports
 
 /// Sends back what it receives. Holds what the peer does not read, up to a bound.

@@ -1,4 +1,3 @@
-import EpollLoop
 import Platform
 
 /// A turn that does what a test says, and gives the test's deadline.

@@ -1,5 +1,4 @@
 import Bytes
-import EpollLoop
 import Glibc
 import Platform
 import Testing

@@ -1,7 +1,7 @@
 internal import BrokerModel
-internal import Cryptography
 internal import HTTP
 internal import MQTTCodec
+internal import Platform
 
 /// What somebody may do over HTTP.
 public enum AdministrationRole: String, Sendable, CaseIterable {

@@ -1,4 +1,3 @@
-internal import Cryptography
 internal import MQTTCodec
 internal import Platform
 

@@ -1,4 +1,4 @@
-internal import Cryptography
+internal import Platform
 
 /// Where lists go on whose next page begins behind a name that is too long for a request's first line: clients and
 /// levels of topics may have names of 64 KiB. What goes out in its place is a hash, and what that stands for is

@@ -1,4 +1,3 @@
-import EpollLoop
 import MQTTCodec
 import Platform
 import Transports

@@ -1,4 +1,3 @@
-import EpollLoop
 import Platform
 
 /// Publishes as long as messages are to flow: in a closed loop as many as come back, in an open one at a fixed rate.

@@ -1,5 +1,4 @@
 import Bytes
-import EpollLoop
 import Platform
 import Synchronization
 import Transports

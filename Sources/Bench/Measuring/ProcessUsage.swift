@@ -1,5 +1,4 @@
 internal import CLinux
-import EpollLoop
 internal import Glibc
 internal import Platform
 internal import Synchronization

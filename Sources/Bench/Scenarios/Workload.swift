@@ -1,5 +1,5 @@
-import EpollLoop
 import MQTTCodec
+import Platform
 
 /// A scenario with its numbers: who publishes where, who subscribes to what, and how many deliveries come of a publish.
 struct Workload: Sendable {

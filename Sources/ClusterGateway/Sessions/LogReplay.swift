@@ -1,8 +1,8 @@
 import BrokerCore
 import BrokerModel
 import Cluster
-import EpollLoop
 import NATSClient
+import Platform
 import ServerLoops
 
 /// Reads parts of the log once more, for sessions that came from elsewhere, and for what share groups had dispatched to

@@ -3,7 +3,6 @@ import BrokerCore
 import BrokerModel
 import Cluster
 import Configuration
-import EpollLoop
 import MQTTCodec
 import NATSClient
 import Platform

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Cryptography
 internal import Platform
 
 /// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and server prove to each other that they know the password, and none of

@@ -1,4 +1,3 @@
-internal import EpollLoop
 internal import Platform
 internal import Transports
 

@@ -1,6 +1,6 @@
 internal import ClientCore
-internal import EpollLoop
 internal import MQTTCodec
+internal import Platform
 internal import Synchronization
 internal import Transports
 

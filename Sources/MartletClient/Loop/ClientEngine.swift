@@ -1,5 +1,4 @@
 internal import ClientCore
-internal import EpollLoop
 internal import Platform
 internal import Synchronization
 internal import Transports

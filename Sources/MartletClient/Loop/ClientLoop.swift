@@ -1,5 +1,4 @@
-package import EpollLoop
-internal import Platform
+package import Platform
 internal import Transports
 
 /// The thread that works for clients: for all of a process, unless it makes more of them.

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import ClientCore
-internal import EpollLoop
 internal import Platform
 internal import Transports
 

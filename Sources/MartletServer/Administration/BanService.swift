@@ -1,8 +1,8 @@
 import Administration
 import BrokerModel
 import Configuration
-import EpollLoop
 import MQTTCodec
+import Platform
 import ServerLoops
 
 /// The bans that administrators make, and that the broker makes by itself for what clients have done. Belongs to the

@@ -1,7 +1,7 @@
 import BrokerCore
 import BrokerModel
-import EpollLoop
 import MQTTCodec
+import Platform
 import ServerLoops
 
 /// What the control thread asks the loops and orders from them, and who waits for the answers.

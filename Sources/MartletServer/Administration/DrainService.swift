@@ -1,8 +1,8 @@
 import Administration
 import BrokerCore
 import BrokerModel
-import EpollLoop
 import MQTTCodec
+import Platform
 import ServerLoops
 
 /// Sends all clients away, so many a second, and keeps the door shut until it is told otherwise. Belongs to the control

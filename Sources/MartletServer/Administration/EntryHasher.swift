@@ -1,4 +1,3 @@
-import EpollLoop
 import Platform
 import Security
 import ServerLoops

@@ -1,8 +1,6 @@
 import Administration
 import BrokerModel
 import Configuration
-import DynamicSecurity
-import EpollLoop
 import Glibc
 import HTTP
 import MQTTCodec

@@ -3,7 +3,6 @@ import BrokerCore
 import BrokerModel
 import ClusterGateway
 import Configuration
-import EpollLoop
 import Glibc
 import HTTPServer
 import MQTTCodec

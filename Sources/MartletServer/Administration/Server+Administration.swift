@@ -2,8 +2,6 @@ import Administration
 import BrokerModel
 import ClusterGateway
 import Configuration
-import Cryptography
-import EpollLoop
 import Glibc
 import HTTPServer
 import Platform

@@ -2,7 +2,6 @@ import Administration
 import BrokerCore
 import BrokerModel
 import Configuration
-import EpollLoop
 import Federation
 import MQTTCodec
 import Platform

@@ -4,11 +4,10 @@ import BrokerModel
 import Cluster
 import ClusterGateway
 import Configuration
-import DynamicSecurity
-import EpollLoop
 import NATSClient
 import Persistence
 import Platform
+import Security
 import ServerLoops
 import Transports
 

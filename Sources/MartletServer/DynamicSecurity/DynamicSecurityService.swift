@@ -1,7 +1,6 @@
 import BrokerCore
 import BrokerModel
 import Cluster
-import DynamicSecurity
 import JSON
 import MQTTCodec
 import Platform

@@ -1,7 +1,6 @@
 import BrokerCore
 import BrokerModel
 import Configuration
-import DynamicSecurity
 import Glibc
 import MQTTCodec
 import Platform

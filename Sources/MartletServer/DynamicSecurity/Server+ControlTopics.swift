@@ -2,8 +2,6 @@ import Administration
 import BrokerCore
 import BrokerModel
 import Configuration
-import DynamicSecurity
-import EpollLoop
 import JSON
 import JSONReader
 import MQTTCodec

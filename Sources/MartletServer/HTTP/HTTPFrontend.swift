@@ -3,7 +3,6 @@ import BrokerCore
 import BrokerModel
 import CDashboard
 import Configuration
-import EpollLoop
 import Glibc
 import HTTP
 import HTTPServer

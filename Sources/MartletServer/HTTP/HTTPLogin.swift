@@ -1,9 +1,9 @@
 import BrokerModel
 import Configuration
-import EpollLoop
 import HTTP
 import HTTPServer
 import MQTTCodec
+import Platform
 import Security
 import ServerLoops
 import Transports

@@ -1,5 +1,4 @@
 import Bytes
-import EpollLoop
 import HTTP
 import Platform
 import Transports

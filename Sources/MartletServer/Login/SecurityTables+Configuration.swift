@@ -1,7 +1,6 @@
 import BrokerCore
 import BrokerModel
 import Configuration
-import DynamicSecurity
 import MQTTCodec
 import Platform
 public import Security

@@ -1,7 +1,6 @@
 import BrokerCore
 import BrokerModel
 import Configuration
-import EpollLoop
 import Glibc
 import Persistence
 import Platform

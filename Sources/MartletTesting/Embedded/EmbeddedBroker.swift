@@ -1,7 +1,6 @@
 internal import BrokerCore
 internal import BrokerSimulation
 internal import Bytes
-internal import EpollLoop
 internal import Platform
 internal import Transports
 

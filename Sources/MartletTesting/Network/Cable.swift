@@ -1,9 +1,7 @@
 internal import BrokerSimulation
 internal import Bytes
-internal import EpollLoop
 internal import Glibc
 internal import Platform
-internal import SeededRandom
 internal import Transports
 
 /// Bytes on their way in one direction, in order.

@@ -1,8 +1,7 @@
 internal import BrokerSimulation
+internal import Bytes
 internal import ClientStore
-internal import EpollLoop
 internal import Platform
-internal import SeededRandom
 internal import Transports
 
 /// A process with one client. On the simulation's thread.

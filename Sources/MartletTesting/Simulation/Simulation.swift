@@ -1,11 +1,10 @@
 internal import BrokerCore
 import BrokerModel
 internal import BrokerSimulation
+internal import Bytes
 internal import ClientStore
-internal import EpollLoop
 internal import Glibc
 internal import Platform
-internal import SeededRandom
 
 /// Clients, brokers and the network between them on one simulated clock: one seed is one run.
 ///

@@ -1,5 +1,4 @@
-public import EpollLoop
-package import Platform
+public import Platform
 public import Transports
 
 /// A stream that is followed on a connection. Belongs to the loop's thread.

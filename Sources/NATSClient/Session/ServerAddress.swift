@@ -1,4 +1,4 @@
-internal import Cryptography
+internal import Platform
 
 /// Where a server is: `nats://host:4222`, `tls://host`, `host:port`, with `user:password@` or `token@` in front of the
 /// host if wanted.

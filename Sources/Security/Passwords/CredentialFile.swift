@@ -1,4 +1,3 @@
-internal import Cryptography
 internal import Platform
 
 /// A file of passwords or SCRAM entries as it is edited: every line stays as it is and where it is, but for the users

@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Cryptography
+internal import Platform
 
 /// A password as a file keeps it: what it takes to check one, not to know it.
 enum PasswordHash: Sendable, Equatable {

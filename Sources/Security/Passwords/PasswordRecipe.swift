@@ -1,6 +1,5 @@
-internal import Cryptography
 internal import MQTTCodec
-import Platform
+internal import Platform
 
 /// How passwords are hashed: the kind of hash and what it costs.
 enum PasswordRecipe: Sendable, Hashable {

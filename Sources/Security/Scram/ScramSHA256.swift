@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import Bytes
-internal import Cryptography
 public import MQTTCodec
+internal import Platform
 
 /// SCRAM-SHA-256 (RFC 5802, RFC 7677): client and broker prove to each other that they know the password, and none of
 /// it is sent.

@@ -1,7 +1,6 @@
 package import BrokerCore
 package import BrokerModel
 import Configuration
-import EpollLoop
 package import Federation
 package import MQTTCodec
 import Platform

@@ -1,6 +1,6 @@
 package import BrokerCore
 import Cluster
-import EpollLoop
+import Platform
 
 extension ShardLoop {
     /// Brings the gateway a message, at once if it is on this loop.

@@ -1,6 +1,5 @@
 import BrokerCore
 public import BrokerModel
-import EpollLoop
 package import Glibc
 package import Platform
 import Synchronization

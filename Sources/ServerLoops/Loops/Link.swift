@@ -1,5 +1,4 @@
 package import BrokerModel
-package import EpollLoop
 package import Platform
 package import Transports
 

@@ -1,6 +1,6 @@
 package import BrokerCore
 package import BrokerModel
-import EpollLoop
+import Platform
 import Synchronization
 package import Transports
 

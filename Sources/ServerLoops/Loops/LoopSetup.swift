@@ -1,8 +1,6 @@
 package import BrokerCore
 package import BrokerModel
 package import Cluster
-package import DynamicSecurity
-package import EpollLoop
 package import Persistence
 package import Platform
 package import Security

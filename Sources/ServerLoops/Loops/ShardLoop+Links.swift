@@ -1,9 +1,8 @@
 package import BrokerCore
 package import BrokerModel
 package import Bytes
-package import EpollLoop
 import MQTTCodec
-import Platform
+package import Platform
 package import Transports
 
 /// The connections of a loop: from accept or hand-over to close, and between their transports and the shard.

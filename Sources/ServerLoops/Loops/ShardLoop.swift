@@ -1,9 +1,8 @@
 package import BrokerCore
 import BrokerModel
-package import EpollLoop
 import MQTTCodec
 import Persistence
-import Platform
+package import Platform
 import Security
 package import Synchronization
 package import Transports

@@ -1,5 +1,4 @@
 internal import Bytes
-public import EpollLoop
 internal import Glibc
 public import Platform
 

@@ -1,4 +1,3 @@
-public import EpollLoop
 internal import Glibc
 public import Platform
 

@@ -1,5 +1,4 @@
-import ArgumentParsing
-import ClientCommands
+import Commands
 import Glibc
 import MartletServer
 import Platform
@@ -229,8 +228,7 @@ enum ClientCommandStart {
         let environment = ConfigurationSource.environment
         guard let (path, mustExist) = try OptionsFile.path(for: command, words, variable: { environment[$0] }) else { return [] }
         do throws(WholeFile.Failure) {
-            let bytes = try WholeFile.text(of: path, bytesMax: OptionsFile.bytesMax)
-            return OptionsFile.lines(String(decoding: bytes, as: UTF8.self))
+            return try OptionsFile.lines(of: path)
         } catch {
             guard mustExist else { return [] }
             throw ArgumentError.unreadable(path)

@@ -1,4 +1,4 @@
-import ArgumentParsing
+import Commands
 
 /// `martlet cluster`: what concerns several brokers that are one.
 struct ClusterCommand: ParsableCommand {

@@ -1,5 +1,4 @@
-import ArgumentParsing
-import ControlCommands
+import Commands
 import Glibc
 import Platform
 

@@ -1,5 +1,4 @@
-import ArgumentParsing
-import ControlCommands
+import Commands
 
 /// `martlet ctl clients`.
 struct ControlClientsCommand: ControlSubcommand {

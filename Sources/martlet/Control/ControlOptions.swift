@@ -1,6 +1,5 @@
-import ArgumentParsing
+import Commands
 import Configuration
-import ControlCommands
 import Glibc
 import MartletServer
 import Platform

@@ -1,5 +1,4 @@
-import ArgumentParsing
-import ControlCommands
+import Commands
 
 /// `martlet ctl token`.
 struct ControlTokenCommand: ControlSubcommand {

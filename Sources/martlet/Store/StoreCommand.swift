@@ -1,6 +1,6 @@
-import ArgumentParsing
 import BrokerCore
 import BrokerModel
+import Commands
 import Configuration
 import MartletServer
 import Persistence

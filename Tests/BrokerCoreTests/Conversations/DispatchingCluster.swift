@@ -1,8 +1,8 @@
 import BrokerCore
 import BrokerModel
+import Bytes
 import MQTTCodec
 import MartletTestKit
-import SeededRandom
 import Testing
 
 /// Nodes whose share groups dispatch what is in the log, under chance. The test plays the log, and what nodes tell each

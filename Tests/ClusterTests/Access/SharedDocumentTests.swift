@@ -1,4 +1,4 @@
-import SeededRandom
+import Bytes
 import Testing
 
 @testable import Cluster

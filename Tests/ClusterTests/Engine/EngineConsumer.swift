@@ -1,6 +1,6 @@
+import Bytes
 import JSON
 import JSONReader
-import SeededRandom
 
 @testable import NATSClient
 

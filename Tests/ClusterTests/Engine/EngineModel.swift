@@ -1,4 +1,4 @@
-import SeededRandom
+import Bytes
 
 /// What one node hears from the engine.
 protocol EngineClient: AnyObject {

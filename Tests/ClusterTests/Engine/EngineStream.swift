@@ -1,4 +1,4 @@
-import SeededRandom
+import Bytes
 
 /// One of the engine's streams on three servers or one: what has been measured of it, and what it is documented to do.
 ///

@@ -1,4 +1,4 @@
-import SeededRandom
+import Bytes
 
 /// Time that passes from one event to the next, in microseconds; events of one moment happen in the order in which they
 /// were planned.

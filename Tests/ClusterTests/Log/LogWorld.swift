@@ -1,6 +1,6 @@
+import Bytes
 import MQTTCodec
 import NATSClient
-import SeededRandom
 
 @testable import Cluster
 

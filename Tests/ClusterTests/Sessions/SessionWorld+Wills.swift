@@ -1,4 +1,4 @@
-import SeededRandom
+import Bytes
 
 @testable import Cluster
 

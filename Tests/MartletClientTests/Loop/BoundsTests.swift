@@ -1,7 +1,7 @@
 import ClientCore
 import ClientStore
-import EpollLoop
 import MQTTCodec
+import Platform
 import Testing
 
 @testable import MartletClient

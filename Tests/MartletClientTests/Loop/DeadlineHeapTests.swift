@@ -1,5 +1,4 @@
-import EpollLoop
-import MartletClient
+import Platform
 import TestBasics
 import Testing
 

@@ -1,6 +1,5 @@
 import Bytes
 import Cluster
-import EpollLoop
 import NetworkTestKit
 import Platform
 import Transports

@@ -1,9 +1,9 @@
 import BrokerCore
 import BrokerModel
-import EpollLoop
 import MQTTCodec
 import MartletTestKit
 import NetworkTestKit
+import Platform
 import TestBasics
 import Testing
 

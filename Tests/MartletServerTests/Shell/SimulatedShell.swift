@@ -1,7 +1,6 @@
 import BrokerCore
 import BrokerModel
 import Configuration
-import EpollLoop
 import MQTTCodec
 import MartletTestKit
 import NetworkTestKit

@@ -1,4 +1,3 @@
-import EpollLoop
 import Glibc
 import Platform
 import Testing

@@ -2,7 +2,7 @@ import BrokerModel
 import FuzzKit
 import MQTTCodec
 
-@testable import Cryptography
+@testable import Platform
 @testable import Security
 
 /// A client's messages, parted by zero bytes. In the last one the nonce is filled in, and so the client gets as far as

@@ -1,0 +1,163 @@
+public import BrokerModel
+public import MQTTCodec
+import Platform
+
+/// The users who may log in by dynamic security, and their rights: asked by the loops when a client connects, changed
+/// by the control thread.
+///
+/// A role that changes is one entry, however many have it. For any thread; nobody waits for longer than a few entries
+/// take to change.
+public final class SecurityDirectory: RoleSource {
+    /// What a login needs of a client.
+    struct Entry: Sendable {
+        var clientIdentifier: EncodedString?
+        var isDisabled = false
+        var password: StoredPassword?
+        var roles: [EncodedString] = []
+        var groups: [EncodedString] = []
+
+        init(_ client: SecurityModel.Client) {
+            (clientIdentifier, isDisabled, password) = (client.clientIdentifier, client.isDisabled, client.password)
+            (roles, groups) = (client.roles.entries.map(\.name), client.groups.entries.map(\.name))
+        }
+    }
+
+    private struct State: Sendable {
+        var users: [EncodedString: Entry] = [:]
+        /// The roles of each group.
+        var groups: [EncodedString: [EncodedString]] = [:]
+        var roles: [EncodedString: RoleRules] = [:]
+        var anonymousGroup: EncodedString?
+        var defaults = RoleRights.Defaults()
+    }
+
+    private let state: Locked<State>
+
+    public init(_ model: SecurityModel) {
+        var state = State()
+        for name in model.clients.names { state.users[name] = model.clients[name].map { Entry($0) } }
+        for name in model.groups.names { state.groups[name] = model.groups[name]?.roles.entries.map(\.name) }
+        for name in model.roles.names { state.roles[name] = model.roles[name]?.compiled(name: name) }
+        (state.anonymousGroup, state.defaults) = (model.anonymousGroup, model.defaults)
+        self.state = Locked(state)
+    }
+
+    /// Takes over what has changed.
+    public func apply(_ changes: SecurityChanges, of model: SecurityModel) {
+        let roles = changes.roles.map { ($0, model.roles[$0]?.compiled(name: $0)) }
+        let groups = changes.groups.map { ($0, model.groups[$0]?.roles.entries.map(\.name)) }
+        state.withLock { state in
+            for (name, rules) in roles { state.roles[name] = rules }
+            for (name, roles) in groups { state.groups[name] = roles }
+            (state.anonymousGroup, state.defaults) = (model.anonymousGroup, model.defaults)
+        }
+        let clients = changes.clients.map { ($0, model.clients[$0].map { Entry($0) }) }
+        for start in stride(from: 0, to: clients.count, by: Limits.entriesPerLock) {
+            state.withLock { state in
+                for (name, entry) in clients[start..<min(start + Limits.entriesPerLock, clients.count)] {
+                    state.users[name] = entry
+                }
+            }
+        }
+    }
+
+    public func rights(of userName: EncodedString?) -> RoleRights? {
+        state.withLock { state in
+            var names: [EncodedString] = []
+            if let userName {
+                guard let entry = state.users[userName] else { return nil }
+                // Who comes in by another login than a password is asked nothing else.
+                guard !entry.isDisabled else {
+                    var nothing = RoleRights.Defaults()
+                    (nothing.receives, nothing.unsubscribes) = (false, false)
+                    return RoleRights(roles: [], defaults: nothing)
+                }
+                names = entry.roles
+                for group in entry.groups { names += state.groups[group] ?? [] }
+            } else if let group = state.anonymousGroup {
+                names = state.groups[group] ?? []
+            }
+            return RoleRights(roles: names.compactMap { state.roles[$0] }, defaults: state.defaults)
+        }
+    }
+
+    func entry(of userName: EncodedString) -> Entry? { state.withLock { $0.users[userName] } }
+
+    /// Calls `accept` if a login is still good whose password was checked: the user is there, has the same password and
+    /// may come in. Whoever changes that meanwhile waits, so that it ends the connections of the login too.
+    ///
+    /// - Returns: whether it is.
+    func confirm(
+        _ userName: EncodedString, _ password: StoredPassword, _ clientIdentifier: EncodedString, _ accept: () -> Void
+    ) -> Bool {
+        state.withLock { state in
+            guard let entry = state.users[userName], !entry.isDisabled, entry.password == password,
+                entry.clientIdentifier.map({ $0 == clientIdentifier }) ?? true
+            else { return false }
+            accept()
+            return true
+        }
+    }
+}
+
+/// Checks user names and passwords by dynamic security, and leaves users that it does not know to whoever is asked
+/// next.
+///
+///     no name or no password, or an unknown user ─► the next, or refused
+///     disabled, another Client Identifier, a wrong password ─► refused
+public final class DirectoryAuthenticator: Authenticator {
+    private let directory: SecurityDirectory
+    private let next: (any Authenticator)?
+    private let workers: WorkerPool
+    /// What an unknown user's password is checked against, so that it takes as long as a known one's.
+    private let impossible = StoredPassword.impossible()
+
+    public init(directory: SecurityDirectory, next: (any Authenticator)?, workers: WorkerPool) {
+        (self.directory, self.next, self.workers) = (directory, next, workers)
+    }
+
+    public func authenticate(
+        _ request: AuthenticationRequest, as subject: LoginSubject, reply: @escaping @Sendable (AuthenticationOutcome) -> Void
+    ) -> PasswordCheck? {
+        guard case .password(let userName, let password) = request.step, let userName, let password else {
+            if let next { return next.authenticate(request, as: subject, reply: reply) }
+            var hasName = false
+            if case .password(_?, _) = request.step { hasName = true }
+            reply(.refused(.notAuthorized, because: hasName ? .noPassword : .noUserName))
+            return nil
+        }
+        let entry = directory.entry(of: userName)
+        if entry == nil, let next { return next.authenticate(request, as: subject, reply: reply) }
+        let known = entry?.password
+        let check = PasswordCheck(of: subject) { [directory, impossible] in
+            switch (known ?? impossible).matches(password) {
+            case true?:
+                let isGood = known.map { known in
+                    directory.confirm(userName, known, request.clientIdentifier) {
+                        reply(.accepted(userName: userName, data: nil))
+                    }
+                }
+                if isGood != true { reply(.refused(.notAuthorized)) }
+            case false?: reply(.refused(.notAuthorized, because: entry == nil ? .unknownUser : .wrongPassword))
+            case nil: reply(.refused(.serverBusy))
+            }
+        } refuse: {
+            reply(.refused(.serverBusy))
+        }
+        workers.submit(check)
+        return check
+    }
+
+    /// Whoever is not to stay has been told so by what changed it.
+    public func keeps(_ userName: EncodedString, of earlier: any Authenticator) -> Bool {
+        guard let earlier = earlier as? DirectoryAuthenticator, earlier.directory === directory else { return false }
+        if let entry = directory.entry(of: userName) { return !entry.isDisabled }
+        guard let next, let before = earlier.next else { return false }
+        return next.keeps(userName, of: before)
+    }
+}
+
+extension Limits {
+    /// Entries that are changed while nobody can ask for rights: a connection waits no longer than that takes.
+    static let entriesPerLock = 500
+}

@@ -1,0 +1,326 @@
+public import BrokerModel
+import JSON
+public import MQTTCodec
+
+/// The clients, groups and roles of dynamic security, as mosquitto's plug-in keeps them.
+///
+///     client ──► roles, by priority        group ──► roles, by priority
+///        └─────► groups, by priority ◄──────┘ clients, by name
+///
+/// Invariants: a client names a group exactly if the group names the client; every role and group that is named is
+/// there.
+public struct SecurityModel: Sendable {
+    /// Somebody who may log in. Known by their user name.
+    public struct Client: Sendable {
+        /// The only Client Identifier that they may use; nil for any.
+        public var clientIdentifier: EncodedString?
+        public var texts = Texts()
+        public var isDisabled = false
+        public var roles = RankedNames()
+        public var groups = RankedNames()
+        /// Nil for somebody who cannot log in.
+        public var password: StoredPassword?
+        var unknown: [(name: String, value: JSONValue)] = []
+    }
+
+    /// Clients who have roles together.
+    public struct Group: Sendable {
+        public var texts = Texts()
+        public var roles = RankedNames()
+        /// The priority of each client's membership; -1 where none is given.
+        public var clients = NameTable<Int>()
+        var unknown: [(name: String, value: JSONValue)] = []
+    }
+
+    /// What those may do who have it.
+    public struct Role: Sendable {
+        public var texts = Texts()
+        public var allowsWildcards = true
+        public var rules: [RuleKind: [Rule]] = [:]
+        var unknown: [(name: String, value: JSONValue)] = []
+    }
+
+    /// One line of a role.
+    public struct Rule: Sendable, Equatable {
+        public var topic: EncodedString
+        public var priority: Int
+        public var allows: Bool
+    }
+
+    /// What a rule is about, by the name that commands and files have for it. In the order of files.
+    public enum RuleKind: String, Sendable, CaseIterable {
+        case publishClientSend
+        case publishClientReceive
+        case subscribeLiteral
+        case subscribePattern
+        case unsubscribeLiteral
+        case unsubscribePattern
+    }
+
+    /// What people read.
+    public struct Texts: Sendable, Equatable {
+        public var name: String?
+        public var description: String?
+    }
+
+    public var clients = NameTable<Client>()
+    public var groups = NameTable<Group>()
+    public var roles = NameTable<Role>()
+    public var defaults = RoleRights.Defaults()
+    /// The group whose roles clients without a user name have.
+    public var anonymousGroup: EncodedString?
+    /// How often it was changed.
+    public var changeIndex: Int64 = 0
+    var unknown: [(name: String, value: JSONValue)] = []
+
+    public init() {}
+
+    /// Priorities are no larger and no smaller.
+    static func bounded(_ priority: Int64) -> Int { Int(max(-100_000, min(100_000, priority))) }
+}
+
+/// Names with priorities: the highest first, and those of the same in the order of their bytes.
+public struct RankedNames: Sendable, Equatable {
+    public struct Entry: Sendable, Equatable {
+        public var name: EncodedString
+        /// -1 where none was given.
+        public var priority: Int
+    }
+
+    public private(set) var entries: [Entry] = []
+
+    public init() {}
+
+    public func contains(_ name: EncodedString) -> Bool { entries.contains { $0.name == name } }
+
+    /// Adds a name; false if it is there already, whatever its priority.
+    mutating func add(_ name: EncodedString, priority: Int) -> Bool {
+        guard !contains(name) else { return false }
+        let place = entries.firstIndex { entry in
+            entry.priority != priority
+                ? entry.priority < priority : name.bytes.lexicographicallyPrecedes(entry.name.bytes)
+        }
+        entries.insert(Entry(name: name, priority: priority), at: place ?? entries.endIndex)
+        return true
+    }
+
+    mutating func remove(_ name: EncodedString) { entries.removeAll { $0.name == name } }
+}
+
+extension SecurityModel.Role {
+    /// Adds a rule behind those of the same or a higher priority; false if there is one of this kind for the topic.
+    mutating func add(_ rule: SecurityModel.Rule, to kind: SecurityModel.RuleKind) -> Bool {
+        var list = rules[kind] ?? []
+        guard !list.contains(where: { $0.topic == rule.topic }) else { return false }
+        list.insert(rule, at: list.firstIndex { $0.priority < rule.priority } ?? list.endIndex)
+        rules[kind] = list
+        return true
+    }
+
+    /// Ready to be asked on the loops. A rule whose topic is no filter is about nothing.
+    func compiled(name: EncodedString) -> RoleRules {
+        func patterns(_ kind: SecurityModel.RuleKind) -> [RoleRule] {
+            (rules[kind] ?? []).compactMap { rule in
+                AccessFilter(rule.topic.bytes, isPattern: true).map { RoleRule($0, allows: rule.allows) }
+            }
+        }
+        func filters(_ literal: SecurityModel.RuleKind, _ pattern: SecurityModel.RuleKind) -> RoleRules.Filters {
+            var filters = RoleRules.Filters()
+            for rule in rules[literal] ?? [] { filters.literals[rule.topic] = rule.allows }
+            filters.patterns = patterns(pattern)
+            return filters
+        }
+        return RoleRules(
+            name: name, allowsWildcards: allowsWildcards, sending: patterns(.publishClientSend),
+            receiving: patterns(.publishClientReceive), subscribing: filters(.subscribeLiteral, .subscribePattern),
+            unsubscribing: filters(.unsubscribeLiteral, .unsubscribePattern))
+    }
+}
+
+// MARK: - Memberships
+
+extension SecurityModel {
+    /// Makes a client a member; false if it is one. Both must be there.
+    mutating func join(_ user: EncodedString, _ group: EncodedString, priority: Int) -> Bool {
+        guard groups[group]?.clients[user] == nil else { return false }
+        groups.update(group) { $0.clients[user] = priority }
+        clients.update(user) { _ = $0.groups.add(group, priority: priority) }
+        return true
+    }
+
+    mutating func leave(_ user: EncodedString, _ group: EncodedString) {
+        groups.update(group) { $0.clients[user] = nil }
+        clients.update(user) { $0.groups.remove(group) }
+    }
+
+    mutating func leaveAllGroups(_ user: EncodedString) {
+        for entry in clients[user]?.groups.entries ?? [] { leave(user, entry.name) }
+    }
+
+    /// The people who have a role, by themselves or by a group.
+    func holders(of role: EncodedString) -> SecurityChanges.People {
+        var people = SecurityChanges.People()
+        for user in clients.names where clients[user]?.roles.contains(role) == true { people.users.insert(user) }
+        for group in groups.names where groups[group]?.roles.contains(role) == true { people.formUnion(members(of: group)) }
+        return people
+    }
+
+    /// The people who are in a group; of the anonymous one, also those without a user name.
+    func members(of group: EncodedString) -> SecurityChanges.People {
+        SecurityChanges.People(users: Set(groups[group]?.clients.names ?? []), hasAnonymous: anonymousGroup == group)
+    }
+}
+
+/// What commands have changed.
+public struct SecurityChanges: Sendable {
+    /// Some of those who may connect.
+    public struct People: Sendable, Equatable {
+        public var users: Set<EncodedString> = []
+        /// Those without a user name.
+        public var hasAnonymous = false
+
+        public init(users: Set<EncodedString> = [], hasAnonymous: Bool = false) {
+            (self.users, self.hasAnonymous) = (users, hasAnonymous)
+        }
+
+        public var isEmpty: Bool { users.isEmpty && !hasAnonymous }
+
+        mutating func formUnion(_ other: People) {
+            // Many at a time, mostly, and once.
+            if users.isEmpty { users = other.users } else { users.formUnion(other.users) }
+            hasAnonymous = hasAnonymous || other.hasAnonymous
+        }
+    }
+
+    /// Whose connections are to end, once the answer has left.
+    public internal(set) var kicked = People()
+    /// Whose rights are others now, and whose connections stay.
+    public internal(set) var renewed = People()
+    /// Whether everybody's rights may be others.
+    public internal(set) var hasNewDefaults = false
+    /// The clients, groups and roles themselves.
+    var clients: Set<EncodedString> = []
+    var groups: Set<EncodedString> = []
+    var roles: Set<EncodedString> = []
+    /// Whether there is anything to save.
+    public internal(set) var isEmpty = true
+
+    public init() {}
+}
+
+/// What has changed between two states, where the commands in between are not known.
+extension SecurityChanges {
+    /// Who is touched is touched as by the commands that would have led there: a client whose login, roles or groups
+    /// are others has to go, and whoever may come in now and could not before stays. Texts touch nobody.
+    init(from before: SecurityModel, to after: SecurityModel) {
+        self.init()
+        isEmpty = false
+        compareClients(before, after)
+        compareGroups(before, after)
+        compareRoles(before, after)
+        hasNewDefaults = before.defaults != after.defaults
+        if before.anonymousGroup != after.anonymousGroup { kicked.hasAnonymous = true }
+    }
+
+    private mutating func compareClients(_ before: SecurityModel, _ after: SecurityModel) {
+        for user in before.clients.names where after.clients[user] == nil {
+            clients.insert(user)
+            kicked.users.insert(user)
+        }
+        for user in after.clients.names {
+            guard let new = after.clients[user] else { continue }
+            guard let old = before.clients[user] else {
+                clients.insert(user)
+                // Who is connected by another login of this name may have rights now.
+                renewed.users.insert(user)
+                continue
+            }
+            let isSame =
+                old.clientIdentifier == new.clientIdentifier && old.password == new.password && old.roles == new.roles
+                && old.groups == new.groups
+            if isSame, old.isDisabled == new.isDisabled { continue }
+            clients.insert(user)
+            if isSame, !new.isDisabled { renewed.users.insert(user) } else { kicked.users.insert(user) }
+        }
+    }
+
+    private mutating func compareGroups(_ before: SecurityModel, _ after: SecurityModel) {
+        for name in before.groups.names where after.groups[name] == nil {
+            groups.insert(name)
+            kicked.formUnion(before.members(of: name))
+        }
+        for name in after.groups.names {
+            guard let new = after.groups[name], new.roles != before.groups[name]?.roles else { continue }
+            groups.insert(name)
+            guard before.groups[name] != nil else { continue }
+            kicked.formUnion(after.members(of: name))
+        }
+    }
+
+    private mutating func compareRoles(_ before: SecurityModel, _ after: SecurityModel) {
+        for name in before.roles.names where after.roles[name] == nil {
+            roles.insert(name)
+            kicked.formUnion(before.holders(of: name))
+        }
+        for name in after.roles.names {
+            guard let new = after.roles[name] else { continue }
+            if let old = before.roles[name] {
+                guard !old.allows(sameAs: new) else { continue }
+                kicked.formUnion(after.holders(of: name))
+            }
+            roles.insert(name)
+        }
+    }
+}
+
+extension SecurityModel.Role {
+    /// Whether who has the one may do what who has the other may.
+    fileprivate func allows(sameAs other: Self) -> Bool {
+        allowsWildcards == other.allowsWildcards
+            && SecurityModel.RuleKind.allCases.allSatisfy { (rules[$0] ?? []) == (other.rules[$0] ?? []) }
+    }
+}
+
+/// Values by name, in the order of the names' bytes. A change moves the names behind it; looking one up is O(1).
+public struct NameTable<Value: Sendable>: Sendable {
+    /// In the order of their bytes.
+    public private(set) var names: [EncodedString] = []
+    private var values: [EncodedString: Value] = [:]
+
+    public init() {}
+
+    public var count: Int { names.count }
+
+    public subscript(name: EncodedString) -> Value? {
+        get { values[name] }
+        set {
+            let isThere = values[name] != nil
+            switch (isThere, newValue) {
+            case (false, let value?):
+                names.insert(name, at: place(of: name))
+                values[name] = value
+            case (true, let value?): values[name] = value
+            case (true, nil):
+                names.remove(at: place(of: name))
+                values[name] = nil
+            case (false, nil): return
+            }
+        }
+    }
+
+    /// Changes the value of a name in place; nothing happens if there is none.
+    mutating func update(_ name: EncodedString, _ body: (inout Value) -> Void) {
+        guard let index = values.index(forKey: name) else { return }
+        body(&values.values[index])
+    }
+
+    /// Where a name stands, or would.
+    private func place(of name: EncodedString) -> Int {
+        var (low, high) = (0, names.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if names[middle].bytes.lexicographicallyPrecedes(name.bytes) { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

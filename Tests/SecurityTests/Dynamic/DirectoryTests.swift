@@ -1,0 +1,102 @@
+import BrokerModel
+import MQTTCodec
+import Security
+import Testing
+
+/// What users may do by their roles, as the loops ask it.
+@Suite struct DirectoryTests {
+    private func access(_ commands: [String], of user: EncodedString?, as identifier: EncodedString = "c1") -> AccessPolicy {
+        var conversation = Conversation()
+        for command in commands { #expect(conversation.error(command) == nil, "\(command)") }
+        let directory = SecurityDirectory(conversation.dispatcher.model)
+        return AccessControl(roles: directory, lists: nil).policy(userName: user, clientIdentifier: identifier)
+    }
+
+    private func acl(_ role: String, _ type: String, _ topic: String, _ allows: Bool, _ priority: Int = 0) -> String {
+        #"{"command":"addRoleACL","rolename":"\#(role)","acltype":"\#(type)","topic":"\#(topic)","allow":\#(allows),"priority":\#(priority)}"#
+    }
+
+    private func publishes(_ policy: AccessPolicy, _ topic: String) -> Bool {
+        Array(topic.utf8).withUnsafeBytes { policy.mayPublish(topic: $0) }
+    }
+
+    private func receives(_ policy: AccessPolicy, _ topic: String) -> Bool {
+        Array(topic.utf8).withUnsafeBytes { policy.mayReceive(topic: $0) }
+    }
+
+    @Test func `the first rule that matches decides, by the priority of roles and then of rules`() {
+        let policy = access(
+            [
+                #"{"command":"createRole","rolename":"low"}"#, #"{"command":"createRole","rolename":"high"}"#,
+                acl("low", "publishClientSend", "a/#", true), acl("low", "publishClientSend", "a/b/c", false, 5),
+                acl("high", "publishClientSend", "a/x", false), acl("high", "publishClientSend", "a/b/d", true, -5),
+                acl("high", "publishClientSend", "a/+/d", false),
+                #"{"command":"createClient","username":"u","roles":[{"rolename":"low","priority":1},{"rolename":"high","priority":2}]}"#,
+            ], of: "u")
+        #expect(publishes(policy, "a/y"))
+        #expect(publishes(policy, "a"))
+        #expect(!publishes(policy, "a/b/c"))
+        #expect(!publishes(policy, "a/x"))
+        #expect(!publishes(policy, "a/b/d"))
+        #expect(!publishes(policy, "b"))
+        #expect(receives(policy, "b"))
+    }
+
+    @Test func `groups come after a client's own roles, and clients without a name have the anonymous group's`() {
+        let commands = [
+            #"{"command":"createRole","rolename":"own"}"#, #"{"command":"createRole","rolename":"all"}"#,
+            acl("own", "publishClientSend", "t", false), acl("all", "publishClientSend", "#", true),
+            #"{"command":"createGroup","groupname":"g","roles":[{"rolename":"all","priority":99}]}"#,
+            #"{"command":"createClient","username":"u","roles":[{"rolename":"own"}],"groups":[{"groupname":"g"}]}"#,
+            #"{"command":"setAnonymousGroup","groupname":"g"}"#,
+        ]
+        let named = access(commands, of: "u")
+        #expect(!publishes(named, "t"))
+        #expect(publishes(named, "s"))
+        #expect(publishes(access(commands, of: nil), "t"))
+        #expect(!publishes(access(commands, of: "stranger"), "s"))
+        #expect(!receives(access(commands, of: "stranger"), "s"))
+    }
+
+    @Test func `%c and %u stand for the client, and a name with a slash or a wildcard in it opens nothing`() {
+        let commands = [
+            #"{"command":"createRole","rolename":"r"}"#, acl("r", "publishClientSend", "d/%c/%u/#", true),
+            #"{"command":"createClient","username":"u","roles":[{"rolename":"r"}]}"#,
+        ]
+        #expect(publishes(access(commands, of: "u"), "d/c1/u/x"))
+        #expect(!publishes(access(commands, of: "u"), "d/c2/u/x"))
+        #expect(!publishes(access(commands, of: "u", as: "a/b"), "d/a/b/u/x"))
+        #expect(!publishes(access(commands, of: "u", as: "+"), "d/x/u/x"))
+    }
+
+    @Test func `administration is never granted by default`() {
+        let policy = access(
+            [
+                #"{"command":"setDefaultACLAccess","acls":[{"acltype":"publishClientSend","allow":true}]}"#,
+                #"{"command":"createClient","username":"u"}"#,
+            ], of: "u")
+        #expect(publishes(policy, "anything"))
+        #expect(!publishes(policy, "$CONTROL/dynamic-security/v1"))
+        #expect(!receives(policy, "$CONTROL/dynamic-security/v1/response"))
+    }
+
+    @Test func `a change reaches the directory, and only what has changed`() {
+        var conversation = Conversation()
+        _ = conversation.ask(#"{"command":"createClient","username":"u"}"#)
+        let directory = SecurityDirectory(conversation.dispatcher.model)
+        let control = AccessControl(roles: directory, lists: nil)
+        for command in [
+            #"{"command":"createRole","rolename":"r","acls":[{"acltype":"publishClientSend","topic":"t","allow":true}]}"#,
+            #"{"command":"createGroup","groupname":"g"}"#, #"{"command":"addGroupClient","groupname":"g","username":"u"}"#,
+            #"{"command":"addGroupRole","groupname":"g","rolename":"r"}"#,
+        ] {
+            #expect(!publishes(control.policy(userName: "u", clientIdentifier: "c"), "t"))
+            _ = conversation.ask(command)
+            directory.apply(conversation.outcome.changes, of: conversation.dispatcher.model)
+        }
+        #expect(publishes(control.policy(userName: "u", clientIdentifier: "c"), "t"))
+        _ = conversation.ask(#"{"command":"deleteClient","username":"u"}"#)
+        directory.apply(conversation.outcome.changes, of: conversation.dispatcher.model)
+        #expect(directory.rights(of: "u") == nil)
+    }
+}
