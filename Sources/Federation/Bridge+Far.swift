@@ -8,12 +8,12 @@ extension Bridge {
     public func connected(now: UInt64) {
         self.now = now
         guard case .connecting = state else { return }
-        hasAnnounced = settings.announcesBridge && mayAnnounce && settings.version != .v5
+        announcement.isMade = settings.announcesBridge && announcement.mayBeMade && settings.version != .v5
         state = .opening(since: now)
         var packet = ConnectPacket(
             version: settings.version, cleanStart: settings.startsClean, keepAliveSeconds: settings.keepAliveSeconds,
             clientIdentifier: settings.remote.clientIdentifier, userName: settings.remote.userName,
-            password: settings.remote.password, isBridge: hasAnnounced)
+            password: settings.remote.password, isBridge: announcement.isMade)
         if tellsThere, let topic = settings.stateTopic {
             packet.will = Will(topic: topic, payload: Array("0".utf8), qos: .atLeastOnce, retain: true)
         }
@@ -42,7 +42,11 @@ extension Bridge {
         case .stopped, .creating, .collecting, .waiting, .connecting: return
         case .opening:
             // Some brokers do not even answer what they do not know.
-            if hasAnnounced { mayAnnounce = false } else if settings.announcesBridge { mayAnnounce = true }
+            if announcement.isMade {
+                announcement.mayBeMade = false
+            } else if settings.announcesBridge {
+                announcement.mayBeMade = true
+            }
             fail("\(reason), without an answer to CONNECT")
         case .joining, .running: fail(reason)
         }
@@ -51,7 +55,7 @@ extension Bridge {
     /// Whether the first address, which was probed, can be connected to.
     public func probed(_ isThere: Bool, now: UInt64) {
         self.now = now
-        guard isThere, probeAt != nil, case .running = state else { return }
+        guard isThere, schedule.probeAt != nil, case .running = state else { return }
         schedule.goHome()
         log(.connection, "Bridge \(settings.name): the first address answers again.")
         farOutput.append(contentsOf: ControlPacket.disconnect(DisconnectPacket()).encoded(version: settings.version))
@@ -63,15 +67,15 @@ extension Bridge {
 
     /// How many bytes wait for the connection, of all that was taken from `farOutput`.
     public func farWaits(_ byteCount: Int) {
-        if byteCount < farPending { isAlive() }
-        farPending = byteCount
+        if byteCount < far.pendingBytes { keepAlive.isAlive(now: now) }
+        far.pendingBytes = byteCount
         openRoom()
     }
 
     /// Whether nothing is to be read from the other broker just now.
     public var isFarPaused: Bool {
-        if farPending > Limits.farOutputBytesMax { return true }
-        return local != .ready && far.count > Limits.underwayBytesMax
+        if far.pendingBytes > Limits.farOutputBytesMax { return true }
+        return local.state != .ready && far.input.count > Limits.underwayBytesMax
     }
 
     // MARK: Packets
@@ -79,18 +83,18 @@ extension Bridge {
     /// Bytes from the other broker.
     public func received(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         self.now = now
-        lastReceivedAt = now
+        keepAlive.lastReceivedAt = now
         report.bytesIn += UInt64(bytes.count)
-        isAlive()
-        far.append(bytes)
+        keepAlive.isAlive(now: now)
+        far.input.append(bytes)
         drainFar()
     }
 
     /// Works off what has come, as far as this broker is ready for it.
     func drainFar() {
         // Beyond what this broker takes, names of either side apart.
-        let sizeMax = nearPacketBytesMax < 200_000_000 ? nearPacketBytesMax + 131_072 : Int.max
-        let isLegible = far.drain(sizeMax: sizeMax, tooLarge: { refuse(tooLarge: $0, $1) }) { firstByte, body, _ in
+        let sizeMax = local.packetBytesMax < 200_000_000 ? local.packetBytesMax + 131_072 : Int.max
+        let isLegible = far.input.drain(sizeMax: sizeMax, tooLarge: { refuse(tooLarge: $0, $1) }) { firstByte, body, _ in
             switch state {
             case .opening, .joining, .running: break
             case .stopped, .creating, .collecting, .waiting, .connecting: return false
@@ -117,18 +121,18 @@ extension Bridge {
         do throws(WireError) {
             switch PacketType(rawValue: firstByte >> 4) {
             case .publish:
-                guard local == .ready else { return false }
+                guard local.state == .ready else { return false }
                 let view = try PublishView.decode(firstByte: firstByte, body: body, version: settings.version, from: .server)
                 try takeIn(view)
             case .puback, .pubrec, .pubrel, .pubcomp:
                 guard let type = PacketType(rawValue: firstByte >> 4) else { return true }
                 let view = try AcknowledgementView.decode(
                     type: type, firstByte: firstByte, body: body, version: settings.version, from: .server)
-                guard noticeIdentifier == nil || type != .puback || view.packetIdentifier != noticeIdentifier else {
-                    noticeIdentifier = nil
+                guard far.noticeIdentifier == nil || type != .puback || view.packetIdentifier != far.noticeIdentifier else {
+                    far.noticeIdentifier = nil
                     return true
                 }
-                guard local == .ready else { return false }
+                guard local.state == .ready else { return false }
                 receive(type, view)
             default:
                 receive(
@@ -144,15 +148,15 @@ extension Bridge {
         switch packet {
         case .connack(let answer): receive(answer)
         case .suback(let answer):
-            guard let filter = unanswered.removeValue(forKey: answer.packetIdentifier) else { return }
+            guard let filter = far.unanswered.removeValue(forKey: answer.packetIdentifier) else { return }
             for code in answer.reasonCodes where code.isError {
                 warnOnce("the other broker refuses the subscription to \(filter): \(code). Nothing of it comes in.")
             }
             settleJoin()
         case .unsuback(let answer):
-            unanswered[answer.packetIdentifier] = nil
+            far.unanswered[answer.packetIdentifier] = nil
             settleJoin()
-        case .pingresp: pingSentAt = nil
+        case .pingresp: keepAlive.pingSentAt = nil
         case .disconnect(let disconnect): fail("the other broker ends the connection: \(disconnect.reasonCode)")
         case .auth: fail("the other broker asks for an authentication that bridges do not have")
         case .connect, .publish, .acknowledgement, .subscribe, .unsubscribe, .pingreq: return
@@ -162,8 +166,8 @@ extension Bridge {
     private func receive(_ answer: ConnackPacket) {
         guard case .opening = state else { return fail("the other broker sends a second CONNACK") }
         guard answer.isAccepted else {
-            if hasAnnounced, answer.returnCode == .unacceptableProtocolVersion {
-                mayAnnounce = false
+            if announcement.isMade, answer.returnCode == .unacceptableProtocolVersion {
+                announcement.mayBeMade = false
                 log(.connection, "Bridge \(settings.name): the other broker does not support try_private; trying without it.")
                 leave()
                 return enter(.waiting(until: now), report: .connecting)
@@ -172,18 +176,18 @@ extension Bridge {
             return fail("Connection Refused: \(words)")
         }
         let properties = answer.properties
-        farSessionPresent = answer.sessionPresent || (settings.version == .v31 && !settings.startsClean)
-        farPacketBytesMax = min(settings.packetBytesMax ?? .max, properties.maximumPacketSize.map(Int.init) ?? .max)
-        farQoSMax = properties.maximumQoS ?? .exactlyOnce
-        farTakesRetain = properties.retainAvailable ?? true
-        keepAliveMilliseconds = UInt64(properties.serverKeepAlive ?? settings.keepAliveSeconds) * 1000
-        sentAliases = SentTopicAliases(maximum: min(properties.topicAliasMaximum ?? 0, settings.topicAliasMaximum))
+        far.sessionPresent = answer.sessionPresent || (settings.version == .v31 && !settings.startsClean)
+        far.packetBytesMax = min(settings.packetBytesMax ?? .max, properties.maximumPacketSize.map(Int.init) ?? .max)
+        far.qosMax = properties.maximumQoS ?? .exactlyOnce
+        far.takesRetain = properties.retainAvailable ?? true
+        keepAlive.milliseconds = UInt64(properties.serverKeepAlive ?? settings.keepAliveSeconds) * 1000
+        far.sentAliases = SentTopicAliases(maximum: min(properties.topicAliasMaximum ?? 0, settings.topicAliasMaximum))
         path.far = properties.userProperties.first { $0.name == UserProperty.brokerName }.map { Array($0.value.bytes.prefix(64)) }
         state = .joining(since: now)
         // Our own notice is one of those that may be under way. [MQTT-3.3.4-9 v5]
         var farWindow = properties.receiveMaximum ?? .max
-        noticeQoS = tellsThere && farWindow > 1 ? .atLeastOnce : .atMostOnce
-        if noticeQoS == .atLeastOnce { farWindow -= 1 }
+        far.noticeQoS = tellsThere && farWindow > 1 ? .atLeastOnce : .atMostOnce
+        if far.noticeQoS == .atLeastOnce { farWindow -= 1 }
         let window = min(farWindow, max(1, settings.receiveMaximum))
         subscribeThere()
         detach()
@@ -195,21 +199,21 @@ extension Bridge {
         for (filter, qos) in settings.remoteFilters {
             let isV5 = settings.version == .v5
             let options = SubscriptionOptions(maximumQoS: qos, noLocal: isV5 && !filter.isShared, retainAsPublished: isV5)
-            unanswered[identifier] = "\(TextOf(filter))"
+            far.unanswered[identifier] = "\(TextOf(filter))"
             send(
                 .subscribe(
                     SubscribePacket(packetIdentifier: identifier, subscriptions: [Subscription(filter: filter, options: options)])))
             identifier -= 1
         }
         let unwanted = (settings.attemptsUnsubscribe ? settings.outgoingRemoteFilters : []) + retired
-        for filter in unwanted where farSessionPresent {
-            unanswered[identifier] = "\(TextOf(filter))"
+        for filter in unwanted where far.sessionPresent {
+            far.unanswered[identifier] = "\(TextOf(filter))"
             send(.unsubscribe(UnsubscribePacket(packetIdentifier: identifier, filters: [filter])))
             identifier -= 1
         }
         if tellsThere {
-            noticeIdentifier = identifier
-            sendNotice("1", qos: noticeQoS)
+            far.noticeIdentifier = identifier
+            sendNotice("1", qos: far.noticeQoS)
         }
     }
 
@@ -219,13 +223,13 @@ extension Bridge {
     /// Tells the other broker whether we are there.
     func sendNotice(_ text: String, qos: QoS) {
         guard let topic = settings.stateTopic else { return }
-        let sent = min(qos, farQoSMax)
-        if sent == .atMostOnce { noticeIdentifier = nil }
+        let sent = min(qos, far.qosMax)
+        if sent == .atMostOnce { far.noticeIdentifier = nil }
         send(
             .publish(
                 PublishPacket(
-                    topic: topic.text, packetIdentifier: sent == .atMostOnce ? nil : noticeIdentifier, qos: sent,
-                    retain: farTakesRetain, payload: Array(text.utf8))))
+                    topic: topic.text, packetIdentifier: sent == .atMostOnce ? nil : far.noticeIdentifier, qos: sent,
+                    retain: far.takesRetain, payload: Array(text.utf8))))
     }
 
     /// An answer to what this broker has sent, or the release of what it has taken.
@@ -233,9 +237,9 @@ extension Bridge {
         var type = type
         let reason = view.reasonCode
         if reason.isError, type == .puback || type == .pubrec, !isRefusedForGood(view.packetIdentifier, reason) { return }
-        if lowered.contains(view.packetIdentifier), type == .puback {
+        if far.lowered.contains(view.packetIdentifier), type == .puback {
             type = .pubrec
-            if reason.isError { lowered.remove(view.packetIdentifier) }
+            if reason.isError { far.lowered.remove(view.packetIdentifier) }
         }
         answer(type, view.packetIdentifier, reason)
     }
@@ -272,12 +276,44 @@ extension Bridge {
         // PUBREC of MQTT 3 cannot refuse: the message is taken, and thrown away.
         AcknowledgementView(packetIdentifier: identifier, reasonCode: reason)
             .encode(type, version: settings.version, into: &farOutput)
-        lastSentAt = now
+        keepAlive.lastSentAt = now
     }
 
     func send(_ packet: ControlPacket) {
         packet.encode(version: settings.version, into: &farOutput)
-        lastSentAt = now
+        keepAlive.lastSentAt = now
+    }
+}
+
+/// The connection to the other broker: what has come of it, what its CONNACK allows, and what is not answered.
+struct FarSide {
+    let input = PacketBuffer()
+    /// Bytes that the shell has and the connection has not taken.
+    var pendingBytes = 0
+
+    // What CONNACK has said.
+    var sessionPresent = false
+    var packetBytesMax = Int.max
+    var qosMax = QoS.exactlyOnce
+    var takesRetain = true
+
+    /// SUBSCRIBE and UNSUBSCRIBE that are not answered, by packet identifier, and what they ask for.
+    var unanswered: [UInt16: String] = [:]
+    /// The packet identifier of our own PUBLISH that says that we are there, until it is acknowledged.
+    var noticeIdentifier: UInt16?
+    /// The QoS of that, unless the other broker allows less.
+    var noticeQoS = QoS.atLeastOnce
+    /// Topics by the alias that the other broker has set.
+    var aliases: [UInt16: [UInt8]] = [:]
+    var sentAliases = SentTopicAliases(maximum: 0)
+    /// Messages that go out at a lower QoS than this broker sends them: PUBREL is answered here.
+    var lowered: Set<UInt16> = []
+
+    /// Forgets what belongs to a connection that is gone. What CONNACK said stays until the next says it.
+    mutating func clear() {
+        input.removeAll()
+        pendingBytes = 0
+        (aliases, lowered, unanswered, noticeIdentifier) = ([:], [], [:], nil)
     }
 }
 

@@ -3,10 +3,10 @@ public import MQTTCodec
 /// This broker's side.
 extension Bridge {
     func attach(cleanStart: Bool, receiveMaximum: UInt16? = nil) {
-        local = .attaching
-        near.removeAll()
-        early.removeAll()
-        takenBytes = 0
+        local.state = .attaching
+        local.input.removeAll()
+        local.early.removeAll()
+        local.takenBytes = 0
         want(
             .attach(
                 LocalJoin(
@@ -23,18 +23,18 @@ extension Bridge {
     ///   - now: in milliseconds.
     public func attached(unreleased: [UInt16], filters: [TopicFilter], now: UInt64) {
         self.now = now
-        guard local == .attaching else { return }
-        self.unreleased = unreleased
+        guard local.state == .attaching else { return }
+        local.unreleased = unreleased
         let wanted = Set(settings.localFilters.map(\.filter))
-        strayFilters = filters.filter { !wanted.contains($0) }
+        local.strayFilters = filters.filter { !wanted.contains($0) }
     }
 
     /// This broker has ended the client; why, in words.
     public func localClosed(now: UInt64) {
         self.now = now
-        guard local != .absent else { return }
-        local = .absent
-        near.removeAll()
+        guard local.state != .absent else { return }
+        local.state = .absent
+        local.input.removeAll()
         lose("its client in this broker was ended")
     }
 
@@ -51,18 +51,18 @@ extension Bridge {
     /// Bytes of this broker's.
     public func receivedLocally(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         self.now = now
-        takenBytes += bytes.count
+        local.takenBytes += bytes.count
         if farOutput.isEmpty { farOutput.reserveCapacity(bytes.count) }
-        near.append(bytes)
+        local.input.append(bytes)
         drainNear()
     }
 
     /// Works off what this broker has sent, as far as the other one is ready for it.
     func drainNear() {
-        for buffer in [collected, early, near] {
+        for buffer in [collection.packets, local.early, local.input] {
             let isLegible = buffer.drain { firstByte, body, size in
-                guard local != .absent, buffer === near || isRunning else { return false }
-                guard buffer === near, !isRunning || early.count > 0 else {
+                guard local.state != .absent, buffer === local.input || isRunning else { return false }
+                guard buffer === local.input, !isRunning || local.early.count > 0 else {
                     receiveLocally(firstByte, body)
                     return true
                 }
@@ -70,7 +70,7 @@ extension Bridge {
                 let type = PacketType(rawValue: firstByte >> 4)
                 // Nothing overtakes what came before the other broker was ready, and is to go out first.
                 if isJoining || isRunning, type == .publish || type == .pubrel {
-                    early.append(packet)
+                    local.early.append(packet)
                 } else if isCollecting, type == .publish {
                     collect(packet, isAtMostOnce: firstByte & 0x06 == 0)
                 } else {
@@ -78,7 +78,7 @@ extension Bridge {
                 }
                 return true
             }
-            if !isLegible, local != .absent { lose("this broker sends something that is not MQTT") }
+            if !isLegible, local.state != .absent { lose("this broker sends something that is not MQTT") }
         }
         openRoom()
     }
@@ -87,17 +87,17 @@ extension Bridge {
     func openRoom() {
         // SUBACK comes behind what the session sends again. With no room left it would never come: it is not waited
         // for.
-        if isJoining, local == .subscribing, takenBytes >= Limits.underwayBytesMax {
-            localUnanswered = []
+        if isJoining, local.state == .subscribing, local.takenBytes >= Limits.underwayBytesMax {
+            local.unanswered = []
             settleLocal()
         }
         // Of `near` only the beginning of a packet is left; without room its end would never come.
-        guard takenBytes >= Limits.underwayBytesMax / 4,
-            early.count + farOutput.count + farPending <= Limits.underwayBytesMax / 2
+        guard local.takenBytes >= Limits.underwayBytesMax / 4,
+            local.early.count + farOutput.count + far.pendingBytes <= Limits.underwayBytesMax / 2
         else { return }
-        let opened = takenBytes - early.count
+        let opened = local.takenBytes - local.early.count
         guard opened > 0 else { return }
-        takenBytes -= opened
+        local.takenBytes -= opened
         want(.openRoom(opened))
     }
 
@@ -123,16 +123,16 @@ extension Bridge {
         switch packet {
         case .connack(let answer): enterHere(answer)
         case .suback(let answer):
-            localUnanswered.remove(answer.packetIdentifier)
+            local.unanswered.remove(answer.packetIdentifier)
             for (subscription, code) in zip(settings.localFilters, answer.reasonCodes) where code.isError {
                 warnOnce("it may not subscribe to \(TextOf(subscription.filter)) here: \(code). Nothing of it goes out.")
             }
             settleLocal()
         case .unsuback(let answer):
-            localUnanswered.remove(answer.packetIdentifier)
+            local.unanswered.remove(answer.packetIdentifier)
             settleLocal()
         case .disconnect(let disconnect):
-            local = .absent
+            local.state = .absent
             want(.forget)
             lose("its client in this broker was ended: \(disconnect.reasonCode)")
         case .connect, .publish, .acknowledgement, .subscribe, .unsubscribe, .pingreq, .pingresp, .auth: return
@@ -141,21 +141,21 @@ extension Bridge {
 
     private func enterHere(_ answer: ConnackPacket) {
         guard answer.isAccepted else {
-            local = .absent
+            local.state = .absent
             want(.forget)
             return lose("this broker does not let it in: \(answer.reasonCode)")
         }
-        nearPacketBytesMax = answer.properties.maximumPacketSize.map(Int.init) ?? .max
-        nearTakesRetain = answer.properties.retainAvailable ?? true
-        local = .subscribing
-        if case .joining = state, !farSessionPresent {
+        local.packetBytesMax = answer.properties.maximumPacketSize.map(Int.init) ?? .max
+        local.takesRetain = answer.properties.retainAvailable ?? true
+        local.state = .subscribing
+        if case .joining = state, !far.sessionPresent {
             // The other broker has forgotten what it sent: its identifiers stand for other messages from now on.
-            for identifier in unreleased {
+            for identifier in local.unreleased {
                 self.answer(.pubrel, identifier)
-                ownReleases.insert(identifier)
+                local.ownReleases.insert(identifier)
             }
         }
-        unreleased = []
+        local.unreleased = []
         let wanted = settings.localFilters
         if !wanted.isEmpty {
             let subscriptions = wanted.map { filter, qos in
@@ -165,15 +165,15 @@ extension Bridge {
                         maximumQoS: qos, noLocal: !filter.isShared, retainAsPublished: settings.sendsRetain,
                         retainHandling: isJoining || state == .collecting ? .sendAtSubscribe : .doNotSend))
             }
-            localUnanswered.insert(Self.subscribeIdentifier)
+            local.unanswered.insert(Self.subscribeIdentifier)
             ControlPacket.subscribe(SubscribePacket(packetIdentifier: Self.subscribeIdentifier, subscriptions: subscriptions))
                 .encode(version: .v5, into: &localOutput)
         }
-        if !strayFilters.isEmpty {
-            localUnanswered.insert(Self.unsubscribeIdentifier)
-            ControlPacket.unsubscribe(UnsubscribePacket(packetIdentifier: Self.unsubscribeIdentifier, filters: strayFilters))
+        if !local.strayFilters.isEmpty {
+            local.unanswered.insert(Self.unsubscribeIdentifier)
+            ControlPacket.unsubscribe(UnsubscribePacket(packetIdentifier: Self.unsubscribeIdentifier, filters: local.strayFilters))
                 .encode(version: .v5, into: &localOutput)
-            strayFilters = []
+            local.strayFilters = []
         }
         settleLocal()
     }
@@ -190,8 +190,8 @@ extension Bridge {
     }
 
     private func settleLocal() {
-        guard local == .subscribing, localUnanswered.isEmpty else { return }
-        local = .ready
+        guard local.state == .subscribing, local.unanswered.isEmpty else { return }
+        local.state = .ready
         switch state {
         case .creating:
             detach()
@@ -203,16 +203,16 @@ extension Bridge {
 
     /// Both sides are ready: what they have sent meanwhile goes its way.
     func settleJoin() {
-        guard case .joining = state, local == .ready else { return }
-        if unanswered.isEmpty {
+        guard case .joining = state, local.state == .ready else { return }
+        if far.unanswered.isEmpty {
             report.connectedSince = now
             report.connectionCount += 1
-            lastMessageAt = now
+            collection.lastMessageAt = now
             connected()
-            probeAt = schedule.address != 0 && !settings.isRoundRobin ? now + schedule.awayMilliseconds : nil
+            schedule.probeAt = schedule.address != 0 && !settings.isRoundRobin ? now + schedule.awayMilliseconds : nil
             log(.connection, "Bridge \(settings.name) is connected.")
             if settings.notifies { report("1") }
-            (collectedCount, retired) = (0, [])
+            (collection.count, retired) = (0, [])
             echoes.goOn(now: now)
             enter(.running(since: now), report: .connected)
         }
@@ -233,7 +233,7 @@ extension Bridge {
         // In all other states the session is being made, or left: it is there to keep messages of QoS 1 and 2, and
         // sends these again.
         guard case .running = state else { return }
-        lastMessageAt = now
+        collection.lastMessageAt = now
         guard let renaming = map.out(view.topic) else { return refuseLocally(view, .success) }
         guard !renaming.isReserved else {
             warnOnce(
@@ -250,26 +250,26 @@ extension Bridge {
             report.echoes += 1
             return refuseLocally(view, .success, counts: false)
         }
-        let qos = min(view.qos, farQoSMax)
+        let qos = min(view.qos, far.qosMax)
         func write(as name: UnsafeRawBufferPointer, alias: UInt16?) -> Int {
             let property: [UInt8] = alias.map { [0x23, UInt8($0 >> 8), UInt8($0 & 255)] } ?? []
-            return self.write(
-                view, as: name, adding: property + stay, version: settings.version, qos: qos,
-                retain: view.retain && settings.sendsRetain && farTakesRetain, duplicate: view.duplicate && qos != .atMostOnce,
-                bytesMax: farPacketBytesMax, into: &farOutput)
+            return view.write(
+                as: name, adding: property + stay, version: settings.version, qos: qos,
+                retain: view.retain && settings.sendsRetain && far.takesRetain, duplicate: view.duplicate && qos != .atMostOnce,
+                bytesMax: far.packetBytesMax, into: &farOutput)
         }
-        let alias = sentAliases.alias(for: name)
+        let alias = far.sentAliases.alias(for: name)
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         var size = write(as: alias?.isSet == true ? nothing : name, alias: alias?.number)
         if let alias, !alias.isSet {
             // With the alias beside it, the topic may be what is too large.
-            if size > 0 { sentAliases.set(alias.number, for: name) } else { size = write(as: name, alias: nil) }
+            if size > 0 { far.sentAliases.set(alias.number, for: name) } else { size = write(as: name, alias: nil) }
         }
         guard size > 0 else {
             warnOnce("a message, or its topic, is larger than the other broker takes. Such messages are not forwarded.")
             return refuseLocally(view, .implementationSpecificError)
         }
-        lastSentAt = now
+        keepAlive.lastSentAt = now
         report.messagesOut += 1
         report.bytesOut += UInt64(size)
         if qos != view.qos { lower(view, to: qos) }
@@ -278,7 +278,7 @@ extension Bridge {
 
     /// A message has gone out at a lower QoS than its own: what the other broker will not answer is answered here.
     private func lower(_ view: PublishView, to qos: QoS) {
-        if view.qos == .exactlyOnce { lowered.insert(view.packetIdentifier) }
+        if view.qos == .exactlyOnce { far.lowered.insert(view.packetIdentifier) }
         if qos == .atMostOnce { answer(view.qos == .atLeastOnce ? .puback : .pubrec, view.packetIdentifier) }
     }
 
@@ -290,7 +290,7 @@ extension Bridge {
         case .atLeastOnce: answer(.puback, view.packetIdentifier, reason)
         case .exactlyOnce:
             answer(.pubrec, view.packetIdentifier, reason)
-            if !reason.isError { lowered.insert(view.packetIdentifier) }
+            if !reason.isError { far.lowered.insert(view.packetIdentifier) }
         }
     }
 
@@ -298,9 +298,9 @@ extension Bridge {
     /// session sends again.
     private func collect(_ packet: UnsafeRawBufferPointer, isAtMostOnce: Bool) {
         guard case .lazy(let threshold, _) = settings.start else { return }
-        collectedCount += 1
-        if isAtMostOnce, collected.count + packet.count <= Limits.underwayBytesMax { collected.append(packet) }
-        if state == .collecting, collectedCount >= min(threshold, Int(max(1, settings.receiveMaximum))) {
+        collection.count += 1
+        if isAtMostOnce, collection.packets.count + packet.count <= Limits.underwayBytesMax { collection.packets.append(packet) }
+        if state == .collecting, collection.count >= min(threshold, Int(max(1, settings.receiveMaximum))) {
             enter(.waiting(until: now), report: .waiting)
         }
     }
@@ -314,10 +314,10 @@ extension Bridge {
     private func relay(_ type: PacketType, _ view: AcknowledgementView) {
         switch state {
         // The first PUBCOMP of an identifier may be that of our own release.
-        case .running, .joining: if type == .pubcomp, ownReleases.remove(view.packetIdentifier) != nil { return }
+        case .running, .joining: if type == .pubcomp, local.ownReleases.remove(view.packetIdentifier) != nil { return }
         case .stopped, .creating, .collecting, .waiting, .connecting, .opening: return
         }
-        if type == .pubrel, lowered.remove(view.packetIdentifier) != nil {
+        if type == .pubrel, far.lowered.remove(view.packetIdentifier) != nil {
             return answer(.pubcomp, view.packetIdentifier)
         }
         if view.reasonCode == .quotaExceeded, type == .puback || type == .pubrec {
@@ -335,6 +335,60 @@ extension Bridge {
 
     private static let subscribeIdentifier: UInt16 = 65_535
     private static let unsubscribeIdentifier: UInt16 = 65_534
+}
+
+/// The bridge's client in this broker.
+struct LocalSide {
+    /// How far it is.
+    enum State { case absent, attaching, subscribing, ready }
+
+    var state = State.absent
+    let input = PacketBuffer()
+    /// What it has sent for the other broker before that one was ready: messages come ahead of the answers that are
+    /// waited for.
+    let early = PacketBuffer()
+    /// Bytes that were taken from this broker and no room was opened for.
+    var takenBytes = 0
+
+    // What CONNACK has said.
+    var packetBytesMax = Int.max
+    var takesRetain = true
+
+    /// The messages of QoS 2 that its session had taken and that were not released.
+    var unreleased: [UInt16] = []
+    /// Those of them that were released because the other broker has forgotten them, until that is confirmed.
+    var ownReleases: Set<UInt16> = []
+    /// Filters that the session has and no topic names.
+    var strayFilters: [TopicFilter] = []
+    /// SUBSCRIBE and UNSUBSCRIBE that are not answered.
+    var unanswered: Set<UInt16> = []
+
+    /// Forgets what has passed between this broker and a client that is out.
+    mutating func clear() {
+        input.removeAll()
+        early.removeAll()
+        takenBytes = 0
+        unanswered = []
+    }
+}
+
+/// What a lazy bridge gathers before it connects.
+struct BridgeCollection {
+    /// Messages of QoS 0, which the session would not send again.
+    let packets = PacketBuffer()
+    /// How many messages have come, of any QoS.
+    var count = 0
+    /// Whether the pause that the bridge waits for ends with messages being counted anew, for a connection is lost.
+    var isDueAfterPause = false
+    /// When the last message crossed, or the connection was made, in milliseconds.
+    var lastMessageAt: UInt64 = 0
+
+    /// Counts from nothing.
+    mutating func begin() {
+        packets.removeAll()
+        count = 0
+        isDueAfterPause = false
+    }
 }
 
 /// What a bridge wants done, in order. What it has for either side waits in `Bridge.farOutput` and

@@ -43,15 +43,13 @@ public final class Bridge {
         case running(since: UInt64)
     }
 
-    /// How far the client here is.
-    enum LocalState { case absent, attaching, subscribing, ready }
-
     public private(set) var settings: BridgeSettings
     /// What takes the place of the settings with the next connection.
     private var nextSettings: BridgeSettings?
+    /// What former settings subscribed to at the other broker and these do not, until a connection has unsubscribed.
+    var retired: [TopicFilter] = []
     var map: TopicMap
     var state = State.stopped
-    var local = LocalState.absent
     public internal(set) var report = BridgeReport()
     /// Bytes for the other broker, to be taken by the shell after each call.
     public var farOutput: [UInt8] = []
@@ -63,66 +61,15 @@ public final class Bridge {
     /// Whether the operator wants it to run.
     private var isWanted = false
     var now: UInt64 = 0
-
-    // Of the connection to the other broker.
-    let far = PacketBuffer()
-    /// Bytes that the shell has and the connection has not taken.
-    var farPending = 0
-    var farSessionPresent = false
-    var farPacketBytesMax = Int.max
-    var farQoSMax = QoS.exactlyOnce
-    var farTakesRetain = true
-    /// SUBSCRIBE and UNSUBSCRIBE that are not answered, by packet identifier, and what they ask for.
-    var unanswered: [UInt16: String] = [:]
-    /// The packet identifier of our own PUBLISH that says that we are there, until it is acknowledged, and its QoS.
-    var noticeIdentifier: UInt16?
-    var noticeQoS = QoS.atLeastOnce
-    var keepAliveMilliseconds: UInt64 = 0
-    var lastReceivedAt: UInt64 = 0
-    var lastSentAt: UInt64 = 0
-    var pingSentAt: UInt64?
-    var aliases: [UInt16: [UInt8]] = [:]
-    var sentAliases = SentTopicAliases(maximum: 0)
-    /// Messages that go out at a lower QoS than this broker sends them: PUBREL is answered here.
-    var lowered: Set<UInt16> = []
-    var echoes = EchoFilter()
+    var far = FarSide()
+    var local = LocalSide()
+    var keepAlive = BridgeKeepAlive()
+    var announcement = BridgeAnnouncement()
+    var collection = BridgeCollection()
     /// Which brokers messages say that they have been in.
     var path: BrokerPath
-    /// Whether the other broker was told by the protocol level that this is a bridge, and whether the next CONNECT does
-    /// so.
-    var hasAnnounced = false
-    var mayAnnounce = true
-    /// What a former connection subscribed to there and is no longer wanted.
-    var retired: [TopicFilter] = []
-    /// Whether the connection is one to another than the first address, and when that is looked for.
-    var probeAt: UInt64?
-
-    // Of the client here.
-    let near = PacketBuffer()
-    /// What it has sent for the other broker before that one was ready: messages come ahead of the answers that are
-    /// waited for.
-    let early = PacketBuffer()
-    /// Bytes that were taken from this broker and no room was opened for.
-    var takenBytes = 0
-    var nearPacketBytesMax = Int.max
-    var nearTakesRetain = true
-    var unreleased: [UInt16] = []
-    /// Those of them that were released because the other broker has forgotten them, until that is confirmed.
-    var ownReleases: Set<UInt16> = []
-    /// Filters that the session here has and no topic names.
-    var strayFilters: [TopicFilter] = []
-    /// SUBSCRIBE and UNSUBSCRIBE here that are not answered.
-    var localUnanswered: Set<UInt16> = []
-    /// Lazy: QoS 0 messages that have come before there was a connection, and how many messages in all.
-    let collected = PacketBuffer()
-    var collectedCount = 0
-    /// Lazy: whether the pause that it waits for ends with messages being counted anew, for a connection is lost.
-    private var collectsAfterPause = false
-    var lastMessageAt: UInt64 = 0
-    /// The failure that the log has told of last.
-    private var toldFailure: String?
-    /// What the log has told that would else be told with each message, or each connection.
-    private var told: Set<String> = []
+    var echoes = EchoFilter()
+    private var told = ToldWarnings()
 
     /// Makes one that does not work yet.
     ///
@@ -145,8 +92,8 @@ public final class Bridge {
         self.now = now
         guard case .stopped = state else { return }
         isWanted = true
-        mayAnnounce = true
-        (toldFailure, told) = (nil, [])
+        announcement.mayBeMade = true
+        told = ToldWarnings()
         if settings.notifies { report("0") }
         begin()
     }
@@ -200,24 +147,22 @@ public final class Bridge {
         map = TopicMap(next.topics)
         path = BrokerPath(own: next.brokerIdentifier.map { Array($0.bytes) })
         schedule = BridgeSchedule(next)
-        mayAnnounce = true
-        told = []
+        announcement.mayBeMade = true
+        told.lasting = []
     }
 
     /// From the beginning, as the settings say.
     private func begin() {
         takeNextSettings()
         if settings.isLazy { return collect() }
-        collectsAfterPause = false
+        collection.isDueAfterPause = false
         if settings.startsCleanLocally { return enter(.waiting(until: now), report: .waiting) }
         enter(.creating, report: .waiting)
         attach(cleanStart: false)
     }
 
     func collect() {
-        collected.removeAll()
-        collectedCount = 0
-        collectsAfterPause = false
+        collection.begin()
         enter(.collecting, report: .idle)
         attach(cleanStart: settings.startsCleanLocally)
     }
@@ -230,18 +175,13 @@ public final class Bridge {
         case .stopped, .creating, .collecting: nil
         case .waiting(let until): until
         case .connecting(let since), .opening(let since): since + Limits.connectMillisecondsMax
-        case .joining(let since): min(since + Limits.joinMillisecondsMax, keepAliveDeadline ?? .max)
-        case .running: [keepAliveDeadline, probeAt, idleDeadline].compactMap { $0 }.min()
+        case .joining(let since): min(since + Limits.joinMillisecondsMax, keepAlive.deadline ?? .max)
+        case .running: [keepAlive.deadline, schedule.probeAt, idleDeadline].compactMap { $0 }.min()
         }
     }
 
-    private var keepAliveDeadline: UInt64? {
-        guard keepAliveMilliseconds > 0 else { return nil }
-        return pingSentAt.map { $0 + keepAliveMilliseconds / 2 } ?? min(lastSentAt, lastReceivedAt) + keepAliveMilliseconds
-    }
-
     private var idleDeadline: UInt64? {
-        if case .lazy(_, let idle) = settings.start { lastMessageAt + idle } else { nil }
+        if case .lazy(_, let idle) = settings.start { collection.lastMessageAt + idle } else { nil }
     }
 
     public func advance(now: UInt64) {
@@ -251,7 +191,7 @@ public final class Bridge {
         case .stopped, .creating, .collecting: return
         case .waiting:
             takeNextSettings()
-            if collectsAfterPause { return collect() }
+            if collection.isDueAfterPause { return collect() }
             enter(.connecting(since: now), report: .connecting)
             report.address = schedule.address
             effects.append(.dial(address: schedule.address))
@@ -261,24 +201,21 @@ public final class Bridge {
             if since + Limits.joinMillisecondsMax <= now {
                 fail("no answer to SUBSCRIBE within \(Limits.joinMillisecondsMax / 1000) s")
             } else {
-                keepAlive()
+                ping()
             }
         case .running:
-            if let probeAt, probeAt <= now {
-                self.probeAt = now + Limits.probeMilliseconds
+            if let due = schedule.probeAt, due <= now {
+                schedule.probeAt = now + Limits.probeMilliseconds
                 effects.append(.probe)
             }
             if let idleDeadline, idleDeadline <= now { return goIdle() }
-            if let keepAliveDeadline, keepAliveDeadline <= now { keepAlive() }
+            if let due = keepAlive.deadline, due <= now { ping() }
         }
     }
 
-    /// Bytes come, or go: the answer to PINGREQ may be behind many others, and PINGREQ itself too.
-    func isAlive() { if pingSentAt != nil { pingSentAt = now } }
-
-    private func keepAlive() {
-        guard pingSentAt == nil else { return fail("the other broker does not answer PINGREQ") }
-        pingSentAt = now
+    private func ping() {
+        guard keepAlive.pingSentAt == nil else { return fail("the other broker does not answer PINGREQ") }
+        keepAlive.pingSentAt = now
         send(.pingreq)
     }
 
@@ -313,13 +250,13 @@ public final class Bridge {
             return collect()
         }
         let pause = schedule.failed(connectedFor: connectedFor, random: &random)
-        if let connectedFor, connectedFor >= Limits.toldMilliseconds { toldFailure = nil }
-        if toldFailure != reason {
-            toldFailure = reason
+        if let connectedFor, connectedFor >= Limits.toldMilliseconds { told.failure = nil }
+        if told.failure != reason {
+            told.failure = reason
             log(.warning, "Warning: Bridge \(settings.name): \(reason). It goes on trying.")
         }
         // What waits decides, as after an end for idleness; without a connection before, it has decided.
-        if settings.isLazy, connectedFor != nil { collectsAfterPause = true }
+        if settings.isLazy, connectedFor != nil { collection.isDueAfterPause = true }
         enter(.waiting(until: now + pause), report: .waiting)
     }
 
@@ -329,20 +266,17 @@ public final class Bridge {
         case .connecting, .opening, .joining, .running: effects.append(.hangUp)
         case .stopped, .creating, .collecting, .waiting: break
         }
-        far.removeAll()
-        farPending = 0
-        (aliases, lowered, unanswered, noticeIdentifier, pingSentAt, probeAt, ownReleases) = ([:], [], [:], nil, nil, nil, [])
+        far.clear()
+        local.ownReleases = []
+        (keepAlive.pingSentAt, schedule.probeAt) = (nil, nil)
         detach()
     }
 
     /// Lets the client out of this broker; its session stays as long as it was to.
     func detach() {
-        guard local != .absent else { return }
-        local = .absent
-        near.removeAll()
-        early.removeAll()
-        takenBytes = 0
-        localUnanswered = []
+        guard local.state != .absent else { return }
+        local.state = .absent
+        local.clear()
         ControlPacket.disconnect(DisconnectPacket()).encode(version: .v5, into: &localOutput)
         effects.append(.forget)
     }
@@ -367,7 +301,7 @@ public final class Bridge {
 
     func connected() {
         // The next message will say whether there is room.
-        if toldFailure != Self.noRoomThere { toldFailure = nil }
+        if told.failure != Self.noRoomThere { told.failure = nil }
         report.failure = nil
     }
 
@@ -375,7 +309,7 @@ public final class Bridge {
 
     /// Warns of what stays as it is until the settings change.
     func warnOnce(_ text: String) {
-        if told.insert(text).inserted { log(.warning, "Warning: Bridge \(settings.name): \(text)") }
+        if told.lasting.insert(text).inserted { log(.warning, "Warning: Bridge \(settings.name): \(text)") }
     }
 
     func log(_ level: BridgeLogLevel, _ text: String) { effects.append(.log(level, text)) }
@@ -395,23 +329,23 @@ public final class Bridge {
     }
 }
 
-/// Messages that the other broker sends, and how one is written as the other side calls it.
+/// Messages that the other broker sends.
 extension Bridge {
     /// A message for this broker.
     func takeIn(_ view: PublishView) throws(WireError) {
         if view.topicAlias != 0 {
             guard view.topicAlias <= settings.topicAliasMaximum else { throw .topicAliasZero }
             if view.topic.isEmpty {
-                guard let known = aliases[view.topicAlias] else { throw .emptyTopic }
+                guard let known = far.aliases[view.topicAlias] else { throw .emptyTopic }
                 return known.withUnsafeBytes { takeIn(view, topic: $0) }
             }
-            aliases[view.topicAlias] = Array(view.topic)
+            far.aliases[view.topicAlias] = Array(view.topic)
         }
         takeIn(view, topic: view.topic)
     }
 
     private func takeIn(_ view: PublishView, topic: UnsafeRawBufferPointer) {
-        lastMessageAt = now
+        collection.lastMessageAt = now
         guard let renaming = map.in(topic) else { return refuse(view, .success) }
         guard !renaming.isReserved else {
             warnOnce(
@@ -428,9 +362,9 @@ extension Bridge {
             report.echoes += 1
             return refuse(view, .success, counts: false)
         }
-        let written = write(
-            view, as: name, adding: stay, version: .v5, qos: view.qos, retain: view.retain && nearTakesRetain,
-            duplicate: view.duplicate && view.qos != .atMostOnce, bytesMax: nearPacketBytesMax, into: &localOutput)
+        let written = view.write(
+            as: name, adding: stay, version: .v5, qos: view.qos, retain: view.retain && local.takesRetain,
+            duplicate: view.duplicate && view.qos != .atMostOnce, bytesMax: local.packetBytesMax, into: &localOutput)
         guard written > 0 else {
             warnOnce(
                 "the other broker sends a message that is, or whose topic is, larger than this broker takes. Such messages are not forwarded."
@@ -456,56 +390,42 @@ extension Bridge {
     }
 
     /// Whether own messages may come back.
-    var needsEchoFilter: Bool { settings.version != .v5 && !hasAnnounced && settings.mayEcho }
+    var needsEchoFilter: Bool { settings.version != .v5 && !announcement.isMade && settings.mayEcho }
+}
 
-    /// Writes a message as it is called on the other side.
-    ///
-    /// - Parameters:
-    ///   - view: the message.
-    ///   - name: its topic there; empty if `addition` has an alias for it.
-    ///   - addition: bytes of properties that it gets on top in MQTT 5.0.
-    ///   - version: of the packet, with `qos`, `retain` and `duplicate`.
-    ///   - bytesMax: the most that the packet may have.
-    ///   - output: where it goes.
-    /// - Returns: its bytes; 0 if nothing is written, because there would be more than `bytesMax`, or no such topic.
-    func write(
-        _ view: PublishView, as name: UnsafeRawBufferPointer, adding addition: [UInt8], version: ProtocolVersion, qos: QoS,
-        retain: Bool, duplicate: Bool, bytesMax: Int, into output: inout [UInt8]
-    ) -> Int {
-        guard name.count <= Int(UInt16.max) else { return 0 }
-        let expiryLength = view.messageExpiryInterval == nil ? 0 : 5
-        let propertiesLength = version == .v5 ? view.forwardedPropertiesLength + addition.count + expiryLength : 0
-        let size = PublishHeader.encodedSize(
-            version: version, qos: qos, topicLength: name.count, propertiesLength: propertiesLength,
-            payloadLength: view.payload.count)
-        guard size <= bytesMax, size <= Self.packetBytesLargest else { return 0 }
-        let header = PublishHeader(version: version, qos: qos, retain: retain, duplicate: duplicate)
-        withUnsafeTemporaryAllocation(byteCount: size - view.payload.count, alignment: 1) { head in
-            guard let packet = head.baseAddress else { return }
-            let offsets = header.write(
-                to: packet, topic: name, packetIdentifier: view.packetIdentifier, propertiesLength: propertiesLength,
-                payloadLength: view.payload.count)
-            if version == .v5 {
-                var place = packet + offsets.propertiesOffset
-                if let interval = view.messageExpiryInterval {
-                    place.storeBytes(of: 0x02, as: UInt8.self)
-                    (place + 1).storeBytes(of: interval.bigEndian, as: UInt32.self)
-                    place += 5
-                }
-                view.copyForwardedProperties(to: place)
-                place += view.forwardedPropertiesLength
-                // Behind those of its publisher, whose order stands. [MQTT-3.3.2-18 v5]
-                addition.withUnsafeBytes { bytes in
-                    if let base = bytes.baseAddress { place.copyMemory(from: base, byteCount: bytes.count) }
-                }
-            }
-            output.append(contentsOf: UnsafeRawBufferPointer(head))
-        }
-        output.append(contentsOf: view.payload)
-        return size
+/// When the other broker has to be heard from, and we by it; in milliseconds.
+struct BridgeKeepAlive {
+    /// 0 for never: as CONNACK says, else CONNECT.
+    var milliseconds: UInt64 = 0
+    var lastReceivedAt: UInt64 = 0
+    var lastSentAt: UInt64 = 0
+    /// When PINGREQ was sent that is not answered, or bytes went or came after that.
+    var pingSentAt: UInt64?
+
+    /// When PINGREQ is to be sent, or has been without an answer for too long.
+    var deadline: UInt64? {
+        guard milliseconds > 0 else { return nil }
+        return pingSentAt.map { $0 + milliseconds / 2 } ?? min(lastSentAt, lastReceivedAt) + milliseconds
     }
 
-    private static let packetBytesLargest = 268_435_460
+    /// Bytes come, or go: the answer to PINGREQ may be behind many others, and PINGREQ itself too.
+    mutating func isAlive(now: UInt64) { if pingSentAt != nil { pingSentAt = now } }
+}
+
+/// Whether the other broker is told by the protocol level that this is a bridge, which not every broker supports.
+struct BridgeAnnouncement {
+    /// The connection's CONNECT says so.
+    var isMade = false
+    /// The next CONNECT may say so.
+    var mayBeMade = true
+}
+
+/// What the log has told, so that it is not told with each message or each attempt.
+private struct ToldWarnings {
+    /// The failure that was told last; nil when the next is to be told, whichever it is.
+    var failure: String?
+    /// What stays as it is until the settings change.
+    var lasting: Set<String> = []
 }
 
 extension Limits {

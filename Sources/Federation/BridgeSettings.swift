@@ -159,6 +159,8 @@ struct BridgeSchedule {
     private var lastPause: UInt64?
     /// How long a connection to another address stays before the first one is looked for, in milliseconds.
     private(set) var awayMilliseconds = Limits.probeMilliseconds
+    /// When the first address is looked for; nil unless the connection is one to another.
+    var probeAt: UInt64?
 
     init(_ settings: BridgeSettings) {
         restart = settings.restart

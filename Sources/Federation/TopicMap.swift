@@ -164,3 +164,55 @@ struct SentTopicAliases {
         aliases[last.topic] = alias
     }
 }
+
+/// A message on its way across a bridge.
+extension PublishView {
+    /// Writes a message as it is called on the other side of a bridge.
+    ///
+    /// - Parameters:
+    ///   - name: its topic there; empty if `addition` has an alias for it.
+    ///   - addition: bytes of properties that it gets on top in MQTT 5.0.
+    ///   - version: of the packet, with `qos`, `retain` and `duplicate`.
+    ///   - bytesMax: the most that the packet may have.
+    ///   - output: where it goes.
+    /// - Returns: its bytes; 0 if nothing is written, because there would be more than `bytesMax`, or no such topic.
+    func write(
+        as name: UnsafeRawBufferPointer, adding addition: [UInt8], version: ProtocolVersion, qos: QoS,
+        retain: Bool, duplicate: Bool, bytesMax: Int, into output: inout [UInt8]
+    ) -> Int {
+        guard name.count <= Int(UInt16.max) else { return 0 }
+        let expiryLength = messageExpiryInterval == nil ? 0 : 5
+        let propertiesLength = version == .v5 ? forwardedPropertiesLength + addition.count + expiryLength : 0
+        let size = PublishHeader.encodedSize(
+            version: version, qos: qos, topicLength: name.count, propertiesLength: propertiesLength,
+            payloadLength: payload.count)
+        guard size <= bytesMax, size <= Self.packetBytesLargest else { return 0 }
+        let header = PublishHeader(version: version, qos: qos, retain: retain, duplicate: duplicate)
+        withUnsafeTemporaryAllocation(byteCount: size - payload.count, alignment: 1) { head in
+            guard let packet = head.baseAddress else { return }
+            let offsets = header.write(
+                to: packet, topic: name, packetIdentifier: packetIdentifier, propertiesLength: propertiesLength,
+                payloadLength: payload.count)
+            if version == .v5 {
+                var place = packet + offsets.propertiesOffset
+                if let interval = messageExpiryInterval {
+                    place.storeBytes(of: 0x02, as: UInt8.self)
+                    (place + 1).storeBytes(of: interval.bigEndian, as: UInt32.self)
+                    place += 5
+                }
+                copyForwardedProperties(to: place)
+                place += forwardedPropertiesLength
+                // Behind those of its publisher, whose order stands. [MQTT-3.3.2-18 v5]
+                addition.withUnsafeBytes { bytes in
+                    if let base = bytes.baseAddress { place.copyMemory(from: base, byteCount: bytes.count) }
+                }
+            }
+            output.append(contentsOf: UnsafeRawBufferPointer(head))
+        }
+        output.append(contentsOf: payload)
+        return size
+    }
+
+    /// The most that a packet of MQTT has, in bytes, with its fixed header.
+    private static let packetBytesLargest = 268_435_460
+}

@@ -28,7 +28,7 @@ final class LoneBridge {
     /// Has the bridge connect, and both sides answer.
     func join(_ there: ConnackPacket = ConnackPacket(), here: [ControlPacket] = letsIn) {
         if bridge.report.state == .paused { start() }
-        if bridge.local == .attaching { enter(LoneBridge.letsIn) }
+        if bridge.local.state == .attaching { enter(LoneBridge.letsIn) }
         now = max(now, bridge.nextDeadline ?? now)
         bridge.advance(now: now)
         bridge.connected(now: now)
@@ -36,8 +36,8 @@ final class LoneBridge {
         enter(here)
     }
 
-    func enter(_ packets: [ControlPacket]) {
-        bridge.attached(unreleased: [], filters: [], now: now)
+    func enter(_ packets: [ControlPacket], subscribedTo filters: [TopicFilter] = []) {
+        bridge.attached(unreleased: [], filters: filters, now: now)
         for packet in packets { here(packet) }
     }
 
