@@ -4,9 +4,7 @@ public import MQTTCodec
 extension Bridge {
     func attach(cleanStart: Bool, receiveMaximum: UInt16? = nil) {
         local.state = .attaching
-        local.input.removeAll()
-        local.early.removeAll()
-        local.takenBytes = 0
+        local.clear()
         want(
             .attach(
                 LocalJoin(

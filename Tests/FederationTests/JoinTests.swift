@@ -112,4 +112,14 @@ import Testing
         }
         #expect(unwanted == ["a", "b"])
     }
+
+    @Test func `what a client that was ended here had not answered is not waited for by the next`() throws {
+        let lone = LoneBridge(settings())
+        lone.bridge.start(now: lone.now)
+        lone.enter([.connack(ConnackPacket(sessionPresent: true))], subscribedTo: ["stray"])
+        lone.bridge.localClosed(now: lone.now)
+        lone.now = max(lone.now, lone.bridge.nextDeadline ?? lone.now)
+        lone.join()
+        #expect(lone.bridge.report.state == .connected)
+    }
 }
