@@ -162,70 +162,70 @@ import Testing
 
     @Test func `Without options it is localhost, MQTT 3_1_1, QoS 0 and 60 seconds`() throws {
         let arguments = try read(.sub, "-t a")
-        #expect(arguments.host == "localhost")
-        #expect(arguments.usualPort == 1883)
-        #expect(!arguments.usesTLS)
+        #expect(arguments.connection.host == "localhost")
+        #expect(arguments.connection.usualPort == 1883)
+        #expect(!arguments.connection.usesTLS)
         #expect(arguments.version == .v311)
         #expect(arguments.qos == .atMostOnce)
-        #expect(arguments.keepAliveSeconds == 60)
-        #expect(arguments.cleanStart)
-        #expect(arguments.inFlightMessagesMax == 20)
-        #expect(arguments.filters == ["a"])
-        #expect(arguments.output == .payload)
+        #expect(arguments.session.keepAliveSeconds == 60)
+        #expect(arguments.session.cleanStart)
+        #expect(arguments.session.inFlightMessagesMax == 20)
+        #expect(arguments.subscribing.filters == ["a"])
+        #expect(arguments.printing.output == .payload)
         #expect(try read(.request, "-t a -m x").version == .v5)
     }
 
     @Test func `Values may begin with a dash, and long names may hold theirs behind an equals sign`() throws {
-        #expect(try read(.pub, "-t a -m -5").source == .text(Array("-5".utf8)))
-        #expect(try read(.pub, "-t a -m --help").source == .text(Array("--help".utf8)))
-        #expect(try read(.pub, "--topic=a --message=x=y").source == .text(Array("x=y".utf8)))
+        #expect(try read(.pub, "-t a -m -5").publishing.source == .text(Array("-5".utf8)))
+        #expect(try read(.pub, "-t a -m --help").publishing.source == .text(Array("--help".utf8)))
+        #expect(try read(.pub, "--topic=a --message=x=y").publishing.source == .text(Array("x=y".utf8)))
         #expect(try ClientArguments.read(["-t", "a", "--help"], for: .sub) == .help)
         #expect(try ClientArguments.read(["--version"], for: .sub) == .version)
     }
 
     @Test func `Later options win, filters add up`() throws {
         let arguments = try read(.sub, "-t a -h x -t b -h y -T c -T d/# -U e", defaults: "# mine\n-h z\n-k 30\n\n-t from file")
-        #expect(arguments.host == "y")
-        #expect(arguments.keepAliveSeconds == 30)
-        #expect(arguments.filters == ["from file", "a", "b"])
-        #expect(arguments.filtersOut == ["c", "d/#"])
-        #expect(arguments.unsubscribed == ["e"])
+        #expect(arguments.connection.host == "y")
+        #expect(arguments.session.keepAliveSeconds == 30)
+        #expect(arguments.subscribing.filters == ["from file", "a", "b"])
+        #expect(arguments.subscribing.filtersOut == ["c", "d/#"])
+        #expect(arguments.subscribing.unsubscribed == ["e"])
     }
 
     @Test func `A URL says where, who and what`() throws {
         let arguments = try read(.sub, "-L MQTTS://me:p:w@broker.example/home/+")
-        #expect(arguments.host == "broker.example")
-        #expect(arguments.usualPort == 8883)
-        #expect(arguments.usesTLS)
-        #expect(arguments.userName == "me")
-        #expect(arguments.password == Array("p:w".utf8))
-        #expect(arguments.filters == ["home/+"])
+        #expect(arguments.connection.host == "broker.example")
+        #expect(arguments.connection.usualPort == 8883)
+        #expect(arguments.connection.usesTLS)
+        #expect(arguments.login.userName == "me")
+        #expect(arguments.login.password == Array("p:w".utf8))
+        #expect(arguments.subscribing.filters == ["home/+"])
         let socket = try read(.pub, "-L ws://[::1]:8080/a -n")
-        #expect(socket.host == "::1")
-        #expect(socket.usualPort == 8080)
-        #expect(socket.usesWebSocket)
-        #expect(!socket.usesTLS)
-        #expect(socket.topic == "a")
-        #expect(socket.source == .null)
+        #expect(socket.connection.host == "::1")
+        #expect(socket.connection.usualPort == 8080)
+        #expect(socket.connection.usesWebSocket)
+        #expect(!socket.connection.usesTLS)
+        #expect(socket.publishing.topic == "a")
+        #expect(socket.publishing.source == .null)
     }
 
     @Test func `TLS is what authorities, a key or port 8883 ask for`() throws {
-        #expect(try read(.sub, "-t a --cafile ca.pem").usualPort == 8883)
-        #expect(try read(.sub, "-t a --capath cas -p 1").usualPort == 1)
-        #expect(try read(.sub, "-t a -p 8883").usesTLS)
-        #expect(try !read(.sub, "-t a -p 8883 --no-tls").usesTLS)
-        #expect(try read(.sub, "-t a --tls-use-os-certs --tls-version tlsv1.3").tls.versionMin == .tls13)
-        #expect(try read(.sub, "-t a --psk 0aFF --psk-identity me").tls.preSharedKey == [10, 255])
-        #expect(try !read(.sub, "-t a --unix s").usesTLS)
+        #expect(try read(.sub, "-t a --cafile ca.pem").connection.usualPort == 8883)
+        #expect(try read(.sub, "-t a --capath cas -p 1").connection.usualPort == 1)
+        #expect(try read(.sub, "-t a -p 8883").connection.usesTLS)
+        #expect(try !read(.sub, "-t a -p 8883 --no-tls").connection.usesTLS)
+        #expect(try read(.sub, "-t a --tls-use-os-certs --tls-version tlsv1.3").connection.tls.versionMin == .tls13)
+        #expect(try read(.sub, "-t a --psk 0aFF --psk-identity me").connection.tls.preSharedKey == [10, 255])
+        #expect(try !read(.sub, "-t a --unix s").connection.usesTLS)
     }
 
     @Test func `A session is kept for ever with -c, else as long as -x says`() throws {
-        #expect(try read(.sub, "-t a -c -i me -V 5").sessionExpiryInterval == .max)
-        #expect(try read(.sub, "-t a -c -i me -V 5 -x 60").sessionExpiryInterval == 60)
-        #expect(try read(.sub, "-t a -i me -V 5 -x -1").sessionExpiryInterval == .max)
-        #expect(try read(.sub, "-t a -i me -V 5 -x ∞").sessionExpiryInterval == .max)
-        #expect(try read(.sub, "-t a -c -i me").sessionExpiryInterval == nil)
-        #expect(try !read(.sub, "-t a -c -i me").cleanStart)
+        #expect(try read(.sub, "-t a -c -i me -V 5").session.expiryInterval == .max)
+        #expect(try read(.sub, "-t a -c -i me -V 5 -x 60").session.expiryInterval == 60)
+        #expect(try read(.sub, "-t a -i me -V 5 -x -1").session.expiryInterval == .max)
+        #expect(try read(.sub, "-t a -i me -V 5 -x ∞").session.expiryInterval == .max)
+        #expect(try read(.sub, "-t a -c -i me").session.expiryInterval == nil)
+        #expect(try !read(.sub, "-t a -c -i me").session.cleanStart)
     }
 
     @Test func `A property makes the version 5 and goes to its packet`() throws {
@@ -249,11 +249,11 @@ import Testing
 
     @Test func `A responder's command is all that follows, a mirror's filters stand alone`() throws {
         let respond = try read(.respond, "-t a -q 1 --jobs 4 -- tr a-z -A")
-        #expect(respond.program == ["tr", "a-z", "-A"])
-        #expect(respond.jobs == 4)
-        #expect(try read(.respond, "-t a cat -n").program == ["cat", "-n"])
-        #expect(try read(.mirror, "home/# -p 1 x/+").filters == ["home/#", "x/+"])
-        #expect(try read(.mirror, "").filters == ["#"])
+        #expect(respond.publishing.program == ["tr", "a-z", "-A"])
+        #expect(respond.publishing.jobs == 4)
+        #expect(try read(.respond, "-t a cat -n").publishing.program == ["cat", "-n"])
+        #expect(try read(.mirror, "home/# -p 1 x/+").subscribing.filters == ["home/#", "x/+"])
+        #expect(try read(.mirror, "").subscribing.filters == ["#"])
     }
 
     @Test func `The options file is mosquitto's own, or what -o names`() throws {
@@ -273,7 +273,7 @@ import Testing
     @Test func `A line of the options file holds an option and all that follows as its value`() throws {
         let arguments = try read(
             .pub, "-t a", defaults: "-m two words\r\n-D publish user-property name some value\n# -q 2\n  --will-topic w x")
-        #expect(arguments.source == .text(Array("two words".utf8)))
+        #expect(arguments.publishing.source == .text(Array("two words".utf8)))
         #expect(arguments.properties.publish.userProperties == [UserProperty(name: "name", value: "some value")])
         #expect(arguments.will?.topic == "w x")
         #expect(arguments.qos == .atMostOnce)
@@ -282,7 +282,9 @@ import Testing
     @Test func `A mirror reads the file of mosquitto_sub, and passes over what only sub has`() throws {
         #expect(ClientCommand.mirror.counterpart == "mosquitto_sub")
         let arguments = try read(.mirror, "a/#", defaults: "-h broker\n-u anna\n-v\n-F %t\n-w\n-P secret")
-        #expect(arguments.host == "broker" && arguments.userName == "anna" && arguments.password == Array("secret".utf8))
+        #expect(
+            arguments.connection.host == "broker" && arguments.login.userName == "anna"
+                && arguments.login.password == Array("secret".utf8))
         #expect(throws: ArgumentError.self) { try read(.mirror, "a", defaults: "--nonsense") }
     }
 

@@ -24,7 +24,7 @@ import Testing
         ("-t a -p 8883 --no-tls", "mqtt://localhost:8883"),
     ])
     func `Arguments become the library's address`(line: String, address: String) throws {
-        #expect(try read(.sub, line).address == address)
+        #expect(try read(.sub, line).connection.address == address)
     }
 
     @Test func `A session's life is what -c and -x say`() throws {
@@ -59,7 +59,7 @@ import Testing
 
     @Test func `Path, headers and proxy go with the address`() throws {
         let arguments = try read(.sub, "-t a -h h --ws-path /x?y=1 --ws-header X-Token:abc --proxy socks5h://me:no@p:7")
-        #expect(arguments.address == "ws://h:1883/x?y=1")
+        #expect(arguments.connection.address == "ws://h:1883/x?y=1")
         let settings = try ClientSettings(arguments)
         #expect(settings.servers[0].webSocketHeaders == ["X-Token": "abc"])
         #expect(settings.proxy.map { "\($0)" } == "socks5h://p:7")

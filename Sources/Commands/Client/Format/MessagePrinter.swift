@@ -33,7 +33,7 @@ public struct PrintedMessage: Equatable, Sendable {
 
 /// How messages are printed.
 public struct MessagePrinter: Sendable {
-    private let output: ClientArguments.Output
+    private let output: PrintArguments.Output
     private let isPretty: Bool
     private let addsNewline: Bool
     private let isForTerminal: Bool
@@ -43,7 +43,7 @@ public struct MessagePrinter: Sendable {
     ///   - isForTerminal: whether a terminal shows them: then nothing that others have written moves its cursor or
     ///     turns the direction of writing. Everywhere else bytes stay as they are.
     public init(_ arguments: ClientArguments, isForTerminal: Bool = false) {
-        (output, isPretty, addsNewline) = (arguments.output, arguments.isPretty, arguments.addsNewline)
+        (output, isPretty, addsNewline) = (arguments.printing.output, arguments.printing.isPretty, arguments.printing.addsNewline)
         self.isForTerminal = isForTerminal
     }
 

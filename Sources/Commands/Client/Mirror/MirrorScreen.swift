@@ -19,10 +19,11 @@ final class MirrorScreen: Sendable {
 
     /// nil where standard output or standard input is no terminal, or lines are wanted.
     init?(_ arguments: ClientArguments) {
-        guard arguments.output == .payload, !arguments.isDebugging, isatty(0) == 1, let look = TerminalScreen(1) else { return nil }
+        guard arguments.printing.output == .payload, !arguments.printing.isDebugging, isatty(0) == 1, let look = TerminalScreen(1)
+        else { return nil }
         self.look = look
-        let filters = arguments.filters.map { "\($0)" }.joined(separator: " ")
-        state = Locked(State(model: MirrorModel(title: "\(filters) on \(arguments.place)")))
+        let filters = arguments.subscribing.filters.map { "\($0)" }.joined(separator: " ")
+        state = Locked(State(model: MirrorModel(title: "\(filters) on \(arguments.connection.place)")))
     }
 
     /// Whether the tree is shown.

@@ -147,10 +147,10 @@ struct ArgumentReader {
     /// Returns whether options may follow.
     private mutating func takePositional(_ word: String, _ rest: inout ArraySlice<String>) throws(ArgumentError) -> Bool {
         guard arguments.command == .respond else {
-            arguments.filters.append(try filter(word, "subscription topic"))
+            arguments.subscribing.filters.append(try filter(word, "subscription topic"))
             return true
         }
-        arguments.program = (word == "--" ? [] : [word]) + rest
+        arguments.publishing.program = (word == "--" ? [] : [word]) + rest
         return false
     }
 }
@@ -160,29 +160,29 @@ struct ArgumentReader {
 extension ArgumentReader {
     private mutating func set(_ flag: ClientOption) throws(ArgumentError) {
         switch flag {
-        case .webSocket: arguments.usesWebSocket = true
+        case .webSocket: arguments.connection.usesWebSocket = true
         case .noDelay: break
-        case .keepsSession: arguments.cleanStart = false
-        case .retain: arguments.retain = true
+        case .keepsSession: arguments.session.cleanStart = false
+        case .retain: arguments.publishing.retain = true
         case .lines: try setSource(.lines)
         case .input: try setSource(.input)
         case .null: try setSource(.null)
-        case .exitsWhenSubscribed: arguments.exitsWhenSubscribed = true
-        case .watch: arguments.watches = true
-        case .noRetained: arguments.noRetained = true
-        case .retainedOnly: arguments.retainedOnly = true
-        case .retainAsPublished: arguments.retainAsPublished = true
-        case .removeRetained: arguments.removesRetained = true
+        case .exitsWhenSubscribed: arguments.subscribing.exitsWhenSubscribed = true
+        case .watch: arguments.subscribing.watches = true
+        case .noRetained: arguments.subscribing.noRetained = true
+        case .retainedOnly: arguments.subscribing.retainedOnly = true
+        case .retainAsPublished: arguments.subscribing.retainAsPublished = true
+        case .removeRetained: arguments.subscribing.removesRetained = true
         case .verbose: isVerbose = true
         case .json: isJSON = true
-        case .pretty: arguments.isPretty = true
-        case .noNewline: arguments.addsNewline = false
+        case .pretty: arguments.printing.isPretty = true
+        case .noNewline: arguments.printing.addsNewline = false
         case .willRetain: retainsWill = true
-        case .insecure: arguments.tls.takesAnyCertificate = true
-        case .systemAuthorities: arguments.tls.usesSystemAuthorities = true
-        case .noTLS: arguments.tls.isForbidden = true
-        case .debug: arguments.isDebugging = true
-        case .quiet: arguments.isQuiet = true
+        case .insecure: arguments.connection.tls.takesAnyCertificate = true
+        case .systemAuthorities: arguments.connection.tls.usesSystemAuthorities = true
+        case .noTLS: arguments.connection.tls.isForbidden = true
+        case .debug: arguments.printing.isDebugging = true
+        case .quiet: arguments.printing.isQuiet = true
         case .serviceRecord:
             throw ArgumentError("Error: -S is not supported: hosts are not looked up as services; give one with -h.")
         default: break
@@ -191,68 +191,71 @@ extension ArgumentReader {
 
     private mutating func set(_ option: ClientOption, _ value: String) throws(ArgumentError) {
         switch option {
-        case .host: (arguments.host, arguments.socketPath) = (value, nil)
-        case .port: arguments.port = try port(value)
-        case .unix: arguments.socketPath = value
+        case .host: (arguments.connection.host, arguments.connection.socketPath) = (value, nil)
+        case .port: arguments.connection.port = try port(value)
+        case .unix: arguments.connection.socketPath = value
         case .url: try setURL(value)
-        case .bind: arguments.bindAddress = value
+        case .bind: arguments.connection.bindAddress = value
         case .webSocketPath:
             guard value.hasPrefix("/") else { throw ArgumentError("Error: --ws-path takes a path that begins with a slash.") }
-            (arguments.usesWebSocket, arguments.webSocketPath) = (true, value)
+            (arguments.connection.usesWebSocket, arguments.connection.webSocketPath) = (true, value)
         case .webSocketHeader: try setWebSocketHeader(value)
-        case .proxy: arguments.proxy = value
+        case .proxy: arguments.connection.proxy = value
         case .identifier, .identifierPrefix: try setIdentifier(value, isPrefix: option == .identifierPrefix)
-        case .userName: arguments.userName = try encoded(value, "-u")
-        case .password: arguments.password = Array(value.utf8)
+        case .userName: arguments.login.userName = try encoded(value, "-u")
+        case .password: arguments.login.password = Array(value.utf8)
         case .version: arguments.version = try version(value)
         case .keepAlive:
-            arguments.keepAliveSeconds = try number(
+            arguments.session.keepAliveSeconds = try number(
                 value, 5...65_535, else: "Error: Invalid keepalive given, it must be between 5 and 65535 inclusive.")
         case .sessionExpiry: try setSessionExpiry(value)
         case .topic: try setTopic(value, "-t")
         case .qos: arguments.qos = try qos(value, else: "Error: Invalid QoS given: \(value)")
         case .message: try setSource(.text(Array(value.utf8)))
         case .file: try setSource(.file(value))
-        case .count: arguments.repeatCount = try number(value, 1...Int(Int32.max), else: "Error: --repeat argument must be >0.")
+        case .count:
+            arguments.publishing.repeatCount = try number(value, 1...Int(Int32.max), else: "Error: --repeat argument must be >0.")
         case .delay:
             guard let seconds = Double(value), seconds >= 0, seconds <= 86_400 * 365 else {
                 throw ArgumentError("Error: --repeat-delay argument must be >=0.0.")
             }
-            arguments.repeatDelaySeconds = seconds
+            arguments.publishing.repeatDelaySeconds = seconds
         case .inFlight:
-            arguments.inFlightMessagesMax = try number(
+            arguments.session.inFlightMessagesMax = try number(
                 value, 1...65_535, else: "Error: Maximum inflight messages must be greater than 0.")
-        case .responseTopic: arguments.responseTopic = try name(value, "response topic", "-e")
+        case .responseTopic: arguments.publishing.responseTopic = try name(value, "response topic", "-e")
         case .messageCount:
-            arguments.messageCountMax = try number(value, 1...Int(Int32.max), else: "Error: Invalid message count \"\(value)\".")
+            arguments.subscribing.messageCountMax = try number(
+                value, 1...Int(Int32.max), else: "Error: Invalid message count \"\(value)\".")
         case .timeout:
-            arguments.timeoutSeconds = try number(value, 1...Int(Int32.max), else: "Error: Invalid timeout \"\(value)\".")
-        case .filterOut: arguments.filtersOut.append(try filter(value, "filter topic"))
-        case .unsubscribe: arguments.unsubscribed.append(try filter(value, "unsubscribe topic"))
+            arguments.subscribing.timeoutSeconds = try number(
+                value, 1...Int(Int32.max), else: "Error: Invalid timeout \"\(value)\".")
+        case .filterOut: arguments.subscribing.filtersOut.append(try filter(value, "filter topic"))
+        case .unsubscribe: arguments.subscribing.unsubscribed.append(try filter(value, "unsubscribe topic"))
         case .randomFilter:
             guard let percent = Double(value), percent >= 0.1, percent <= 100 else {
                 throw ArgumentError("Error: --random-filter chance must be between 0.1-100.0")
             }
-            arguments.randomShare = Int(percent * 10)
+            arguments.subscribing.randomShare = Int(percent * 10)
         case .format: format = try MessageFormat(value)
-        case .jobs: arguments.jobs = try number(value, 1...1024, else: "Error: --jobs takes 1 to 1024.")
+        case .jobs: arguments.publishing.jobs = try number(value, 1...1024, else: "Error: --jobs takes 1 to 1024.")
         case .willTopic: willTopic = try name(value, "will topic", "--will-topic")
         case .willPayload: willPayload = Array(value.utf8)
         case .willQoS: willQoS = try qos(value, else: "Error: Invalid will QoS \(value).")
-        case .cafile: arguments.tls.authoritiesFile = value
-        case .capath: arguments.tls.authoritiesDirectory = value
-        case .cert: arguments.tls.certificateFile = value
-        case .key: arguments.tls.keyFile = value
-        case .keyform: arguments.tls.keyForm = value
+        case .cafile: arguments.connection.tls.authoritiesFile = value
+        case .capath: arguments.connection.tls.authoritiesDirectory = value
+        case .cert: arguments.connection.tls.certificateFile = value
+        case .key: arguments.connection.tls.keyFile = value
+        case .keyform: arguments.connection.tls.keyForm = value
         case .tlsVersion: try setTLSVersion(value)
-        case .ciphers: arguments.tls.ciphers = value
-        case .alpn: arguments.tls.applicationProtocol = value
+        case .ciphers: arguments.connection.tls.ciphers = value
+        case .alpn: arguments.connection.tls.applicationProtocol = value
         case .psk:
             guard let key = Self.bytes(hexadecimal: value) else {
                 throw ArgumentError("Error: --psk takes a key in hexadecimal digits, two for each byte.")
             }
-            arguments.tls.preSharedKey = key
-        case .pskIdentity: arguments.tls.preSharedKeyIdentity = value
+            arguments.connection.tls.preSharedKey = key
+        case .pskIdentity: arguments.connection.tls.preSharedKeyIdentity = value
         case .engine: throw ArgumentError("Error: --tls-engine is not supported: keys are read from files.")
         case .enginePassword: throw ArgumentError("Error: --tls-engine-kpass-sha1 is not supported: keys are read from files.")
         // Who starts the command has read it.
@@ -266,43 +269,45 @@ extension ArgumentReader {
             throw ArgumentError("Error: --ws-header takes a name and a value: \"Name: value\".")
         }
         let value = text[text.index(after: colon)...].drop { $0 == " " }
-        arguments.usesWebSocket = true
-        arguments.webSocketHeaders[String(text[..<colon])] = String(value)
+        arguments.connection.usesWebSocket = true
+        arguments.connection.webSocketHeaders[String(text[..<colon])] = String(value)
     }
 
-    private mutating func setSource(_ source: ClientArguments.MessageSource) throws(ArgumentError) {
-        guard arguments.source == nil else { throw ArgumentError("Error: Only one type of message can be sent at once.") }
-        arguments.source = source
+    private mutating func setSource(_ source: PublishArguments.MessageSource) throws(ArgumentError) {
+        guard arguments.publishing.source == nil else {
+            throw ArgumentError("Error: Only one type of message can be sent at once.")
+        }
+        arguments.publishing.source = source
     }
 
     private mutating func setTopic(_ value: String, _ option: String) throws(ArgumentError) {
         switch arguments.command {
-        case .pub, .request: arguments.topic = try name(value, "publish topic", option)
-        case .sub, .respond, .mirror: arguments.filters.append(try filter(value, "subscription topic"))
+        case .pub, .request: arguments.publishing.topic = try name(value, "publish topic", option)
+        case .sub, .respond, .mirror: arguments.subscribing.filters.append(try filter(value, "subscription topic"))
         }
     }
 
     private mutating func setIdentifier(_ value: String, isPrefix: Bool) throws(ArgumentError) {
         let text = try encoded(value, isPrefix ? "-I" : "-i")
-        guard (isPrefix ? arguments.identifier : arguments.identifierPrefix) == nil else {
+        guard (isPrefix ? arguments.login.identifier : arguments.login.identifierPrefix) == nil else {
             throw ArgumentError("Error: -i and -I argument cannot be used together.")
         }
-        if isPrefix { arguments.identifierPrefix = text } else { arguments.identifier = text }
+        if isPrefix { arguments.login.identifierPrefix = text } else { arguments.login.identifier = text }
     }
 
     private mutating func setSessionExpiry(_ value: String) throws(ArgumentError) {
         if value == "∞" || value == "-1" {
-            arguments.sessionExpiryInterval = UInt32.max
+            arguments.session.expiryInterval = UInt32.max
             return
         }
         guard let seconds = Int(value) else { throw ArgumentError("Error: session-expiry-interval not a number.") }
         guard let interval = UInt32(exactly: seconds) else { throw ArgumentError("Error: session-expiry-interval out of range.") }
-        arguments.sessionExpiryInterval = interval
+        arguments.session.expiryInterval = interval
     }
 
     private mutating func setTLSVersion(_ value: String) throws(ArgumentError) {
         if let version = TLSArguments.Version(rawValue: value) {
-            arguments.tls.versionMin = version
+            arguments.connection.tls.versionMin = version
             return
         }
         guard value == "tlsv1.1" || value == "tlsv1" else {
@@ -318,12 +323,12 @@ extension ArgumentReader {
 
     private mutating func setURL(_ text: String) throws(ArgumentError) {
         let address = try URLArgument(text)
-        (arguments.host, arguments.socketPath) = (address.host, nil)
-        arguments.port = address.port
-        if address.usesTLS { arguments.tls.usesSystemAuthorities = true }
-        if address.usesWebSocket { arguments.usesWebSocket = true }
-        if let user = address.user { arguments.userName = try encoded(user, "-L") }
-        if let password = address.password { arguments.password = Array(password.utf8) }
+        (arguments.connection.host, arguments.connection.socketPath) = (address.host, nil)
+        arguments.connection.port = address.port
+        if address.usesTLS { arguments.connection.tls.usesSystemAuthorities = true }
+        if address.usesWebSocket { arguments.connection.usesWebSocket = true }
+        if let user = address.user { arguments.login.userName = try encoded(user, "-L") }
+        if let password = address.password { arguments.login.password = Array(password.utf8) }
         try setTopic(address.topic, "-L topic")
     }
 }
@@ -397,37 +402,41 @@ extension ArgumentReader {
         var arguments = arguments
         try checkTLS()
         arguments.will = try will()
-        arguments.output = output
+        arguments.printing.output = output
         try setSession(&arguments)
         switch arguments.command {
         case .pub:
-            guard arguments.topic != nil, arguments.source != nil else {
+            guard arguments.publishing.topic != nil, arguments.publishing.source != nil else {
                 throw ArgumentError("Error: Both topic and message must be supplied.")
             }
-            guard arguments.source != .lines || arguments.repeatCount == 1 else {
+            guard arguments.publishing.source != .lines || arguments.publishing.repeatCount == 1 else {
                 throw ArgumentError("Error: --repeat makes no sense with -l.")
             }
         case .sub:
-            guard !arguments.filters.isEmpty || !arguments.unsubscribed.isEmpty else {
+            guard !arguments.subscribing.filters.isEmpty || !arguments.subscribing.unsubscribed.isEmpty else {
                 throw ArgumentError("Error: You must specify a topic to subscribe to.")
             }
-            guard !arguments.noRetained || !arguments.retainedOnly else {
+            guard !arguments.subscribing.noRetained || !arguments.subscribing.retainedOnly else {
                 throw ArgumentError("Error: Combining '-R' and '--retained-only' makes no sense.")
             }
         case .request: try finishRequest(&arguments)
         case .respond:
-            guard !arguments.filters.isEmpty else { throw ArgumentError("Error: You must specify the topic of the requests (-t).") }
-            guard (arguments.source == nil) != arguments.program.isEmpty else {
+            guard !arguments.subscribing.filters.isEmpty else {
+                throw ArgumentError("Error: You must specify the topic of the requests (-t).")
+            }
+            guard (arguments.publishing.source == nil) != arguments.publishing.program.isEmpty else {
                 throw ArgumentError("Error: Give either a message (-m, -f, -n or -s) or a command as the answer.")
             }
-        case .mirror: if arguments.filters.isEmpty { arguments.filters = ["#"] }
+        case .mirror: if arguments.subscribing.filters.isEmpty { arguments.subscribing.filters = ["#"] }
         }
         return arguments
     }
 
     /// MQTT 3.1.1 has no response topics in messages: both sides have to know it.
     private func finishRequest(_ arguments: inout ClientArguments) throws(ArgumentError) {
-        guard arguments.topic != nil, arguments.source != nil, arguments.responseTopic != nil || arguments.version == .v5 else {
+        guard arguments.publishing.topic != nil, arguments.publishing.source != nil,
+            arguments.publishing.responseTopic != nil || arguments.version == .v5
+        else {
             throw ArgumentError(
                 arguments.version == .v5
                     ? "Error: Both topic and message must be supplied."
@@ -439,7 +448,7 @@ extension ArgumentReader {
     }
 
     private func checkTLS() throws(ArgumentError) {
-        let tls = arguments.tls
+        let tls = arguments.connection.tls
         guard (tls.certificateFile == nil) == (tls.keyFile == nil) else {
             throw ArgumentError("Error: Both certfile and keyfile must be provided if one of them is set.")
         }
@@ -468,7 +477,7 @@ extension ArgumentReader {
             properties: arguments.properties.will)
     }
 
-    private var output: ClientArguments.Output {
+    private var output: PrintArguments.Output {
         if isJSON { return .json }
         if let format { return .format(format) }
         return isVerbose ? .verbose : .payload
@@ -476,16 +485,16 @@ extension ArgumentReader {
 
     private func setSession(_ arguments: inout ClientArguments) throws(ArgumentError) {
         guard arguments.version == .v5 else {
-            guard arguments.cleanStart || arguments.identifier != nil else {
+            guard arguments.session.cleanStart || arguments.login.identifier != nil else {
                 throw ArgumentError("Error: You must provide a client id if you are using the -c option.")
             }
-            guard arguments.password == nil || arguments.userName != nil else {
+            guard arguments.login.password == nil || arguments.login.userName != nil else {
                 throw ArgumentError("Error: A password without a user name needs MQTT 5.0 (-V 5).")
             }
             return
         }
-        if !arguments.cleanStart, arguments.sessionExpiryInterval == nil { arguments.sessionExpiryInterval = .max }
-        if arguments.sessionExpiryInterval == .max, arguments.identifier == nil {
+        if !arguments.session.cleanStart, arguments.session.expiryInterval == nil { arguments.session.expiryInterval = .max }
+        if arguments.session.expiryInterval == .max, arguments.login.identifier == nil {
             throw ArgumentError("Error: You must provide a client id if you are using an infinite session expiry interval.")
         }
     }

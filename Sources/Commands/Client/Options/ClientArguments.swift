@@ -4,8 +4,26 @@ public import MQTTCodec
 /// arguments.
 public struct ClientArguments: Equatable, Sendable {
     public var command: ClientCommand
+    public var version: ProtocolVersion
+    public var connection = ConnectionArguments()
+    public var login = LoginArguments()
+    public var session = SessionArguments()
+    public var will: Will?
+    public var properties = PacketProperties()
+    /// Of messages that are sent, or of subscriptions.
+    public var qos = QoS.atMostOnce
+    public var publishing = PublishArguments()
+    public var subscribing = SubscribeArguments()
+    public var printing = PrintArguments()
 
-    // MARK: Where
+    init(_ command: ClientCommand) {
+        self.command = command
+        version = command == .pub || command == .sub ? .v311 : .v5
+    }
+}
+
+/// Where the broker is, and what the connection goes through.
+public struct ConnectionArguments: Equatable, Sendable {
     public var host = "localhost"
     /// nil for the usual one, 1883 or 8883.
     public var port: UInt16?
@@ -20,26 +38,41 @@ public struct ClientArguments: Equatable, Sendable {
     public var bindAddress: String?
     public var tls = TLSArguments()
 
-    // MARK: Who
+    /// Whether the connection is TLS's.
+    public var usesTLS: Bool {
+        if tls.isForbidden || socketPath != nil && !tls.isNamed { return false }
+        return tls.isNamed || port == Self.portOfTLS
+    }
+
+    /// The port that is meant.
+    public var usualPort: UInt16 { port ?? (usesTLS ? Self.portOfTLS : 1883) }
+
+    static let portOfTLS: UInt16 = 8883
+}
+
+/// Who the client is.
+public struct LoginArguments: Equatable, Sendable {
     public var identifier: EncodedString?
     /// The process's number is to follow.
     public var identifierPrefix: EncodedString?
     public var userName: EncodedString?
     public var password: [UInt8]?
-    public var version: ProtocolVersion
+}
+
+/// What client and broker agree on.
+public struct SessionArguments: Equatable, Sendable {
     public var keepAliveSeconds: UInt16 = 60
     /// Whether what the broker knew of this client is forgotten. (Clean Start, Clean Session.)
     public var cleanStart = true
     /// In seconds, 0xFFFFFFFF for ever; nil if nothing was said.
-    public var sessionExpiryInterval: UInt32?
-    public var will: Will?
-    public var properties = PacketProperties()
+    public var expiryInterval: UInt32?
     public var inFlightMessagesMax = 20
+}
 
-    // MARK: What is sent
+/// What is sent.
+public struct PublishArguments: Equatable, Sendable {
     public var topic: TopicName?
     public var source: MessageSource?
-    public var qos = QoS.atMostOnce
     public var retain = false
     public var repeatCount = 1
     public var repeatDelaySeconds = 0.0
@@ -48,7 +81,20 @@ public struct ClientArguments: Equatable, Sendable {
     public var program: [String] = []
     public var jobs = 1
 
-    // MARK: What is received
+    /// Where a message comes from.
+    public enum MessageSource: Equatable, Sendable {
+        case text([UInt8])
+        case file(String)
+        /// Each line of standard input is a message.
+        case lines
+        /// All of standard input.
+        case input
+        case null
+    }
+}
+
+/// What is received.
+public struct SubscribeArguments: Equatable, Sendable {
     public var filters: [TopicFilter] = []
     public var filtersOut: [TopicFilter] = []
     public var unsubscribed: [TopicFilter] = []
@@ -64,24 +110,15 @@ public struct ClientArguments: Equatable, Sendable {
     public var removesRetained = false
     /// In thousandths.
     public var randomShare: Int?
+}
 
-    // MARK: How it is printed
+/// How messages are printed, and what else is said.
+public struct PrintArguments: Equatable, Sendable {
     public var output = Output.payload
     public var isPretty = false
     public var addsNewline = true
     public var isDebugging = false
     public var isQuiet = false
-
-    /// Where a message comes from.
-    public enum MessageSource: Equatable, Sendable {
-        case text([UInt8])
-        case file(String)
-        /// Each line of standard input is a message.
-        case lines
-        /// All of standard input.
-        case input
-        case null
-    }
 
     /// How a message is printed.
     public enum Output: Equatable, Sendable {
@@ -91,22 +128,6 @@ public struct ClientArguments: Equatable, Sendable {
         case format(MessageFormat)
         case json
     }
-
-    init(_ command: ClientCommand) {
-        self.command = command
-        version = command == .pub || command == .sub ? .v311 : .v5
-    }
-
-    /// Whether the connection is TLS's.
-    public var usesTLS: Bool {
-        if tls.isForbidden || socketPath != nil && !tls.isNamed { return false }
-        return tls.isNamed || port == Self.portOfTLS
-    }
-
-    /// The port that is meant.
-    public var usualPort: UInt16 { port ?? (usesTLS ? Self.portOfTLS : 1883) }
-
-    static let portOfTLS: UInt16 = 8883
 }
 
 /// What the arguments say of TLS.

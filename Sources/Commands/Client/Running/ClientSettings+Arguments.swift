@@ -5,24 +5,24 @@ internal import Platform
 extension ClientSettings {
     /// What the arguments ask for. Throws `ClientError.settings` for what the client cannot do.
     init(_ arguments: ClientArguments) throws(ClientError) {
-        var server = try ServerAddress(arguments.address)
-        server.webSocketHeaders = arguments.webSocketHeaders
+        var server = try ServerAddress(arguments.connection.address)
+        server.webSocketHeaders = arguments.connection.webSocketHeaders
         self.init(server: server, clientIdentifier: try arguments.clientIdentifier())
-        proxy = try arguments.proxy.map { (text) throws(ClientError) in try ProxyAddress(text) }
+        proxy = try arguments.connection.proxy.map { (text) throws(ClientError) in try ProxyAddress(text) }
         version = arguments.version
         will = arguments.will
-        keepAlive = .seconds(Int(arguments.keepAliveSeconds))
-        inFlight = arguments.inFlightMessagesMax
-        if let user = arguments.userName {
-            login = .password(user: "\(user)", password: arguments.password.map { String(decoding: $0, as: UTF8.self) })
-        } else if arguments.password != nil {
+        keepAlive = .seconds(Int(arguments.session.keepAliveSeconds))
+        inFlight = arguments.session.inFlightMessagesMax
+        if let user = arguments.login.userName {
+            login = .password(user: "\(user)", password: arguments.login.password.map { String(decoding: $0, as: UTF8.self) })
+        } else if arguments.login.password != nil {
             throw .settings("a password needs a user name (-u)")
         }
         try setSession(arguments)
-        try setTLS(arguments.tls)
+        try setTLS(arguments.connection.tls)
         try setProperties(arguments.properties.connect)
         // As mosquitto's clients: after one second, again and again. A single message is not worth it.
-        let isPatient = arguments.command != .request && (arguments.command != .pub || arguments.source == .lines)
+        let isPatient = arguments.command != .request && (arguments.command != .pub || arguments.publishing.source == .lines)
         reconnect = isPatient ? .exponential(from: .seconds(1), to: .seconds(1)) : .never
         // Who looks at a terminal wants to hear of a refusal.
         reconnect.isFinal = { refusal in
@@ -32,14 +32,16 @@ extension ClientSettings {
             }
         }
         offlineAtMostOnce = .queue
-        localAddress = arguments.bindAddress
+        localAddress = arguments.connection.bindAddress
         // What is not printed is not acknowledged, and waits for the next to come.
-        if arguments.command == .sub, let count = arguments.messageCountMax, count < 20 { receiveMaximum = UInt16(count) }
+        if arguments.command == .sub, let count = arguments.subscribing.messageCountMax, count < 20 {
+            receiveMaximum = UInt16(count)
+        }
     }
 
     private mutating func setSession(_ arguments: ClientArguments) throws(ClientError) {
-        let interval = arguments.sessionExpiryInterval ?? arguments.properties.connect.sessionExpiryInterval
-        guard arguments.cleanStart else {
+        let interval = arguments.session.expiryInterval ?? arguments.properties.connect.sessionExpiryInterval
+        guard arguments.session.cleanStart else {
             session = .kept(.seconds(interval ?? .max))
             return
         }
@@ -80,7 +82,7 @@ extension ClientSettings {
     }
 }
 
-extension ClientArguments {
+extension ConnectionArguments {
     /// The server as the library writes it.
     var address: String {
         if let socketPath { return "unix:\(socketPath)" }
@@ -91,12 +93,14 @@ extension ClientArguments {
 
     /// Where it is, for people.
     var place: String { socketPath ?? "\(host.contains(":") ? "[\(host)]" : host):\(usualPort)" }
+}
 
+extension ClientArguments {
     fileprivate func clientIdentifier() throws(ClientError) -> String {
-        if let socketPath, usesTLS || usesWebSocket {
+        if let socketPath = connection.socketPath, connection.usesTLS || connection.usesWebSocket {
             throw .settings("the Unix socket \(socketPath) takes neither TLS nor WebSocket")
         }
-        if let prefix = identifierPrefix { return "\(prefix)\(getpid())" }
-        return identifier.map { "\($0)" } ?? ""
+        if let prefix = login.identifierPrefix { return "\(prefix)\(getpid())" }
+        return login.identifier.map { "\($0)" } ?? ""
     }
 }

@@ -14,8 +14,8 @@ struct CommandConsole: Sendable {
     private let areErrorsShown = isatty(2) == 1
 
     init(_ arguments: ClientArguments) {
-        (isQuiet, isDebugging) = (arguments.isQuiet, arguments.isDebugging)
-        name = arguments.identifier.map { "\($0)" } ?? "(null)"
+        (isQuiet, isDebugging) = (arguments.printing.isQuiet, arguments.printing.isDebugging)
+        name = arguments.login.identifier.map { "\($0)" } ?? "(null)"
     }
 
     /// Writes all bytes to standard output. Returns why the command cannot go on when they cannot be written; of a

@@ -5,14 +5,14 @@ internal import Platform
 extension CommandRun {
     /// `martlet pub`: a message, once or several times, or the lines of standard input.
     func publish(_ client: Client, _ payload: [UInt8]?) async {
-        guard let topic = arguments.topic else { return }
+        guard let topic = arguments.publishing.topic else { return }
         let tally = PublishTally(arguments, console)
         defer { tally.finish() }
         if let payload {
             let publication = publication(topic, payload)
-            for number in 1...arguments.repeatCount {
-                if number > 1, arguments.repeatDelaySeconds > 0 {
-                    try? await Task.sleep(for: .seconds(arguments.repeatDelaySeconds))
+            for number in 1...arguments.publishing.repeatCount {
+                if number > 1, arguments.publishing.repeatDelaySeconds > 0 {
+                    try? await Task.sleep(for: .seconds(arguments.publishing.repeatDelaySeconds))
                 }
                 debug(publication)
                 await send(publication, number: number, client, tally)
@@ -27,7 +27,8 @@ extension CommandRun {
 
     private func publication(_ topic: TopicName, _ payload: [UInt8]) -> Publication {
         Publication(
-            topic, Payload(payload), qos: arguments.qos, retain: arguments.retain, properties: arguments.properties.publish)
+            topic, Payload(payload), qos: arguments.qos, retain: arguments.publishing.retain,
+            properties: arguments.properties.publish)
     }
 
     /// Lines leave in their order; so many at a time wait for the server.
@@ -107,8 +108,8 @@ private final class PublishTally: Sendable {
 
     init(_ arguments: ClientArguments, _ console: CommandConsole) {
         self.console = console
-        let isLong = arguments.source == .lines && isatty(0) == 0 || arguments.repeatCount > 1
-        isVisible = isLong && !arguments.isQuiet && !arguments.isDebugging && TerminalScreen(2) != nil
+        let isLong = arguments.publishing.source == .lines && isatty(0) == 0 || arguments.publishing.repeatCount > 1
+        isVisible = isLong && !arguments.printing.isQuiet && !arguments.printing.isDebugging && TerminalScreen(2) != nil
     }
 
     /// The reason code of the last refusal.

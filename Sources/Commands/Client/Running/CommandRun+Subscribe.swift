@@ -4,15 +4,15 @@ internal import Platform
 extension CommandRun {
     /// `martlet sub`: prints messages until something ends it.
     func subscribe(_ client: Client) async {
-        if !arguments.unsubscribed.isEmpty { await unsubscribe(client) }
-        guard !arguments.filters.isEmpty else {
+        if !arguments.subscribing.unsubscribed.isEmpty { await unsubscribe(client) }
+        guard !arguments.subscribing.filters.isEmpty else {
             ending.end(.done)
             return
         }
         // mosquitto_sub subscribes and unsubscribes: of such a filter nothing comes.
-        let filters = arguments.filters.filter { !arguments.unsubscribed.contains($0) }
+        let filters = arguments.subscribing.filters.filter { !arguments.subscribing.unsubscribed.contains($0) }
         guard !filters.isEmpty else {
-            if arguments.exitsWhenSubscribed { ending.end(.done) }
+            if arguments.subscribing.exitsWhenSubscribed { ending.end(.done) }
             await ending.never()
         }
         let messages = client.messages(filters, arguments.subscription)
@@ -21,7 +21,7 @@ extension CommandRun {
         }
         Task { await waitForGrant(messages) }
         let printer = MessagePrinter(arguments, isForTerminal: console.isShown)
-        var watch = arguments.watches && console.isShown ? TopicLines(rows: TerminalScreen.size(of: 1).rows) : nil
+        var watch = arguments.subscribing.watches && console.isShown ? TopicLines(rows: TerminalScreen.size(of: 1).rows) : nil
         var filter = MessageSieve(arguments)
         var count = 0
         do throws(ClientError) {
@@ -33,7 +33,7 @@ extension CommandRun {
                     await ending.never()
                 case .skip: message.done()
                 case .take(let isShown):
-                    if arguments.removesRetained, message.retain { await remove(message.topic, client) }
+                    if arguments.subscribing.removesRetained, message.retain { await remove(message.topic, client) }
                     count += 1
                     let frame = isShown ? watch?.place(message.topic.bytes) : nil
                     if let failure = show(message, isShown ? printer : nil, in: frame, thenEnd: reason(after: count)) {
@@ -51,7 +51,7 @@ extension CommandRun {
     }
 
     /// Why the command ends with the message of that number, if it does.
-    func reason(after count: Int) -> Ending.Reason? { count == arguments.messageCountMax ? .done : nil }
+    func reason(after count: Int) -> Ending.Reason? { count == arguments.subscribing.messageCountMax ? .done : nil }
 
     /// Prints a message if there is a printer, acknowledges it, and ends the command if it is the last. Returns why it
     /// cannot go on, if it cannot.
@@ -82,7 +82,7 @@ extension CommandRun {
             console.debugPlain("Subscribed: \(answers.map { "\($0.rawValue)" }.joined(separator: ", "))")
             if let reason = answers.last, answers.allSatisfy(\.isError) {
                 ending.end(.complaint("All subscription requests were denied.", code: Int32(reason.rawValue)))
-            } else if arguments.exitsWhenSubscribed {
+            } else if arguments.subscribing.exitsWhenSubscribed {
                 ending.end(.done)
             }
         } catch {
@@ -91,9 +91,9 @@ extension CommandRun {
     }
 
     private func unsubscribe(_ client: Client) async {
-        for filter in arguments.unsubscribed { console.debug("sending UNSUBSCRIBE (Topic: \(filter))") }
+        for filter in arguments.subscribing.unsubscribed { console.debug("sending UNSUBSCRIBE (Topic: \(filter))") }
         do throws(ClientError) {
-            try await client.unsubscribe(arguments.unsubscribed, properties: arguments.properties.unsubscribe)
+            try await client.unsubscribe(arguments.subscribing.unsubscribed, properties: arguments.properties.unsubscribe)
         } catch {
             ending.end(.failed(error))
         }
@@ -126,13 +126,15 @@ struct MessageSieve {
     }
 
     mutating func judge(_ message: ReceivedMessage) -> Verdict {
-        if arguments.retainedOnly, !message.retain { return .end }
+        if arguments.subscribing.retainedOnly, !message.retain { return .end }
         // As mosquitto_sub, which has ended before the first of them comes.
-        if arguments.exitsWhenSubscribed, message.retain { return .skip }
-        if arguments.filtersOut.contains(where: { $0.matches(message.topic) }) { return .skip }
+        if arguments.subscribing.exitsWhenSubscribed, message.retain { return .skip }
+        if arguments.subscribing.filtersOut.contains(where: { $0.matches(message.topic) }) { return .skip }
         // As mosquitto_sub: they are removed though they are not shown.
-        if arguments.noRetained, message.retain { return arguments.removesRetained ? .take(isShown: false) : .skip }
-        guard let share = arguments.randomShare else { return .take(isShown: true) }
+        if arguments.subscribing.noRetained, message.retain {
+            return arguments.subscribing.removesRetained ? .take(isShown: false) : .skip
+        }
+        guard let share = arguments.subscribing.randomShare else { return .take(isShown: true) }
         return .take(isShown: Int.random(in: 0..<1000, using: &generator) < share)
     }
 }
@@ -141,10 +143,12 @@ extension ClientArguments {
     /// The subscription that the arguments ask for.
     var subscription: SubscriptionSettings {
         var settings = SubscriptionSettings(qos: qos, backlog: Self.backlog, acknowledging: .whenDone)
-        settings.retainAsPublished = retainAsPublished
-        if noRetained, !removesRetained, !retainAsPublished { settings.retainHandling = .doNotSend }
+        settings.retainAsPublished = subscribing.retainAsPublished
+        if subscribing.noRetained, !subscribing.removesRetained, !subscribing.retainAsPublished {
+            settings.retainHandling = .doNotSend
+        }
         // Of several filters those that are granted are enough.
-        settings.optionalFilterCount = filters.count
+        settings.optionalFilterCount = subscribing.filters.count
         settings.userProperties = properties.subscribe.userProperties
         return settings
     }

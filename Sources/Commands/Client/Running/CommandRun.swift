@@ -55,7 +55,7 @@ struct CommandRun: Sendable {
             ending.end(.failed(error))
             return
         }
-        if let seconds = arguments.timeoutSeconds {
+        if let seconds = arguments.subscribing.timeoutSeconds {
             Task {
                 try? await Task.sleep(for: .seconds(seconds))
                 ending.end(.timeout)
@@ -129,7 +129,7 @@ extension ClientArguments {
     /// Whether the command does nothing but print: without a reader it need not go on.
     fileprivate var isForItsReader: Bool {
         switch command {
-        case .sub: !filters.isEmpty && !exitsWhenSubscribed && !removesRetained
+        case .sub: !subscribing.filters.isEmpty && !subscribing.exitsWhenSubscribed && !subscribing.removesRetained
         case .mirror: true
         case .pub, .request, .respond: false
         }
@@ -152,7 +152,7 @@ extension CommandRun {
         // Marks what is retained also when it changes.
         subscription.retainAsPublished = arguments.version == .v5
         subscription.retainHandling = .sendAtSubscribe
-        let messages = client.messages(arguments.filters, subscription)
+        let messages = client.messages(arguments.subscribing.filters, subscription)
         Task { await waitForGrantOfMirror(messages) }
         screen?.enter(endingWith: ending)
         var sieve = MessageSieve(arguments)
@@ -195,7 +195,7 @@ extension ClientArguments {
     /// Where nobody watches a mirror's messages are lines: the retained mark, topic and payload; or JSON.
     fileprivate var asLines: ClientArguments {
         var arguments = self
-        if arguments.output != .json { arguments.output = .verbose }
+        if arguments.printing.output != .json { arguments.printing.output = .verbose }
         return arguments
     }
 }
@@ -203,8 +203,8 @@ extension ClientArguments {
 extension CommandRun {
     /// `martlet request`: a message, and the answer to it.
     func request(_ client: Client, _ payload: [UInt8]) async {
-        guard let topic = arguments.topic else { return }
-        let responseTopic = arguments.responseTopic ?? Self.inventedTopic()
+        guard let topic = arguments.publishing.topic else { return }
+        let responseTopic = arguments.publishing.responseTopic ?? Self.inventedTopic()
         guard let filter = TopicFilter(responseTopic.bytes) else { return }
         var publication = Publication(topic, Payload(payload), qos: arguments.qos, properties: arguments.properties.publish)
         if arguments.version == .v5 {
@@ -249,7 +249,7 @@ extension CommandRun {
 
     /// Whoever answers without Correlation Data is taken at their word, as mosquitto_rr does.
     private func isAnswer(_ message: ReceivedMessage, to request: Publication) -> Bool {
-        if arguments.noRetained, message.retain { return false }
+        if arguments.subscribing.noRetained, message.retain { return false }
         guard let data = message.properties.correlationData else { return true }
         return data == request.properties.correlationData
     }
@@ -276,7 +276,7 @@ extension CommandRun {
             ending.end(.complaint("Error: Requests have a response topic only with MQTT 5.0 (-V 5).", code: ClientExitCode.failure))
             return
         }
-        let requests = client.messages(arguments.filters, arguments.subscription)
+        let requests = client.messages(arguments.subscribing.filters, arguments.subscription)
         Task { await waitForGrantOfRequests(requests) }
         await withTaskGroup(of: Void.self) { group in
             var running = 0
@@ -284,14 +284,14 @@ extension CommandRun {
             do throws(ClientError) {
                 for try await request in requests {
                     debug(request.received)
-                    if running >= arguments.jobs {
+                    if running >= arguments.publishing.jobs {
                         await group.next()
                         running -= 1
                     }
                     running += 1
                     group.addTask { await answer(request, client, payload) }
                     count += 1
-                    if count == arguments.messageCountMax {
+                    if count == arguments.subscribing.messageCountMax {
                         await group.waitForAll()
                         ending.end(.done)
                         await ending.never()
@@ -325,7 +325,7 @@ extension CommandRun {
         var answer = Publication(topic, Payload(payload ?? []), qos: arguments.qos, properties: arguments.properties.publish)
         answer.properties.correlationData = request.properties.correlationData
         if payload == nil {
-            let result = await AnswerProgram(arguments.program).run(
+            let result = await AnswerProgram(arguments.publishing.program).run(
                 request.payload.bytes,
                 environment: [
                     "MARTLET_TOPIC": "\(request.topic)", "MARTLET_RESPONSE_TOPIC": "\(topic)",
@@ -333,7 +333,7 @@ extension CommandRun {
                 ])
             answer.payload = Payload(result.output)
             if let failure = result.failure {
-                console.complain("Warning: \(arguments.program.joined(separator: " ")): \(failure).")
+                console.complain("Warning: \(arguments.publishing.program.joined(separator: " ")): \(failure).")
                 answer.properties.userProperties.append(UserProperty(name: "martlet-answer", value: "failure"))
             }
         }
@@ -349,7 +349,7 @@ extension CommandRun {
 extension CommandRun {
     /// The payload of -m, -f, -s or -n; nil for lines and for a program's answers.
     func messagePayload() async throws(ArgumentError) -> [UInt8]? {
-        switch arguments.source {
+        switch arguments.publishing.source {
         case .text(let bytes): return bytes
         case .null: return []
         case .lines, nil: return nil
