@@ -25,7 +25,7 @@ import Testing
         #expect(configuration.logging.types == .subscribe)
         #expect(configuration.bridges.map(\.name) == ["b"])
         #expect(configuration.bridges[0].addresses.map(\.description) == ["h:1", "i:2"])
-        #expect(configuration.bridges[0].restart == BridgeRestart(baseSeconds: 5, capSeconds: 30))
+        #expect(configuration.bridges[0].schedule.restart == BridgeRestart(baseSeconds: 5, capSeconds: 30))
         #expect(result.places.opening(ofBridge: "b")?.line == 7)
     }
 
@@ -87,7 +87,10 @@ import Testing
         #expect(result.texts == ["Warning: m.conf:4: \(name): \(sentence)"])
         let bridge = result.configuration.bridges[0]
         #expect(
-            [bridge.keepAliveSeconds, bridge.restart.baseSeconds, bridge.lazyThresholdMessages, bridge.idleTimeoutSeconds]
+            [
+                bridge.keepAliveSeconds, bridge.schedule.restart.baseSeconds, bridge.schedule.lazyThresholdMessages,
+                bridge.schedule.idleTimeoutSeconds,
+            ]
                 == [
                     name == "keepalive_interval" ? 5 : 60, name == "restart_timeout" ? 1 : 5, name == "threshold" ? 1 : 10,
                     name == "idle_timeout" ? 1 : 60,

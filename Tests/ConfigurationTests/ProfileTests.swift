@@ -11,12 +11,12 @@ import Testing
         expected.limits.clientsMax = 50_000
         expected.limits.connectionsMax = 20_000
         expected.limits.memoryBytesMax = 2_000_000_000
-        expected.limits.packetBytesMax = 262_144
-        expected.limits.topicLevelsMax = 20
-        expected.limits.topicBytesMax = 1024
-        expected.limits.inflightBytesMax = 1_000_000
-        expected.limits.queuedMessagesMax = 1000
-        expected.limits.queuedBytesMax = 4_000_000
+        expected.limits.packet.bytesMax = 262_144
+        expected.limits.packet.topicLevelsMax = 20
+        expected.limits.packet.topicBytesMax = 1024
+        expected.limits.queue.inflightBytesMax = 1_000_000
+        expected.limits.queue.messagesMax = 1000
+        expected.limits.queue.bytesMax = 4_000_000
         expected.limits.subscriptionsPerClientMax = 100
         expected.limits.outputBytesMax = 4_000_000
         expected.limits.messagesPerSecondMax = 1000
@@ -57,7 +57,7 @@ import Testing
 
     @Test func `a profile wins over the defaults of an older mosquitto`() {
         let limits = read("martlet_compat 2.0\nmartlet_profile internet").configuration.limits
-        #expect(limits.packetBytesMax == 262_144)
+        #expect(limits.packet.bytesMax == 262_144)
         #expect(limits.keepAliveSecondsMax == 1200)
     }
 

@@ -19,9 +19,9 @@ import Testing
 
     @Test func `the defaults are those of mosquitto 2.1`() {
         let limits = BrokerConfiguration().limits
-        #expect(limits.packetBytesMax == 2_000_000)
-        #expect(limits.inflightMessagesMax == 20)
-        #expect(limits.queuedMessagesMax == 1000)
+        #expect(limits.packet.bytesMax == 2_000_000)
+        #expect(limits.queue.inflightMessagesMax == 20)
+        #expect(limits.queue.messagesMax == 1000)
         #expect(limits.keepAliveSecondsMax == nil)
         #expect(BrokerConfiguration().messaging.allowsDuplicateMessages)
         let listener = ListenerConfiguration(endpoint: .loopback(port: 1))

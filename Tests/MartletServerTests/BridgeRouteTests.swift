@@ -39,7 +39,7 @@ import Transports
     @Test func `a bridge is made without asking for its names`() throws {
         var bridge = BridgeConfiguration(name: "site")
         bridge.addresses = [BridgeAddress(host: Self.unknown)]
-        bridge.bindAddress = Self.unknown
+        bridge.tcp.bindAddress = Self.unknown
         #expect(try BridgePlan(bridge, in: BrokerConfiguration()).bindAddress == Self.unknown)
     }
 }

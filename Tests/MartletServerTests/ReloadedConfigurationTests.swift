@@ -26,12 +26,12 @@ import Testing
 
     @Test func `limits are taken over without a word`() {
         let reloaded = reloaded {
-            $0.limits.packetBytesMax = 100
+            $0.limits.packet.bytesMax = 100
             $0.listeners[1].security.allowsAnonymous = true
             $0.listeners[0].qosMax = 1
         }
         #expect(reloaded.warnings == [])
-        #expect(reloaded.configuration.limits.packetBytesMax == 100)
+        #expect(reloaded.configuration.limits.packet.bytesMax == 100)
         #expect(reloaded.configuration.listeners[1].security.allowsAnonymous)
         #expect(reloaded.configuration.listeners[0].qosMax == 1)
     }

@@ -185,7 +185,7 @@ import Testing
         try clients[0].publish("to/all", "hello")
         for client in clients { #expect(try client.text() == "hello") }
 
-        running.file.withLock { $0.configuration.limits.packetBytesMax = 1000 }
+        running.file.withLock { $0.configuration.limits.packet.bytesMax = 1000 }
         running.signal(SIGHUP)
         try operatorClient.awaitLine("Config reloaded.")
         #expect(try SocketClient(running.port).connect("later").properties.maximumPacketSize == 1000)
@@ -214,7 +214,7 @@ import Testing
         #expect(try client.connect("operator").reasonCode == .success)
         try client.subscribe("$SYS/broker/log/#")
         running.file.withLock {
-            $0.configuration.limits.packetBytesMax = 1000
+            $0.configuration.limits.packet.bytesMax = 1000
             $0.diagnostics = [Diagnostic(severity: .error, file: "martlet.conf", line: 7, message: "No such option.")]
         }
         running.signal(SIGHUP)

@@ -18,29 +18,29 @@ extension ConfigurationOption {
             "Topics that the bridge forwards; one line for each pattern.",
             set: addTopic),
         .init(
-            "start_type", \BridgeConfiguration.start, .choice,
+            "start_type", \BridgeConfiguration.schedule.start, .choice,
             "When the bridge connects: always, when messages are queued, or once."),
         .init(
-            "threshold", \BridgeConfiguration.lazyThresholdMessages, .integer(atLeast: 1...Limits.countMax),
+            "threshold", \BridgeConfiguration.schedule.lazyThresholdMessages, .integer(atLeast: 1...Limits.countMax),
             "The number of queued messages that starts a lazy bridge."),
         .init(
-            "idle_timeout", \BridgeConfiguration.idleTimeoutSeconds, .integer(atLeast: 1...Int.largestTime),
+            "idle_timeout", \BridgeConfiguration.schedule.idleTimeoutSeconds, .integer(atLeast: 1...Int.largestTime),
             "Seconds without messages after which a lazy bridge stops."),
         .init(
-            "restart_timeout", \BridgeConfiguration.restart, .restart,
+            "restart_timeout", \BridgeConfiguration.schedule.restart, .restart,
             "Seconds until it reconnects: the first delay, the longest, and how long a connection must last to begin with the first again."
         ),
         .init(
-            "round_robin", \BridgeConfiguration.isRoundRobin, .boolean,
+            "round_robin", \BridgeConfiguration.schedule.isRoundRobin, .boolean,
             "After a lost connection the next address is tried, not the first."),
         .init(
-            "bridge_bind_address", optional: \BridgeConfiguration.bindAddress, .text("ADDRESS"),
+            "bridge_bind_address", optional: \BridgeConfiguration.tcp.bindAddress, .text("ADDRESS"),
             "The local address that the bridge connects from."),
         .init(
-            "bridge_tcp_keepalive", optional: \BridgeConfiguration.tcpKeepAlive, .tcpKeepAlive,
+            "bridge_tcp_keepalive", optional: \BridgeConfiguration.tcp.keepAlive, .tcpKeepAlive,
             "TCP keepalive, which detects dead connections."),
         .init(
-            "bridge_tcp_user_timeout", \BridgeConfiguration.tcpUserTimeoutMilliseconds, .limit(.largestTime),
+            "bridge_tcp_user_timeout", \BridgeConfiguration.tcp.userTimeoutMilliseconds, .limit(.largestTime),
             "Milliseconds that sent bytes may stay unacknowledged; 0 leaves it to the system."),
         .init(
             "bridge_reload_type", \BridgeConfiguration.reload, .choice,
@@ -53,7 +53,7 @@ extension ConfigurationOption {
             .oneOf(["mqttv31": 3, "mqttv311": 4, "mqttv50": 5]), "The version of MQTT."),
         cleanSession,
         .init(
-            "local_cleansession", optional: \BridgeConfiguration.startsCleanLocally, .boolean,
+            "local_cleansession", optional: \BridgeConfiguration.session.startsCleanLocally, .boolean,
             "Whether the session in this broker is clean; without it, as cleansession."),
         remoteClientIdentifier,
         remoteClientIdentifier.also("clientid"),
@@ -74,13 +74,13 @@ extension ConfigurationOption {
         .init(
             "try_private", \BridgeConfiguration.announcesBridge, .boolean, "Tells the remote broker that this client is a bridge."),
         .init(
-            "notifications", \BridgeConfiguration.notifies, .boolean,
+            "notifications", \BridgeConfiguration.notifications.isEnabled, .boolean,
             "Publishes whether the bridge is connected, as a retained 1 or 0."),
         .init(
-            "notifications_local_only", \BridgeConfiguration.notifiesLocallyOnly, .boolean,
+            "notifications_local_only", \BridgeConfiguration.notifications.isLocalOnly, .boolean,
             "Publishes these notifications in this broker only."),
         .init(
-            "notification_topic", optional: \BridgeConfiguration.notificationTopic, .topicPrefix("TOPIC"),
+            "notification_topic", optional: \BridgeConfiguration.notifications.topic, .topicPrefix("TOPIC"),
             "The topic of these notifications; $SYS/broker/connection/ID/state if it is not given."),
         .init(
             "bridge_attempt_unsubscribe", \BridgeConfiguration.attemptsUnsubscribe, .boolean,
@@ -97,16 +97,16 @@ extension ConfigurationOption {
             "bridge_receive_maximum", optional: \BridgeConfiguration.receiveMaximum, .integer(1...65535),
             "The receive maximum; max_inflight_messages if it is not given."),
         .init(
-            "bridge_session_expiry_interval", \BridgeConfiguration.sessionExpiryIntervalSeconds, .integer(0...UInt32.max),
+            "bridge_session_expiry_interval", \BridgeConfiguration.session.expiryIntervalSeconds, .integer(0...UInt32.max),
             "The session expiry interval in seconds."),
         .init(
-            "martlet_bridge_max_queued_messages", optional: \BridgeConfiguration.queuedMessagesMax, .integer(0...Limits.countMax),
+            "martlet_bridge_max_queued_messages", optional: \BridgeConfiguration.queue.messagesMax, .integer(0...Limits.countMax),
             "The largest number of messages queued for the remote broker; 0 means no limit. Without it, max_queued_messages."),
         .init(
-            "martlet_bridge_max_queued_bytes", optional: \BridgeConfiguration.queuedBytesMax, .integer(0...Limits.countMax),
+            "martlet_bridge_max_queued_bytes", optional: \BridgeConfiguration.queue.bytesMax, .integer(0...Limits.countMax),
             "The bytes of those messages at which no more are queued; 0 means no limit. Without it, max_queued_bytes."),
         .init(
-            "martlet_bridge_queue_drop", optional: \BridgeConfiguration.queueDropPolicy, .choice,
+            "martlet_bridge_queue_drop", optional: \BridgeConfiguration.queue.dropPolicy, .choice,
             "What is dropped when that queue is full, as in martlet_queue_drop; without it, the value of martlet_queue_drop."),
         .init(
             "martlet_bridge_connections", \BridgeConfiguration.connectionCount, .integer(1...Limits.bridgeConnectionsMax),
@@ -184,7 +184,7 @@ extension ConfigurationOption {
     }
 
     private static let cleanSession = ConfigurationOption(
-        "cleansession", \BridgeConfiguration.startsClean, .boolean,
+        "cleansession", \BridgeConfiguration.session.startsClean, .boolean,
         "The remote broker discards the bridge's session when the bridge disconnects.")
 
     private static let remoteClientIdentifier = ConfigurationOption(

@@ -15,37 +15,37 @@ extension ConfigurationOption {
             all of its heap, some megabytes more, and closes the connection of a client that needs more.
             """, reload: true),
         .init(
-            "max_packet_size", optional: \BrokerConfiguration.limits.packetBytesMax, .integer(20...268_435_460),
+            "max_packet_size", optional: \BrokerConfiguration.limits.packet.bytesMax, .integer(20...268_435_460),
             "The largest packet in bytes.", reload: true),
         .init(
-            "martlet_max_connect_size", \BrokerConfiguration.limits.connectBytesMax, .integer(256...268_435_460),
+            "martlet_max_connect_size", \BrokerConfiguration.limits.packet.connectBytesMax, .integer(256...268_435_460),
             "The largest CONNECT in bytes, without the payload of its will.", reload: true),
         .init(
             "martlet_max_connecting_bytes", \BrokerConfiguration.limits.connectingBytesMax, .limit(),
             "The most bytes that all connections together may hold before they are logged in; 0 means no limit.", reload: true),
         .init(
-            "message_size_limit", \BrokerConfiguration.limits.payloadBytesMax, .limit(268_435_455),
+            "message_size_limit", \BrokerConfiguration.limits.packet.payloadBytesMax, .limit(268_435_455),
             "The largest payload in bytes; 0 means no limit.", reload: true),
         .init(
-            "max_inflight_messages", \BrokerConfiguration.limits.inflightMessagesMax, .limit(65535),
+            "max_inflight_messages", \BrokerConfiguration.limits.queue.inflightMessagesMax, .limit(65535),
             "The largest number of QoS 1 and 2 messages on their way to one client; 0 means no limit.", reload: true),
         .init(
-            "max_inflight_bytes", \BrokerConfiguration.limits.inflightBytesMax, .limit(),
+            "max_inflight_bytes", \BrokerConfiguration.limits.queue.inflightBytesMax, .limit(),
             "The bytes of those messages, topics and properties included, at which no more are sent; 0 means no limit.",
             reload: true),
         .init(
-            "max_queued_messages", \BrokerConfiguration.limits.queuedMessagesMax, .limit(),
+            "max_queued_messages", \BrokerConfiguration.limits.queue.messagesMax, .limit(),
             "The largest number of messages queued for one client; 0 means no limit.", reload: true),
         .init(
-            "max_queued_bytes", \BrokerConfiguration.limits.queuedBytesMax, .limit(),
+            "max_queued_bytes", \BrokerConfiguration.limits.queue.bytesMax, .limit(),
             "The bytes of those messages, topics and properties included, at which no more are queued; 0 means no limit.",
             reload: true),
         .init(
-            "martlet_queue_messages_in_memory", \BrokerConfiguration.limits.queuedMessagesInMemoryMax, .integer(1...1_000_000),
+            "martlet_queue_messages_in_memory", \BrokerConfiguration.limits.queue.messagesInMemoryMax, .integer(1...1_000_000),
             "How many of those messages are in memory, where there is a store; the others are only on disk until it is their turn.",
             reload: true),
         .init(
-            "martlet_queue_bytes_in_memory", \BrokerConfiguration.limits.queuedBytesInMemoryMax, .integer(1...1_000_000_000),
+            "martlet_queue_bytes_in_memory", \BrokerConfiguration.limits.queue.bytesInMemoryMax, .integer(1...1_000_000_000),
             "The bytes of the messages in memory, topics and properties included; the last one may go beyond.", reload: true
         ),
         .init(
@@ -60,10 +60,10 @@ extension ConfigurationOption {
             .limit(Int(UInt32.max)),
             "The longest session expiry interval in seconds; 0 means any.", reload: true),
         .init(
-            "martlet_max_topic_levels", \BrokerConfiguration.limits.topicLevelsMax, .integer(1...65536),
+            "martlet_max_topic_levels", \BrokerConfiguration.limits.packet.topicLevelsMax, .integer(1...65536),
             "The largest number of levels of a topic.", reload: true),
         .init(
-            "martlet_max_topic_length", \BrokerConfiguration.limits.topicBytesMax, .integer(1...65535),
+            "martlet_max_topic_length", \BrokerConfiguration.limits.packet.topicBytesMax, .integer(1...65535),
             "The largest number of bytes of a topic.", reload: true),
         .init(
             "martlet_max_subscriptions_per_client", \BrokerConfiguration.limits.subscriptionsPerClientMax, .limit(),

@@ -342,7 +342,7 @@ extension ConfigurationReading {
     /// Where mosquitto 2.0 has other defaults than 2.1, and the file asks for them.
     private mutating func applyCompatibility() {
         guard configuration.general.compatibility == .version2_0 else { return }
-        if !wasGiven("max_packet_size") { configuration.limits.packetBytesMax = nil }
+        if !wasGiven("max_packet_size") { configuration.limits.packet.bytesMax = nil }
         if !wasGiven("max_keepalive") { configuration.limits.keepAliveSecondsMax = 65535 }
         if !wasGiven("allow_duplicate_messages") { configuration.messaging.allowsDuplicateMessages = false }
     }

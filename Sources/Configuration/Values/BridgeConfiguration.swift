@@ -9,12 +9,52 @@ public struct BridgeConfiguration: Sendable, Equatable {
     public var local = BridgeIdentity()
     /// `bridge_protocol_version`: 3, 4 or 5.
     public var protocolVersion: UInt8 = 4
+    public var session = BridgeSessionConfiguration()
+    /// `keepalive_interval`.
+    public var keepAliveSeconds = 60
+    public var schedule = BridgeScheduleConfiguration()
+    /// `try_private`: the other broker is told that this is a bridge.
+    public var announcesBridge = true
+    public var notifications = BridgeNotifications()
+    /// `bridge_attempt_unsubscribe`.
+    public var attemptsUnsubscribe = true
+    /// `bridge_outgoing_retain`.
+    public var sendsRetain = true
+    /// `bridge_max_packet_size`; nil is no limit.
+    public var packetBytesMax: Int?
+    /// `bridge_max_topic_alias`.
+    public var topicAliasMax: UInt16 = 10
+    /// `bridge_receive_maximum`; nil is `LimitsConfiguration.queue.inflightMessagesMax`.
+    public var receiveMaximum: UInt16?
+    public var queue = BridgeQueueConfiguration()
+    /// `martlet_bridge_connections`: among which the topics that go out are divided.
+    public var connectionCount = 1
+    public var tcp = BridgeTCPConfiguration()
+    /// `martlet_bridge_path`: messages say which brokers they were in.
+    public var saysBrokers = true
+    /// `bridge_reload_type`.
+    public var reload = BridgeReload.lazy
+    public var tls = BridgeTLSConfiguration()
+
+    public init(name: String) {
+        self.name = name
+    }
+}
+
+/// What becomes of a bridge's sessions, at the remote broker and here, when its connections end.
+public struct BridgeSessionConfiguration: Sendable, Equatable {
     /// `cleansession`: at the remote broker.
     public var startsClean = false
     /// `local_cleansession`: here; nil is as `startsClean`.
     public var startsCleanLocally: Bool?
-    /// `keepalive_interval`.
-    public var keepAliveSeconds = 60
+    /// `bridge_session_expiry_interval`.
+    public var expiryIntervalSeconds: UInt32 = 0
+
+    public init() {}
+}
+
+/// When a bridge connects, to which of its addresses, and when again.
+public struct BridgeScheduleConfiguration: Sendable, Equatable {
     /// `start_type`.
     public var start = BridgeStart.automatic
     /// `restart_timeout`.
@@ -25,49 +65,44 @@ public struct BridgeConfiguration: Sendable, Equatable {
     public var lazyThresholdMessages = 10
     /// `idle_timeout`: after which a lazy bridge stops.
     public var idleTimeoutSeconds = 60
-    /// `try_private`: the other broker is told that this is a bridge.
-    public var announcesBridge = true
+
+    public init() {}
+}
+
+/// Whether, and where, a retained 1 or 0 says that a bridge is connected.
+public struct BridgeNotifications: Sendable, Equatable {
     /// `notifications`.
-    public var notifies = true
+    public var isEnabled = true
     /// `notifications_local_only`.
-    public var notifiesLocallyOnly = false
+    public var isLocalOnly = false
     /// `notification_topic`; nil is `$SYS/broker/connection/ID/state`.
-    public var notificationTopic: String?
-    /// `bridge_attempt_unsubscribe`.
-    public var attemptsUnsubscribe = true
-    /// `bridge_outgoing_retain`.
-    public var sendsRetain = true
-    /// `bridge_max_packet_size`; nil is no limit.
-    public var packetBytesMax: Int?
-    /// `bridge_max_topic_alias`.
-    public var topicAliasMax: UInt16 = 10
-    /// `bridge_receive_maximum`; nil is `LimitsConfiguration.inflightMessagesMax`.
-    public var receiveMaximum: UInt16?
-    /// `martlet_bridge_max_queued_messages`; 0 is no limit, nil is `LimitsConfiguration.queuedMessagesMax`.
-    public var queuedMessagesMax: Int?
-    /// `martlet_bridge_max_queued_bytes`; 0 is no limit, nil is `LimitsConfiguration.queuedBytesMax`.
-    public var queuedBytesMax: Int?
+    public var topic: String?
+
+    public init() {}
+}
+
+/// What waits for the remote broker at most. Nil is as for any client.
+public struct BridgeQueueConfiguration: Sendable, Equatable {
+    /// `martlet_bridge_max_queued_messages`; 0 is no limit, nil is `LimitsConfiguration.queue.messagesMax`.
+    public var messagesMax: Int?
+    /// `martlet_bridge_max_queued_bytes`; 0 is no limit, nil is `LimitsConfiguration.queue.bytesMax`.
+    public var bytesMax: Int?
     /// `martlet_bridge_queue_drop`; nil is `MessagingConfiguration.queueDropPolicy`.
-    public var queueDropPolicy: QueueDropPolicy?
-    /// `martlet_bridge_connections`: among which the topics that go out are divided.
-    public var connectionCount = 1
-    /// `bridge_session_expiry_interval`.
-    public var sessionExpiryIntervalSeconds: UInt32 = 0
+    public var dropPolicy: QueueDropPolicy?
+
+    public init() {}
+}
+
+/// The sockets that a bridge connects with.
+public struct BridgeTCPConfiguration: Sendable, Equatable {
     /// `bridge_bind_address`.
     public var bindAddress: String?
     /// `bridge_tcp_keepalive`.
-    public var tcpKeepAlive: TCPKeepAlive?
+    public var keepAlive: TCPKeepAlive?
     /// `bridge_tcp_user_timeout`.
-    public var tcpUserTimeoutMilliseconds: Int?
-    /// `martlet_bridge_path`: messages say which brokers they were in.
-    public var saysBrokers = true
-    /// `bridge_reload_type`.
-    public var reload = BridgeReload.lazy
-    public var tls = BridgeTLSConfiguration()
+    public var userTimeoutMilliseconds: Int?
 
-    public init(name: String) {
-        self.name = name
-    }
+    public init() {}
 }
 
 /// The identity of the bridge at one of its two ends.

@@ -326,35 +326,11 @@ public struct LimitsConfiguration: Sendable, Equatable {
     /// them end.
     public var connectingBytesMax: Int? = 64 * 1024 * 1024
 
-    // MARK: One packet
-
-    /// `max_packet_size`: bytes of one packet, announced to MQTT 5 clients.
-    public var packetBytesMax: Int? = 2_000_000
-    /// `martlet_max_connect_size`: bytes of a CONNECT without the payload of its will.
-    public var connectBytesMax = 64 * 1024
-    /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83
-    /// in MQTT 5.
-    public var payloadBytesMax: Int?
-    /// `martlet_max_topic_levels`: levels of a topic name or filter.
-    public var topicLevelsMax = 201
-    /// `martlet_max_topic_length`: bytes of a topic name or filter.
-    public var topicBytesMax = 65_535
+    public var packet = PacketLimitsConfiguration()
 
     // MARK: One client
 
-    /// `max_inflight_messages`: QoS 1 and 2 messages on their way to one client, and the receive maximum that it is
-    /// told.
-    public var inflightMessagesMax: Int? = 20
-    /// `max_inflight_bytes`: bytes of those messages.
-    public var inflightBytesMax: Int?
-    /// `max_queued_messages`: messages that wait for one client beyond those in flight.
-    public var queuedMessagesMax: Int? = 1000
-    /// `max_queued_bytes`: bytes of those messages.
-    public var queuedBytesMax: Int?
-    /// `martlet_queue_messages_in_memory`: how many of those messages memory holds, where there is a store.
-    public var queuedMessagesInMemoryMax = 256
-    /// `martlet_queue_bytes_in_memory`: bytes of the messages that memory holds.
-    public var queuedBytesInMemoryMax = 1_000_000
+    public var queue = QueueLimitsConfiguration()
     /// `martlet_output_bytes_max`: bytes that are encoded for one client and not yet taken by its connection.
     public var outputBytesMax = 64 * 1024 * 1024
     /// `martlet_max_subscriptions_per_client`.
@@ -383,6 +359,42 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var banAfter: OffenceLimit?
     /// `martlet_flapping`: how often a client's connections may end; nil for any number.
     public var flapping: OffenceLimit?
+
+    public init() {}
+}
+
+/// The bounds of one packet. A maximum of nil means that there is no limit.
+public struct PacketLimitsConfiguration: Sendable, Equatable {
+    /// `max_packet_size`: bytes of one packet, announced to MQTT 5 clients.
+    public var bytesMax: Int? = 2_000_000
+    /// `martlet_max_connect_size`: bytes of a CONNECT without the payload of its will.
+    public var connectBytesMax = 64 * 1024
+    /// `message_size_limit`: bytes of one payload; a larger message is acknowledged and dropped, or refused with 0x83
+    /// in MQTT 5.
+    public var payloadBytesMax: Int?
+    /// `martlet_max_topic_levels`: levels of a topic name or filter.
+    public var topicLevelsMax = 201
+    /// `martlet_max_topic_length`: bytes of a topic name or filter.
+    public var topicBytesMax = 65_535
+
+    public init() {}
+}
+
+/// What waits for one client, and is on its way to it. A maximum of nil means that there is no limit.
+public struct QueueLimitsConfiguration: Sendable, Equatable {
+    /// `max_inflight_messages`: QoS 1 and 2 messages on their way to one client, and the receive maximum that it is
+    /// told.
+    public var inflightMessagesMax: Int? = 20
+    /// `max_inflight_bytes`: bytes of those messages.
+    public var inflightBytesMax: Int?
+    /// `max_queued_messages`: messages that wait for one client beyond those in flight.
+    public var messagesMax: Int? = 1000
+    /// `max_queued_bytes`: bytes of those messages.
+    public var bytesMax: Int?
+    /// `martlet_queue_messages_in_memory`: how many of those messages memory holds, where there is a store.
+    public var messagesInMemoryMax = 256
+    /// `martlet_queue_bytes_in_memory`: bytes of the messages that memory holds.
+    public var bytesInMemoryMax = 1_000_000
 
     public init() {}
 }

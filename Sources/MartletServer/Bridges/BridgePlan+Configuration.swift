@@ -21,8 +21,8 @@ extension BridgePlan {
         guard !places.isEmpty else { throw complain("it has no address") }
         self.init(
             name: bridge.name, settings: settings, connectionCount: bridge.connectionCount, places: places,
-            bindAddress: bridge.bindAddress, tcpKeepAlive: bridge.tcpKeepAlive,
-            tcpUserTimeoutMilliseconds: bridge.tcpUserTimeoutMilliseconds,
+            bindAddress: bridge.tcp.bindAddress, tcpKeepAlive: bridge.tcp.keepAlive,
+            tcpUserTimeoutMilliseconds: bridge.tcp.userTimeoutMilliseconds,
             localUserName: bridge.local.userName.flatMap { EncodedString($0) }, saysBrokers: bridge.saysBrokers,
             reloadsAtOnce: bridge.reload == .immediate, way: Way(bridge), queueBound: QueueBound(of: bridge, in: configuration),
             logsConnections: configuration.logging.logsConnections)
@@ -52,23 +52,27 @@ extension BridgePlan {
                 topic.pattern, direction, qos: topic.qos, localPrefix: topic.localPrefix, remotePrefix: topic.remotePrefix)
         }
         settings.version = ProtocolVersion(rawValue: bridge.protocolVersion) ?? .v311
-        settings.startsClean = bridge.startsClean
-        settings.startsCleanLocally = bridge.startsCleanLocally ?? bridge.startsClean
+        settings.startsClean = bridge.session.startsClean
+        settings.startsCleanLocally = bridge.session.startsCleanLocally ?? bridge.session.startsClean
         settings.keepAliveSeconds = UInt16(clamping: bridge.keepAliveSeconds)
         settings.start =
-            switch bridge.start {
+            switch bridge.schedule.start {
             case .automatic: .automatic
-            case .lazy: .lazy(messages: bridge.lazyThresholdMessages, idleMilliseconds: UInt64(bridge.idleTimeoutSeconds) * 1000)
+            case .lazy:
+                .lazy(
+                    messages: bridge.schedule.lazyThresholdMessages,
+                    idleMilliseconds: UInt64(bridge.schedule.idleTimeoutSeconds) * 1000)
             case .once: .once
             }
         settings.restart = BridgeSettings.Restart(
-            base: UInt64(bridge.restart.baseSeconds) * 1000, cap: bridge.restart.capSeconds.map { UInt64($0) * 1000 },
-            stable: UInt64(bridge.restart.stableSeconds ?? 0) * 1000)
-        settings.isRoundRobin = bridge.isRoundRobin
+            base: UInt64(bridge.schedule.restart.baseSeconds) * 1000,
+            cap: bridge.schedule.restart.capSeconds.map { UInt64($0) * 1000 },
+            stable: UInt64(bridge.schedule.restart.stableSeconds ?? 0) * 1000)
+        settings.isRoundRobin = bridge.schedule.isRoundRobin
         settings.announcesBridge = bridge.announcesBridge
-        settings.notifies = bridge.notifies
-        settings.notifiesLocallyOnly = bridge.notifiesLocallyOnly
-        if let topic = bridge.notificationTopic {
+        settings.notifies = bridge.notifications.isEnabled
+        settings.notifiesLocallyOnly = bridge.notifications.isLocalOnly
+        if let topic = bridge.notifications.topic {
             guard let name = TopicName(topic) else {
                 throw .bridge(name: bridge.name, reason: "notification_topic \(topic) is not a topic name")
             }
@@ -79,8 +83,8 @@ extension BridgePlan {
         settings.packetBytesMax = bridge.packetBytesMax
         settings.topicAliasMaximum = bridge.topicAliasMax
         settings.receiveMaximum =
-            bridge.receiveMaximum ?? configuration.limits.inflightMessagesMax.map { UInt16(clamping: $0) } ?? .max
-        settings.sessionExpiryInterval = bridge.sessionExpiryIntervalSeconds
+            bridge.receiveMaximum ?? configuration.limits.queue.inflightMessagesMax.map { UInt16(clamping: $0) } ?? .max
+        settings.sessionExpiryInterval = bridge.session.expiryIntervalSeconds
         return settings
     }
 
@@ -113,11 +117,11 @@ extension BridgePlan {
 extension QueueBound {
     /// Nil if the section says nothing of it.
     fileprivate init?(of bridge: BridgeConfiguration, in configuration: BrokerConfiguration) {
-        guard bridge.queuedMessagesMax != nil || bridge.queuedBytesMax != nil || bridge.queueDropPolicy != nil else { return nil }
+        guard bridge.queue.messagesMax != nil || bridge.queue.bytesMax != nil || bridge.queue.dropPolicy != nil else { return nil }
         self.init(
-            messagesMax: bridge.queuedMessagesMax ?? configuration.limits.queuedMessagesMax ?? 0,
-            bytesMax: bridge.queuedBytesMax ?? configuration.limits.queuedBytesMax ?? 0,
-            overflow: QueueOverflow(bridge.queueDropPolicy ?? configuration.messaging.queueDropPolicy))
+            messagesMax: bridge.queue.messagesMax ?? configuration.limits.queue.messagesMax ?? 0,
+            bytesMax: bridge.queue.bytesMax ?? configuration.limits.queue.bytesMax ?? 0,
+            overflow: QueueOverflow(bridge.queue.dropPolicy ?? configuration.messaging.queueDropPolicy))
     }
 }
 

@@ -39,8 +39,8 @@ package struct BridgePlan: Sendable {
         private let files: [FileFingerprint?]
 
         package init(_ bridge: BridgeConfiguration) {
-            (addresses, bindAddress, localUserName) = (bridge.addresses, bridge.bindAddress, bridge.local.userName)
-            (tcpKeepAlive, tcpUserTimeoutMilliseconds) = (bridge.tcpKeepAlive, bridge.tcpUserTimeoutMilliseconds)
+            (addresses, bindAddress, localUserName) = (bridge.addresses, bridge.tcp.bindAddress, bridge.local.userName)
+            (tcpKeepAlive, tcpUserTimeoutMilliseconds) = (bridge.tcp.keepAlive, bridge.tcp.userTimeoutMilliseconds)
             tls = bridge.tls
             let paths = [tls.authoritiesFile, tls.authoritiesDirectory, tls.certificateFile, tls.keyFile].compactMap { $0 }
             files = paths.map { FileFingerprint(path: $0) }
