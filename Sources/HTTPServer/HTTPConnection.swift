@@ -46,14 +46,12 @@ final class HTTPConnection: EventHandler {
         var hasAnswer: Bool { stream != nil || content != nil }
     }
 
-    let listener: Int
     /// Whether it has come where all places were taken: then it gets what is urgent, and an end.
     let isInReserve: Bool
     /// The network that it counts for; nil for none.
     var network: PeerAddress?
-    private let path: String?
-    private let user: UInt32?
-    private let isEncrypted: Bool
+    /// The peer as it was when the connection was accepted, before its layers or a proxy have told more.
+    private let accepted: HTTPPeer
     /// The peer, if it is a proxy that is believed when its requests say whom they are from, and the one who was let in
     /// last.
     private let proxy: ForwardingProxy?
@@ -77,31 +75,24 @@ final class HTTPConnection: EventHandler {
     private var endsWithBody = false
     private var owesContinue = false
     private var isAdvancing = false
-    /// When the reader's phase began, when output last went, when the current request began, when lingering ends;
-    /// milliseconds.
-    private var since: UInt64
-    private var phase = HTTPRequestReader.Phase.idle
-    private var lastProgress: UInt64
-    private var begunAt: UInt64 = 0
-    private var lingersUntil: UInt64 = 0
+    private var times: ConnectionTimes
 
+    /// - Parameter accepted: the peer, by what is known before anything is read.
     init(
-        _ channel: any ByteChannel, listener: Int, path: String?, user: UInt32?, isEncrypted: Bool, proxy: ForwardingProxy?,
-        isInReserve: Bool, service: HTTPService
+        _ channel: any ByteChannel, from accepted: HTTPPeer, proxy: ForwardingProxy?, isInReserve: Bool, service: HTTPService
     ) {
         self.proxy = proxy
         self.channel = channel
         filtered = channel as? FilteredChannel
-        (self.listener, self.isInReserve) = (listener, isInReserve)
-        self.path = path
-        self.user = user
-        self.isEncrypted = isEncrypted
+        (self.accepted, self.isInReserve) = (accepted, isInReserve)
         self.service = service
         reader = HTTPRequestReader(bodyBytesMax: service.bodyBytesMax)
         isAdmitted = filtered == nil
-        since = service.loop.nowMilliseconds
-        lastProgress = since
+        times = ConnectionTimes(now: service.loop.nowMilliseconds)
     }
+
+    /// By which listener it came.
+    var listener: Int { accepted.listener }
 
     func begin() throws(SystemError) {
         registration = try service.loop.register(channel.fileDescriptor, for: .readable, handler: self)
@@ -115,9 +106,10 @@ final class HTTPConnection: EventHandler {
     private var peer: HTTPPeer { peer(at: address) }
 
     private func peer(at address: PeerAddress) -> HTTPPeer {
-        HTTPPeer(
-            listener: listener, address: address, socketPath: path, user: user, isEncrypted: isEncrypted,
-            identity: filtered?.identity ?? PeerIdentity())
+        var peer = accepted
+        peer.address = address
+        if let filtered { peer.identity = filtered.identity }
+        return peer
     }
 
     /// Whom a request is from. A proxy asks for many on one connection, so each of its requests says so anew; who comes
@@ -239,7 +231,7 @@ extension HTTPConnection {
     }
 
     /// Since when they are, in milliseconds.
-    var heldSince: UInt64 { current == nil ? since : begunAt }
+    var heldSince: UInt64 { current == nil ? times.since : times.begunAt }
 
     private func parse() {
         while !isFull, current?.received == nil {
@@ -249,7 +241,7 @@ extension HTTPConnection {
                 return
             case .expectsContinue: owesContinue = true
             case .request(let request):
-                since = now
+                times.since = now
                 waiting.append(.request(request))
             case .refused(let refusal):
                 inputEnded = true
@@ -259,11 +251,7 @@ extension HTTPConnection {
         }
     }
 
-    private func updatePhase() {
-        guard reader.phase != phase else { return }
-        phase = reader.phase
-        since = now
-    }
+    private func updatePhase() { times.reading(reader.phase, now: now) }
 
     /// Begins with the next request, if none is being answered and there is room for its answer. Returns whether it has
     /// done something.
@@ -286,7 +274,7 @@ extension HTTPConnection {
                 return true
             }
             lastNumber += 1
-            begunAt = now
+            times.begunAt = now
             guard !isInReserve || service.handler.isUrgent(request) else {
                 write(Self.noPlace, version: request.version, isHead: request.method == .head, endsConnection: true)
                 return true
@@ -317,7 +305,7 @@ extension HTTPConnection {
             response.body.abandon()
             return
         }
-        since = now
+        times.since = now
         write(
             response, version: answered.version, isHead: answered.isHead,
             endsConnection: answered.endsConnection || response.endsConnection)
@@ -326,7 +314,7 @@ extension HTTPConnection {
 
     private func write(_ response: HTTPResponse, version: HTTPVersion, isHead: Bool, endsConnection: Bool) {
         let isLast = endsConnection || (inputEnded && waiting.isEmpty && reader.waitingByteCount == 0)
-        if output.count == 0 { lastProgress = now }
+        if output.count == 0 { times.lastProgress = now }
         if case .upgraded(let stream, let received) = response.body { return upgrade(response, stream, received) }
         output.append(response.head(version: version, endsConnection: isLast, date: service.dateText()))
         switch response.body {
@@ -383,11 +371,11 @@ extension HTTPConnection {
         guard let answering = current, let stream = answering.stream, output.count <= Limits.outputBytesMax else { return }
         let isChunked = answering.version == .http11 && answering.received == nil
         let piece = stream.take()
-        if output.count == 0 { lastProgress = now }
+        if output.count == 0 { times.lastProgress = now }
         output.append(isChunked ? HTTPChunk.encode(piece) : piece)
         guard stream.isFinished, stream.waitingByteCount == 0 else { return }
         if isChunked { output.append(HTTPChunk.end) }
-        since = now
+        times.since = now
         current = nil
         if endsWithBody { isEnding = true }
         stream.abandon()
@@ -401,7 +389,7 @@ extension HTTPConnection {
 
     private func takeFromContent() {
         guard let content = current?.content, output.count <= Limits.outputBytesMax else { return }
-        if output.count == 0 { lastProgress = now }
+        if output.count == 0 { times.lastProgress = now }
         if !content.isAtEnd {
             let piece = content.take(Limits.outputBytesMax)
             // The head has promised more.
@@ -409,7 +397,7 @@ extension HTTPConnection {
             output.append(piece)
         }
         guard content.isAtEnd else { return }
-        since = now
+        times.since = now
         current = nil
         if endsWithBody { isEnding = true }
     }
@@ -421,7 +409,7 @@ extension HTTPConnection {
     private func flush() {
         guard output.count > 0 else { return }
         let (result, written) = output.write(to: channel)
-        if written > 0 { lastProgress = now }
+        if written > 0 { times.lastProgress = now }
         if case .failed = result { close() }
     }
 
@@ -429,17 +417,13 @@ extension HTTPConnection {
     var deadline: UInt64 {
         switch state {
         case .closed: return .max
-        case .lingering: return lingersUntil
+        case .lingering: return times.lingersUntil
         case .open: break
         }
-        if output.count > 0 || filtered?.holdsBytes == true { return lastProgress + Limits.stalledMilliseconds }
-        if let current { return current.hasAnswer ? .max : begunAt + Limits.answerMilliseconds }
-        if filtered?.isOpen == false { return since + Limits.headMilliseconds }
-        return switch phase {
-        case .idle, .refused: since + (isInReserve ? Limits.headMilliseconds : Limits.idleMilliseconds)
-        case .head: since + Limits.headMilliseconds
-        case .body: since + Limits.bodyMilliseconds
-        }
+        if output.count > 0 || filtered?.holdsBytes == true { return times.lastProgress + Limits.stalledMilliseconds }
+        if let current { return current.hasAnswer ? .max : times.begunAt + Limits.answerMilliseconds }
+        if filtered?.isOpen == false { return times.since + Limits.headMilliseconds }
+        return times.readingDeadline(isInReserve: isInReserve)
     }
 
     /// The deadline has come.
@@ -456,7 +440,7 @@ extension HTTPConnection {
             return
         }
         inputEnded = true
-        if phase == .head || phase == .body {
+        if times.phase == .head || times.phase == .body {
             waiting.append(.refusal(HTTPRefusal(.requestTimeout, "The request took too long.")))
         }
         advance()
@@ -470,9 +454,9 @@ extension HTTPConnection {
         case .open: break
         }
         guard current == nil, waiting.isEmpty, output.count == 0 else { return nil }
-        if filtered?.isOpen == false { return since }
+        if filtered?.isOpen == false { return times.since }
         guard filtered?.holdsBytes != true else { return nil }
-        return phase == .body ? nil : since
+        return times.phase == .body ? nil : times.since
     }
 
     /// Ends it from our side, with what is on its way.
@@ -486,7 +470,7 @@ extension HTTPConnection {
     private func beginToLinger() {
         guard state == .open else { return }
         state = .lingering
-        lingersUntil = now + Limits.lingerMilliseconds
+        times.lingersUntil = now + Limits.lingerMilliseconds
         channel.shutdownSending()
         linger()
     }
@@ -518,6 +502,39 @@ extension HTTPConnection {
         waiting = []
         gone?.stream?.abandon()
         gone?.exchange?.abandon()
+    }
+}
+
+/// When what a connection waits for has begun, in milliseconds of the loop's clock: its deadlines are reckoned from it.
+private struct ConnectionTimes {
+    /// What the reader is in the middle of.
+    private(set) var phase = HTTPRequestReader.Phase.idle
+    /// When that began, or the last request or answer ended.
+    var since: UInt64
+    /// When output last went.
+    var lastProgress: UInt64
+    /// When the request that is being answered was begun.
+    var begunAt: UInt64 = 0
+    /// When lingering ends.
+    var lingersUntil: UInt64 = 0
+
+    init(now: UInt64) { (since, lastProgress) = (now, now) }
+
+    /// The reader has come to this phase, or is in it still.
+    mutating func reading(_ phase: HTTPRequestReader.Phase, now: UInt64) {
+        guard self.phase != phase else { return }
+        (self.phase, since) = (phase, now)
+    }
+
+    /// When what is being read has to be there.
+    ///
+    /// - Parameter isInReserve: whether the connection has come where all places were taken: it is not kept idle long.
+    func readingDeadline(isInReserve: Bool) -> UInt64 {
+        switch phase {
+        case .idle, .refused: since + (isInReserve ? Limits.headMilliseconds : Limits.idleMilliseconds)
+        case .head: since + Limits.headMilliseconds
+        case .body: since + Limits.bodyMilliseconds
+        }
     }
 }
 

@@ -119,9 +119,10 @@ public final class HTTPService {
             socket.close()
             return
         }
-        let connection = HTTPConnection(
-            channel, listener: door.listener, path: path, user: user, isEncrypted: door.layers.tls != nil, proxy: proxy,
-            isInReserve: place == .reserve, service: self)
+        let peer = HTTPPeer(
+            listener: door.listener, address: channel.peerAddress, socketPath: path, user: user,
+            isEncrypted: door.layers.tls != nil, identity: PeerIdentity())
+        let connection = HTTPConnection(channel, from: peer, proxy: proxy, isInReserve: place == .reserve, service: self)
         connection.network = network
         do throws(SystemError) {
             try connection.begin()

@@ -223,7 +223,7 @@ extension Server {
                 logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue,
                 startMilliseconds: Limits.clusterStartMilliseconds)
         }
-        loops[0].cluster = ClusterRunner(clusterPlan, node: node, on: loops[0])
+        loops[0].cluster.participant = ClusterRunner(clusterPlan, node: node, on: loops[0])
         control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.gateway(.report)) }
         let brokerClient = ClusterAdministration(clusterPlan, self)
         clusterAdministration = brokerClient

@@ -1,6 +1,7 @@
 import BrokerCore
 package import BrokerModel
 import MQTTCodec
+import Platform
 import Security
 import Synchronization
 package import Transports
@@ -71,6 +72,64 @@ package final class ConnectionAdmission: Sendable {
     package func acceptedCount(ofListener listener: Int) -> UInt64 { counts.acceptedCount(ofListener: listener) }
 
     package func leave(listener: Int) { counts.leave(listener: listener) }
+}
+
+/// The listeners of a loop, and what those pass who come by them. Belongs to the loop.
+struct LoopDoors {
+    /// Each with its place in the configuration.
+    private(set) var listeners: [(listener: any Acceptor, policy: Int)]
+    /// What lies on the sockets of each listener of the configuration.
+    private(set) var layers: [TransportLayers]
+    private(set) var admission: ConnectionAdmission
+    /// Whether nobody gets in, because clients are sent away.
+    private var isShut = false
+    /// When a line last told that somebody banned was turned away, in milliseconds.
+    private var bannedToldAt: UInt64?
+
+    init(_ listeners: [(listener: any Acceptor, policy: Int)], layers: [TransportLayers], admission: ConnectionAdmission) {
+        (self.listeners, self.layers, self.admission) = (listeners, layers, admission)
+    }
+
+    /// A reload has brought other layers, and closes some of the listeners.
+    mutating func exchange(_ layers: [TransportLayers], _ admission: ConnectionAdmission, closed: [Int]) {
+        (self.layers, self.admission) = (layers, admission)
+        stop { closed.contains($0) }
+    }
+
+    /// Adds a listener that has just begun to serve.
+    mutating func add(_ listener: any Acceptor, _ policy: Int) {
+        if isShut { listener.suspend() }
+        listeners.append((listener, policy))
+    }
+
+    /// Stops the listeners whose places in the configuration are meant.
+    mutating func stop(_ isMeant: (Int) -> Bool) {
+        for (listener, policy) in listeners where isMeant(policy) { listener.stop() }
+        listeners.removeAll { isMeant($0.policy) }
+    }
+
+    /// Shuts or opens all of them.
+    mutating func shut(_ isShut: Bool, log: Log) {
+        self.isShut = isShut
+        for (listener, _) in listeners {
+            guard !isShut else {
+                listener.suspend()
+                continue
+            }
+            do throws(SystemError) {
+                try listener.resume()
+            } catch {
+                log.write(.error, "Error: \(error). Nobody can connect there until the broker is started again.")
+            }
+        }
+    }
+
+    /// Whether a line may say now that somebody banned was turned away: it says so once a second.
+    mutating func mayReportBanned(now: UInt64) -> Bool {
+        if let bannedToldAt, now < bannedToldAt + 1000 { return false }
+        bannedToldAt = now
+        return true
+    }
 }
 
 /// How many connections there are, on each listener and in all: what `max_connections` and `global_max_connections`

@@ -39,7 +39,7 @@ package final class Link: EventHandler {
         self.id = id
         listenerNumber = UInt32(listener)
         self.isIdentified = isIdentified
-        attachedAt = loop.turnBeganAt
+        attachedAt = loop.turn.beganAt
         self.loop = Unmanaged.passUnretained(loop)
     }
 
@@ -71,6 +71,28 @@ package final class Link: EventHandler {
     private var granted: Interest { isParked ? interest.subtracting(.readable) : interest }
 
     package func ready(_ events: ReadyEvents) { loop._withUnsafeGuaranteedRef { $0.ready(self, events) } }
+}
+
+/// The links of a loop that something is still to be done with, in the order in which they came.
+struct LinkQueues {
+    /// Those whose channel has more to say while its socket is silent.
+    var again: [Link] = []
+    /// Those that have much to say, and wait until the loop is no longer ahead of another one, or that time has come, in
+    /// milliseconds.
+    var parked: [Link] = []
+    var parkedUntil: UInt64 = 0
+    /// Those whose peers have gone, which the core does not know yet, and of how many it may still hear in this turn.
+    var ending: [Link] = []
+    var endsLeft = 0
+    /// Those in whose TLS handshake there is something to compute, and how many steps of handshakes this turn may still
+    /// make.
+    var handshaking: [Link] = []
+    var handshakesLeft = 0
+    /// Those that the core is done with, and until when their peers may take to end their side, in milliseconds.
+    var draining: [(link: Link, deadline: UInt64)] = []
+
+    /// Whether the loop must come back to some of them at once.
+    var areUrgent: Bool { !again.isEmpty || !handshaking.isEmpty || !ending.isEmpty }
 }
 
 /// How much one connection may bring into a turn, so that a client that floods the broker does not make turns long for

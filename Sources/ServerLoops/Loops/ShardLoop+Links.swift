@@ -21,8 +21,8 @@ extension ShardLoop {
     /// - Parameter path: the file of a Unix socket, which stands for the address that its peers do not have.
     private func accept(_ socket: any ByteChannel, _ policy: Int, path: String?) {
         let peer = socket.peerAddress
-        let layers = layers[policy]
-        let refusal = admission.refusal(
+        let layers = doors.layers[policy]
+        let refusal = doors.admission.refusal(
             of: peer, listener: policy, proxyProtocol: layers.proxyProtocol, isForwarding: layers.forwardingProxy(peer) != nil,
             settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
         if let refusal {
@@ -38,7 +38,7 @@ extension ShardLoop {
         guard let channel = layers.channel(on: socket, workspace: workspace) else {
             log.write(.error, "Error: Out of memory for TLS; the connection from \(peer) is closed.")
             socket.close()
-            admission.leave(listener: policy)
+            doors.admission.leave(listener: policy)
             return
         }
         attach(channel, shard.connected(info), listener: policy, isIdentified: false)
@@ -46,7 +46,7 @@ extension ShardLoop {
 
     /// Lets a page of the dashboard in, which has shown to the control thread that it is an administrator's.
     package func open(_ channel: any ByteChannel, _ info: ConnectionInfo) {
-        let refusal = admission.refusal(
+        let refusal = doors.admission.refusal(
             of: channel.peerAddress, listener: info.listener, proxyProtocol: nil, settings: shard.settings,
             now: events.nowMilliseconds)
         if let refusal {
@@ -59,7 +59,7 @@ extension ShardLoop {
     package func adopt(_ received: HandOver, _ channel: any ByteChannel, decidedBy security: ListenerSecurity?) {
         var handOver = received
         if let login = handOver.connectedLogin, let security,
-            !brokerClient.tables.listeners[login.info.listener].keeps(login, of: security)
+            !logins.tables.listeners[login.info.listener].keeps(login, of: security)
         {
             // The files have changed while it was on its way: those that are in force decide.
             handOver.login = nil
@@ -98,9 +98,9 @@ extension ShardLoop {
             shard.writable(link.id, sink: self)
         }
         guard !ready.isDisjoint(with: [.readable, .hangUp, .error]) else { return }
-        if let filtered = link.filtered, !filtered.isOpen, layers[link.listener].tls != nil {
+        if let filtered = link.filtered, !filtered.isOpen, doors.layers[link.listener].tls != nil {
             shakeHands(link)
-        } else if isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
+        } else if pressure.isAhead, link.share.isBulk, ready.isDisjoint(with: [.hangUp, .error]) {
             park(link)
         } else {
             read(link)
@@ -109,22 +109,22 @@ extension ShardLoop {
 
     /// Goes on with a TLS handshake, now or in its turn: storms of them must not hold up those who are connected.
     private func shakeHands(_ link: Link) {
-        guard handshakesLeft > 0, handshaking.isEmpty else {
+        guard queues.handshakesLeft > 0, queues.handshaking.isEmpty else {
             guard !link.isParked else { return }
             link.setParked(true, on: events)
-            handshaking.append(link)
+            queues.handshaking.append(link)
             return
         }
-        handshakesLeft -= 1
+        queues.handshakesLeft -= 1
         read(link)
     }
 
     /// Goes on with the handshakes whose turn it is.
     func shakeHands() {
-        guard !handshaking.isEmpty else { return }
-        let due = handshaking.prefix(handshakesLeft)
-        handshaking.removeFirst(due.count)
-        handshakesLeft -= due.count
+        guard !queues.handshaking.isEmpty else { return }
+        let due = queues.handshaking.prefix(queues.handshakesLeft)
+        queues.handshaking.removeFirst(due.count)
+        queues.handshakesLeft -= due.count
         for link in due {
             link.setParked(false, on: events)
             readIfOpen(link)
@@ -133,15 +133,15 @@ extension ShardLoop {
 
     private func park(_ link: Link) {
         guard !link.isParked else { return }
-        if parked.isEmpty { parkedUntil = events.nowMilliseconds + Limits.parkedMillisecondsMax }
+        if queues.parked.isEmpty { queues.parkedUntil = events.nowMilliseconds + Limits.parkedMillisecondsMax }
         link.setParked(true, on: events)
-        parked.append(link)
+        queues.parked.append(link)
     }
 
     /// Reads from the links that were parked, now: should the loop be ahead again at once, they have had their turn.
     func readParked() {
-        let waiting = parked
-        parked = []
+        let waiting = queues.parked
+        queues.parked = []
         for link in waiting {
             link.setParked(false, on: events)
             readIfOpen(link)
@@ -155,14 +155,14 @@ extension ShardLoop {
     /// Reads what a link has to say, as far as its share of the turn goes; it is worked off when all others have been
     /// read from.
     private func read(_ link: Link) {
-        var share = link.share.bytes(of: events.scratch.count, turn: turn)
-        guard share > 0, !isHeldUp else {
-            if link.filtered?.hasMore == true { again.append(link) }
+        var share = link.share.bytes(of: events.scratch.count, turn: turn.number)
+        guard share > 0, !pressure.isHeldUp else {
+            if link.filtered?.hasMore == true { queues.again.append(link) }
             return
         }
-        if hasOpenPackets, shard.hasOpenPacket(link.id) {
+        if pressure.hasOpenPackets, shard.hasOpenPacket(link.id) {
             // Its socket stays ready, and the next turn comes at once.
-            if link.filtered?.hasMore == true { again.append(link) }
+            if link.filtered?.hasMore == true { queues.again.append(link) }
             return
         }
         if link.filtered != nil { share = max(share, Self.filteredBytesMin) }
@@ -181,13 +181,13 @@ extension ShardLoop {
         case .endOfStream, .failed:
             workOff()
             link.hasEnded = true
-            if ending.isEmpty, endsLeft > 0 {
-                endsLeft -= 1
+            if queues.ending.isEmpty, queues.endsLeft > 0 {
+                queues.endsLeft -= 1
                 shard.closed(link.id)
             } else {
                 // It would be ready again and again.
                 link.deregister(from: events)
-                ending.append(link)
+                queues.ending.append(link)
             }
         }
         if let filtered = link.filtered, !link.hasEnded { settle(link, filtered) }
@@ -196,12 +196,12 @@ extension ShardLoop {
     /// Tells the core of peers that have gone, some in each turn: when thousands go at once, others must not wait for
     /// all of their wills.
     func reportEnds() {
-        endsLeft = Limits.endsPerTurn
-        guard !ending.isEmpty else { return }
-        let told = ending.prefix(endsLeft)
-        endsLeft -= told.count
+        queues.endsLeft = Limits.endsPerTurn
+        guard !queues.ending.isEmpty else { return }
+        let told = queues.ending.prefix(queues.endsLeft)
+        queues.endsLeft -= told.count
         for link in told { shard.closed(link.id) }
-        ending.removeFirst(told.count)
+        queues.ending.removeFirst(told.count)
     }
 
     /// Gives the core what has been read.
@@ -220,7 +220,7 @@ extension ShardLoop {
         let after = shard.workDone
         link.share.record(
             byteCount: bytes.count, received: after.packetsReceived - before.packetsReceived,
-            sent: after.messagesSent - before.messagesSent, shardMessageBytes: shard.outgoingBytes - sentBefore, turn: turn)
+            sent: after.messagesSent - before.messagesSent, shardMessageBytes: shard.outgoingBytes - sentBefore, turn: turn.number)
     }
 
     package func send(_ slices: UnsafeBufferPointer<ByteSlice>, to id: ConnectionID) -> Int {
@@ -235,7 +235,7 @@ extension ShardLoop {
         guard case .wrote(let count) = result else {
             // A broken transport is reported by the loop; a full one too, once it has room.
             link.setInterest(shard.isFlooded(id) ? .writable : [.readable, .writable], on: events)
-            if let filtered = link.filtered, filtered.hasMore { again.append(link) }
+            if let filtered = link.filtered, filtered.hasMore { queues.again.append(link) }
             return 0
         }
         var offered = 0
@@ -250,7 +250,7 @@ extension ShardLoop {
 
     /// The core has ended a connection.
     package func close(_ id: ConnectionID, now: UInt64) {
-        brokerClient.forget(id)
+        logins.forget(id)
         guard let link = take(id) else { return }
         if link.hasEnded {
             finish(link)
@@ -258,7 +258,7 @@ extension ShardLoop {
         }
         link.isDraining = true
         link.channel.shutdownSending()
-        draining.append((link, now + Limits.drainMilliseconds))
+        queues.draining.append((link, now + Limits.drainMilliseconds))
         drain(link)
     }
 
@@ -274,8 +274,8 @@ extension ShardLoop {
 
     /// Lets go of the links whose peer has ended too, and of those whose time is up.
     func closeDrained(now: UInt64) {
-        guard !draining.isEmpty else { return }
-        draining.removeAll { link, deadline in
+        guard !queues.draining.isEmpty else { return }
+        queues.draining.removeAll { link, deadline in
             guard link.hasEnded || deadline <= now else { return false }
             finish(link)
             return true
@@ -285,13 +285,13 @@ extension ShardLoop {
     private func finish(_ link: Link) {
         link.deregister(from: events)
         link.channel.close()
-        admission.leave(listener: link.listener)
+        doors.admission.leave(listener: link.listener)
     }
 
     package func send(_ id: ConnectionID, _ handOver: HandOver) {
         guard let link = take(id) else { return }
         link.deregister(from: events)
-        let security = handOver.login.map { _ in brokerClient.tables.listeners[handOver.info.listener] }
+        let security = handOver.login.map { _ in logins.tables.listeners[handOver.info.listener] }
         loops[handOver.shard].mailbox.post(.handOver(handOver, link.channel, security))
     }
 
@@ -300,7 +300,7 @@ extension ShardLoop {
         links[Int(id.slot)] = nil
         if link.isParked {
             link.setParked(false, on: events)
-            parked.removeAll { $0 === link }
+            queues.parked.removeAll { $0 === link }
         }
         return link
     }
@@ -313,7 +313,7 @@ extension ShardLoop {
         guard let filtered = link.filtered, var info = shard.info(of: link.id) else { return true }
         let identity = filtered.identity
         if let forwarded = identity.forwardedAddress {
-            let refusal = admission.refusal(
+            let refusal = doors.admission.refusal(
                 ofForwarded: forwarded, settings: shard.settings, bans: shard.bans, now: events.nowMilliseconds)
             if let refusal {
                 report(refusal, of: forwarded)
@@ -329,12 +329,12 @@ extension ShardLoop {
         info.certificateSubject = identity.certificateSubject
         info.preSharedKeyIdentity = identity.preSharedKeyIdentity
         info.encryption = identity.encryption
-        if layers[link.listener].tls != nil { latencies.handshakeEnded(microseconds: turnBeganAt &- link.attachedAt) }
+        if doors.layers[link.listener].tls != nil { measurements.handshakeEnded(microseconds: turn.beganAt &- link.attachedAt) }
         shard.identified(link.id, as: info)
         if let encryption = identity.encryption {
             log.write(.information, "Connection from \(info.address):\(info.port) negotiated \(LoggedText(encryption.utf8))")
         }
-        if layers[info.listener].webSocket != nil {
+        if doors.layers[info.listener].webSocket != nil {
             log.write(.webSockets, "Connection from \(info.address):\(info.port) upgraded to WebSocket")
         }
         return true
@@ -348,22 +348,18 @@ extension ShardLoop {
         } else if !shard.isBlocked(link.id) {
             link.setInterest(.readable, on: events)
         }
-        if filtered.hasMore { again.append(link) }
+        if filtered.hasMore { queues.again.append(link) }
     }
 
     func readAgain() {
-        let waiting = again
-        again = []
+        let waiting = queues.again
+        queues.again = []
         for link in waiting { readIfOpen(link) }
     }
 
     private func report(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
         shard.connectionRefused(refusal.tally)
-        if refusal == .banned {
-            let now = events.nowMilliseconds
-            if let bannedToldAt, now < bannedToldAt + 1000 { return }
-            bannedToldAt = now
-        }
+        if refusal == .banned, !doors.mayReportBanned(now: events.nowMilliseconds) { return }
         if let line = refusal.line(for: peer) { log.write(.notice, line) }
     }
 

@@ -17,88 +17,34 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     package let mailbox: Mailbox<LoopMessage>
     package let shard: BrokerShard
     package let log: Log
-    package private(set) var admission: ConnectionAdmission
     /// Where answers for administrators go; nil where nobody asks.
     package let control: Mailbox<ControlLoopMessage>?
-    private var listeners: [(listener: any Acceptor, policy: Int)]
-    /// Whether nobody gets in, because clients are sent away.
-    private var isShut = false
-    /// What keeps the shard's state; nil without persistence.
-    private let store: (any InPlaceStore)?
-    /// By policy.
-    package private(set) var layers: [TransportLayers]
+    /// Whether the control thread wants to hear of events.
+    private var isWatched = false
+    var doors: LoopDoors
+    private var store: LoopStore
     package lazy var workspace = FilterWorkspace()
-    /// Links whose channel has more to say while its socket is silent.
-    package var again: [Link] = []
     /// What this round has read.
     var arrivals: Arrivals<Link>
     /// By slot of the core's connection table.
     var links: [Link?] = []
-    package var brokerClient: LoginService
-    package var draining: [(link: Link, deadline: UInt64)] = []
+    var queues = LinkQueues()
+    package var logins: LoginService
     /// All loops of the broker, by index; set before any runs.
     package var loops: [ShardLoop] = []
     /// How the loops end together; nil until they are told to.
-    private var shutdownBarrier: ShutdownBarrier?
-    private var hasParted = false
-    /// Where the shard's counts stood when the turn or its last round began.
-    private var receivedBefore: UInt64 = 0
-    private var sentBefore: UInt64 = 0
-    private var rounds = 0
-    package var turn: UInt32 = 0
+    private var shutdown: LoopShutdown?
+    var turn = TurnProgress()
     /// The shard messages that are on their way between the loops.
     package let backlog: ShardMessageBacklog
-    private var heldMemory: HeldMemoryPart
-    /// Bytes of shard messages that this turn works off, by sender, and whose they are: a bit for each sender.
-    private var taken: [Int]
-    private var takenSenders: UInt64 = 0
-    /// Whether another loop is so far behind that this one must not bring it more.
-    var isHeldUp = false
-    /// Whether another loop is still at work on what this one brought it, which was much.
-    package var isAhead = false
-    /// Links that have much to say, and wait until this is not so, or that time has come.
-    var parked: [Link] = []
-    var parkedUntil: UInt64 = 0
-    /// Links whose peers have gone, which the core does not know yet, and of how many it may still hear in this turn.
-    package var ending: [Link] = []
-    var endsLeft = 0
-    /// Whether the core has packets that are not worked off yet: nothing more is read from the clients who sent them.
-    private(set) var hasOpenPackets = false
-    /// Links in whose TLS handshake there is something to compute, in the order in which they came.
-    var handshaking: [Link] = []
-    /// How many steps of handshakes this turn may still make.
-    var handshakesLeft = 0
+    private var incoming: IncomingShardMessages
+    var pressure: LoopPressure
     /// The bridges whose session is here.
     package var bridges = LoopBridges()
-    /// Speaks to a cluster's servers; on the first loop of a node, else nil.
-    package var cluster: (any ClusterParticipant)?
-    /// Whether so much waits for the cluster's log that nothing more is read.
-    var isLogBehind = false
-    /// What of the log the shard has worked off since it has told of it.
-    package var recordsTaken = (byteCount: 0, illegible: 0)
-    /// What the shard knows of other nodes' share groups, and has not said yet.
-    package var groupsTaken: [UInt64] = []
-    /// What the end of the turn tells the loop that speaks to the servers of this node's runs.
-    var incarnationNews: ToGateway?
-    /// How many bytes of records it has worked off that it was given again.
-    package var recordsReplayed = 0
+    package var cluster = LoopCluster()
     /// The last heartbeat that the loop was asked for. For any thread.
     package let heartbeat = Atomic<UInt64>(0)
-    /// When this turn began, in microseconds.
-    private(set) var turnBeganAt: UInt64 = 0
-    var latencies = LoopLatencies()
-    /// Whether the control thread wants to hear of events.
-    private var isWatched = false
-    private var measuredAt: UInt64?
-    /// When a line last told that somebody banned was turned away: it is told of once a second.
-    var bannedToldAt: UInt64?
-    private var blockingTask: BlockingTask?
-    /// Whether the loop took its last batch to the store itself.
-    private var hasCommittedHere = false
-    /// Whether that is committed and has left something to do, once those who wait for it have been told.
-    private var isStoreUntidy = false
-    /// The shard's counts when it gave the store its last batch.
-    private var workBeforeBatch: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
+    var measurements = LoopMeasurements()
 
     package init(
         shard: BrokerShard, listeners: [(listener: any Acceptor, policy: Int)], events: EventLoop, backlog: ShardMessageBacklog,
@@ -106,19 +52,17 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     ) {
         index = shard.index
         self.shard = shard
-        self.listeners = listeners
         self.events = events
         self.backlog = backlog
-        self.heldMemory = HeldMemoryPart(of: heldMemory)
-        layers = setup.layers
+        pressure = LoopPressure(HeldMemoryPart(of: heldMemory))
         log = setup.log
-        admission = setup.admission
+        doors = LoopDoors(listeners, layers: setup.layers, admission: setup.admission)
         control = setup.control
-        store = setup.store
-        taken = Array(repeating: 0, count: shard.placement.shardCount)
+        store = LoopStore(setup.store, of: shard.index)
+        incoming = IncomingShardMessages(loops: shard.placement.shardCount)
         mailbox = Mailbox(loop: events)
         arrivals = Arrivals(in: events.scratch)
-        brokerClient = LoginService(tables: setup.tables, throttle: setup.throttle, log: setup.log) { [mailbox] in
+        logins = LoginService(tables: setup.tables, throttle: setup.throttle, log: setup.log) { [mailbox] in
             mailbox.post(.decided($0))
         }
     }
@@ -126,13 +70,13 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Works until the broker is told to stop and every connection has ended.
     package func run() {
         startListeners()
-        cluster?.start()
+        cluster.participant?.start()
         events.run(self)
     }
 
     /// Lets connections come in, from the first turn on.
     func startListeners() {
-        for (listener, policy) in listeners { start(listener, policy) }
+        for (listener, policy) in doors.listeners { start(listener, policy) }
     }
 
     /// Goes on whenever the loop's thread waits for the disk for too long, until the loop has ended.
@@ -141,21 +85,17 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     // MARK: Turns
 
     package func beginTurn(now: UInt64) {
-        (receivedBefore, sentBefore) = shard.workDone
-        rounds = 0
-        turn &+= 1
         if index == 0 { measure(now: now) }
-        turnBeganAt = events.clockMicroseconds
-        shard.advance(to: now, microseconds: turnBeganAt)
-        heldMemory.beginTurn(of: shard)
-        brokerClient.nowMicroseconds = turnBeganAt
-        brokerClient.advance(to: now) { shard.authenticated($0, $1) }
+        turn.begin(at: events.clockMicroseconds, work: shard.workDone)
+        shard.advance(to: now, microseconds: turn.beganAt)
+        pressure.heldMemory.beginTurn(of: shard)
+        logins.nowMicroseconds = turn.beganAt
+        logins.advance(to: now) { shard.authenticated($0, $1) }
         mailbox.drain { message in
             switch message {
             case .shardMessages(let sender, let batch):
                 shard.receivedShardMessages(batch, from: sender)
-                taken[sender] += batch.byteCount
-                takenSenders |= 1 << UInt64(sender)
+                incoming.add(batch.byteCount, from: sender)
             case .handOver(let handOver, let channel, let security): adopt(handOver, channel, decidedBy: security)
             case .page(let channel, let info): open(channel, info)
             case .logLine(let topic, let text): shard.publishLogLine(topic: topic, text: text)
@@ -163,12 +103,11 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 if shard.settings.systemIntervalSeconds > 0 { shard.publishSystemTopic(topic, value) }
             case .decided(let decision): decided(decision, now: now)
             case .listeners(let layers, let admission, let closed):
-                (self.layers, self.admission) = (layers, admission)
-                stopListeners { closed.contains($0) }
+                doors.exchange(layers, admission, closed: closed)
             case .open(let listeners): open(listeners)
             case .settings(let settings, let tables, let countdown):
-                let before = brokerClient.tables
-                brokerClient.tables = tables
+                let before = logins.tables
+                logins.tables = tables
                 shard.apply(settings)
                 shard.dismissClients { tables.keeps($0, of: before) }
                 countdown.count()
@@ -194,23 +133,22 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             case .cluster(let message): received(message)
             case .gateway(let message):
                 if case .shard(let sender, let message) = message, let batch = message.batch {
-                    taken[sender] += batch.byteCount
-                    takenSenders |= 1 << UInt64(sender)
+                    incoming.add(batch.byteCount, from: sender)
                 }
-                cluster?.received(message)
+                cluster.participant?.received(message)
             case .remembered(let byteCount): shard.recordRemembered(byteCount)
             case .heartbeat(let number): heartbeat.store(number, ordering: .releasing)
             case .stop(let shutdownBarrier): stop(shutdownBarrier)
             }
         }
         if !bridges.isEmpty { advanceBridges(now: now) }
-        cluster?.advance(now: now)
+        cluster.participant?.advance(now: now)
         reportEnds()
-        handshakesLeft = Limits.handshakesPerTurn
-        isHeldUp = backlog.isHeldUp(index) || isLogBehind
-        isAhead = backlog.isAhead(index)
-        if !parked.isEmpty, !isAhead || now >= parkedUntil { readParked() }
-        if !again.isEmpty { readAgain() }
+        queues.handshakesLeft = Limits.handshakesPerTurn
+        pressure.isHeldUp = backlog.isHeldUp(index) || cluster.isLogBehind
+        pressure.isAhead = backlog.isAhead(index)
+        if !queues.parked.isEmpty, !pressure.isAhead || now >= queues.parkedUntil { readParked() }
+        if !queues.again.isEmpty { readAgain() }
         shakeHands()
         // The round that follows may read from them again.
         workOff()
@@ -221,10 +159,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// waits for long.
     package func endRound() -> Bool {
         workOff()
-        let (received, sent) = shard.workDone
-        defer { (receivedBefore, rounds) = (received, rounds + 1) }
-        return !isHeldUp && rounds < Limits.roundsPerTurn && received - receivedBefore >= Self.packetsOfBusyRound
-            && sent - sentBefore < Limits.messagesPerTurn
+        return turn.endRound(work: shard.workDone) && !pressure.isHeldUp
     }
 
     package func endOfTurn(now: UInt64) -> UInt64? {
@@ -232,18 +167,18 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
             backlog.add(batch.byteCount, from: index, to: receiver)
             loops[receiver].mailbox.post(.shardMessages(from: index, batch))
         }
-        heldMemory.endTurn(of: shard)
-        hasOpenPackets = shard.hasOpenPackets
+        pressure.heldMemory.endTurn(of: shard)
+        pressure.hasOpenPackets = shard.hasOpenPackets
         let ended = events.clockMicroseconds
-        shard.turnEnded(began: turnBeganAt, ended: ended)
-        latencies.turnEnded(microseconds: ended &- turnBeganAt)
+        shard.turnEnded(began: turn.beganAt, ended: ended)
+        measurements.turnEnded(microseconds: ended &- turn.beganAt)
         shard.takeEffects { effect in
             switch effect {
             case .close(let id): close(id, now: now)
             case .handOver(let id, let handOver): send(id, handOver)
-            case .authenticate(let id, let request): brokerClient.request(request, from: id)
+            case .authenticate(let id, let request): logins.request(request, from: id)
             case .store(let batch): keep(batch)
-            case .read(let request): store?.read(request, for: index)
+            case .read(let request): store.read(request)
             case .reply(let reply): control?.post(.answer(.reply(reply)))
             case .outcome(let outcome): control?.post(.answer(.outcome(outcome)))
             case .control(let message): control?.post(.control(message))
@@ -258,22 +193,22 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
         reportGroupsTaken()
         reportRecordsTaken()
         postIncarnationNews()
-        cluster?.endTurn()
+        cluster.participant?.endTurn()
         notifySenders()
         closeDrained(now: now)
-        if let shutdownBarrier, mayEnd(shutdownBarrier) {
-            cluster?.stop()
+        if isStopping, mayEnd() {
+            cluster.participant?.stop()
             events.stop()
         }
         // What is not read stays ready, so the loop would only spin.
-        if isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
-        if !again.isEmpty || !handshaking.isEmpty || !ending.isEmpty || incarnationNews != nil { return now }
-        var deadlines = [shard.nextDeadline, brokerClient.nextDeadline, draining.first?.deadline]
+        if pressure.isHeldUp { events.pause(microseconds: Self.heldUpMicroseconds) }
+        if queues.areUrgent || cluster.incarnationNews != nil { return now }
+        var deadlines = [shard.nextDeadline, logins.nextDeadline, queues.draining.first?.deadline]
         if !bridges.isEmpty { deadlines.append(bridges.nextDeadline) }
-        if let cluster { deadlines.append(cluster.nextDeadline) }
-        if !parked.isEmpty {
+        if let participant = cluster.participant { deadlines.append(participant.nextDeadline) }
+        if !queues.parked.isEmpty {
             guard backlog.askToHear(index) else { return now }
-            deadlines.append(parkedUntil)
+            deadlines.append(queues.parkedUntil)
         }
         return deadlines.compactMap { $0 }.min()
     }
@@ -281,83 +216,53 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// Lets go of the shard messages that this turn has worked off. Only now: what others bring next is then ready for
     /// one write to each receiver.
     private func notifySenders() {
-        while takenSenders != 0 {
-            let sender = takenSenders.trailingZeroBitCount
-            takenSenders &= takenSenders - 1
-            if backlog.remove(taken[sender], from: sender, to: index) { loops[sender].events.wake() }
-            taken[sender] = 0
+        while let (sender, byteCount) = incoming.takeNext() {
+            if backlog.remove(byteCount, from: sender, to: index) { loops[sender].events.wake() }
         }
     }
 
-    package func takeBlockingTask() -> BlockingTask? {
-        if let blockingTask {
-            self.blockingTask = nil
-            hasCommittedHere = true
-            return blockingTask
-        }
-        guard isStoreUntidy else { return nil }
-        isStoreUntidy = false
-        return { [store] in store?.tidyUp() }
-    }
+    package func takeBlockingTask() -> BlockingTask? { store.takeTask() }
 
     private func decided(_ decision: LoginService.Decision, now: UInt64) {
-        latencies.loginDecided(by: decision.backend, microseconds: turnBeganAt &- min(turnBeganAt, decision.askedAt))
-        brokerClient.decided(decision, now: now) { shard.authenticated($0, $1) }
+        measurements.loginDecided(by: decision.backend, microseconds: turn.beganAt &- min(turn.beganAt, decision.askedAt))
+        logins.decided(decision, now: now) { shard.authenticated($0, $1) }
     }
 
     private func measuredStatistics() -> ShardStatistics {
         var statistics = shard.measuredStatistics()
-        latencies.add(to: &statistics.latencies)
+        measurements.add(to: &statistics.latencies)
         return statistics
     }
 
     private func received(_ report: StoreReport) {
-        if case .committed(let sequence) = report { latencies.committed(through: sequence, at: turnBeganAt) }
-        if case .committed = report, hasCommittedHere {
-            hasCommittedHere = false
-            isStoreUntidy = true
+        if case .committed(let sequence) = report {
+            measurements.committed(through: sequence, at: turn.beganAt)
+            store.committed()
         }
         shard.received(report)
     }
 
-    /// Gives the store a batch; or, when the loop has little else to do, takes it there itself: two threads need not be
-    /// woken then.
     private func keep(_ batch: JournalBatch) {
-        guard let store else { return }
-        latencies.gave(batch, at: events.clockMicroseconds)
-        let work = shard.workDone
-        defer { workBeforeBatch = work }
-        let isQuiet =
-            work.packetsReceived - workBeforeBatch.packetsReceived <= Self.packetsOfQuietTurn
-            && work.messagesSent - workBeforeBatch.messagesSent <= Self.messagesOfQuietTurn
-            && batch.byteCount <= Self.bytesOfQuietTurn
-        guard isQuiet, again.isEmpty, !isStopping, store.isQuick else {
-            return store.commit(batch, of: index)
-        }
-        blockingTask = { [store, index] in store.commitHere(batch, of: index) }
+        guard store.isThere else { return }
+        measurements.gave(batch, at: events.clockMicroseconds)
+        store.give(batch, work: shard.workDone, isFree: queues.again.isEmpty && !isStopping)
     }
 
     /// Tells the core, which knows no allocator and no file, for `$SYS`: at most once a second, since it takes the
     /// allocator's locks.
     private func measure(now: UInt64) {
-        if let measuredAt, now < measuredAt + 1000 { return }
-        measuredAt = now
+        guard measurements.isProcessDue(now: now) else { return }
         shard.recordHeap(byteCount: ProcessMemory.heapBytes())
-        if let store { shard.recordStore(store.figures) }
+        if let figures = store.figures { shard.recordStore(figures) }
     }
 
-    package var isStopping: Bool { shutdownBarrier != nil }
+    package var isStopping: Bool { shutdown != nil }
 
-    private func stop(_ shutdownBarrier: ShutdownBarrier) {
-        self.shutdownBarrier = shutdownBarrier
-        stopListeners { _ in true }
+    private func stop(_ barrier: ShutdownBarrier) {
+        shutdown = LoopShutdown(barrier)
+        doors.stop { _ in true }
         stopBridges()
         shard.stop()
-    }
-
-    private func stopListeners(_ isMeant: (Int) -> Bool) {
-        for (listener, policy) in listeners where isMeant(policy) { listener.stop() }
-        listeners.removeAll { isMeant($0.policy) }
     }
 
     /// Lets clients in by listeners that a reload has opened.
@@ -368,8 +273,7 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
                 continue
             }
             start(listener, policy)
-            if isShut { listener.suspend() }
-            listeners.append((listener, policy))
+            doors.add(listener, policy)
         }
     }
 
@@ -377,41 +281,178 @@ package final class ShardLoop: LoopTurn, OutputSink, @unchecked Sendable {
     /// told where to go.
     private func drain(_ notice: DrainNotice?) {
         shard.drain(notice)
-        isShut = notice.map { !$0.answersNewcomers } ?? false
-        for (listener, _) in listeners {
-            guard !isShut else {
-                listener.suspend()
-                continue
-            }
-            do throws(SystemError) {
-                try listener.resume()
-            } catch {
-                log.write(.error, "Error: \(error). Nobody can connect there until the broker is started again.")
-            }
-        }
+        doors.shut(notice.map { !$0.answersNewcomers } ?? false, log: log)
     }
 
     /// Whether nothing is left to do, here and among the shard messages of the others. A loop that is done stays until
     /// all are: what they had on its way to it, connections and messages, is looked after.
-    private func mayEnd(_ shutdownBarrier: ShutdownBarrier) -> Bool {
-        guard shard.isIdle, draining.isEmpty else { return false }
-        if !hasParted {
-            hasParted = true
-            if shutdownBarrier.part() { for loop in loops where loop !== self { loop.events.wake() } }
-        }
+    private func mayEnd() -> Bool {
+        guard shard.isIdle, queues.draining.isEmpty else { return false }
+        if shutdown?.part() == true { for loop in loops where loop !== self { loop.events.wake() } }
         // In this order: what others sent before they parted is in the mailbox by then.
-        return shutdownBarrier.isComplete && mailbox.isEmpty
+        return shutdown?.isComplete == true && mailbox.isEmpty
+    }
+
+    private static let heldUpMicroseconds: UInt32 = 200
+}
+
+/// How far a loop's turn is.
+struct TurnProgress {
+    /// Counts the turns, round and round.
+    private(set) var number: UInt32 = 0
+    /// When it began, in microseconds.
+    private(set) var beganAt: UInt64 = 0
+    private var rounds = 0
+    /// What the shard had received when the last round began.
+    private var receivedBefore: UInt64 = 0
+    /// What the shard had sent when the turn began.
+    private var sentBefore: UInt64 = 0
+
+    /// - Parameter work: what the shard has done so far.
+    mutating func begin(at now: UInt64, work: (packetsReceived: UInt64, messagesSent: UInt64)) {
+        number &+= 1
+        (beganAt, rounds) = (now, 0)
+        (receivedBefore, sentBefore) = work
+    }
+
+    /// A round is over.
+    ///
+    /// - Returns: whether it has brought so much that another one is worth while before the turn ends.
+    mutating func endRound(work: (packetsReceived: UInt64, messagesSent: UInt64)) -> Bool {
+        defer { (receivedBefore, rounds) = (work.packetsReceived, rounds + 1) }
+        return rounds < Limits.roundsPerTurn && work.packetsReceived - receivedBefore >= Self.packetsOfBusyRound
+            && work.messagesSent - sentBefore < Limits.messagesPerTurn
+    }
+
+    private static let packetsOfBusyRound: UInt64 = 64
+}
+
+/// What keeps a loop from reading for now.
+struct LoopPressure {
+    /// Whether another loop, or the cluster's log, is so far behind that this one must not bring it more.
+    var isHeldUp = false
+    /// Whether another loop is still at work on what this one brought it, which was much.
+    var isAhead = false
+    /// Whether the core has packets that are not worked off yet: nothing more is read from the clients who sent them.
+    var hasOpenPackets = false
+    var heldMemory: HeldMemoryPart
+
+    init(_ heldMemory: HeldMemoryPart) { self.heldMemory = heldMemory }
+}
+
+/// The bytes of shard messages that a turn works off, by sender.
+struct IncomingShardMessages {
+    private var byteCounts: [Int]
+    /// Whose they are: a bit for each sender.
+    private var senders: UInt64 = 0
+
+    init(loops: Int) { byteCounts = Array(repeating: 0, count: loops) }
+
+    mutating func add(_ byteCount: Int, from sender: Int) {
+        byteCounts[sender] += byteCount
+        senders |= 1 << UInt64(sender)
+    }
+
+    /// Takes out what came from one of the senders; nil when there is nothing left.
+    mutating func takeNext() -> (sender: Int, byteCount: Int)? {
+        guard senders != 0 else { return nil }
+        let sender = senders.trailingZeroBitCount
+        senders &= senders - 1
+        defer { byteCounts[sender] = 0 }
+        return (sender, byteCounts[sender])
+    }
+}
+
+/// One loop's way through the end that all of them have together.
+struct LoopShutdown {
+    private let barrier: ShutdownBarrier
+    private var hasParted = false
+
+    init(_ barrier: ShutdownBarrier) { self.barrier = barrier }
+
+    /// Whether all loops have parted.
+    var isComplete: Bool { barrier.isComplete }
+
+    /// The loop has nothing left to do. More than once it counts as once.
+    ///
+    /// - Returns: whether it was the last of all.
+    mutating func part() -> Bool {
+        guard !hasParted else { return false }
+        hasParted = true
+        return barrier.part()
+    }
+}
+
+/// What keeps a shard's state, as the shard's loop uses it: gives it the batches, or, while the loop has little else to
+/// do, commits them on the loop's own thread.
+///
+///     give ─► the store's thread commits ─► committed
+///       └───► task: commitHere ─► committed ─► task: tidyUp
+struct LoopStore {
+    private let store: (any InPlaceStore)?
+    private let shard: Int
+    /// What the loop's thread is to do behind the turn.
+    private var task: ShardLoop.BlockingTask?
+    /// Whether the loop took its last batch to the store itself.
+    private var hasCommittedHere = false
+    /// Whether that is committed and has left something to do, once those who wait for it have been told.
+    private var isUntidy = false
+    /// What the shard had done when it gave its last batch.
+    private var workBefore: (packetsReceived: UInt64, messagesSent: UInt64) = (0, 0)
+
+    /// - Parameter store: nil without persistence.
+    init(_ store: (any InPlaceStore)?, of shard: Int) { (self.store, self.shard) = (store, shard) }
+
+    var isThere: Bool { store != nil }
+
+    /// What the store holds; nil without one.
+    var figures: StoreFigures? { store?.figures }
+
+    func read(_ request: StoreRequest) { store?.read(request, for: shard) }
+
+    /// Gives the store a batch; or, when the loop has little else to do, has it taken there by the loop's thread: two
+    /// threads need not be woken then.
+    ///
+    /// - Parameters:
+    ///   - work: what the shard has done so far.
+    ///   - isFree: whether nothing waits for the loop, so that it may wait for the disk.
+    mutating func give(_ batch: JournalBatch, work: (packetsReceived: UInt64, messagesSent: UInt64), isFree: Bool) {
+        guard let store else { return }
+        defer { workBefore = work }
+        let isQuiet =
+            work.packetsReceived - workBefore.packetsReceived <= Self.packetsOfQuietTurn
+            && work.messagesSent - workBefore.messagesSent <= Self.messagesOfQuietTurn
+            && batch.byteCount <= Self.bytesOfQuietTurn
+        guard isQuiet, isFree, store.isQuick else { return store.commit(batch, of: shard) }
+        task = { [store, shard] in store.commitHere(batch, of: shard) }
+    }
+
+    /// A batch is committed.
+    mutating func committed() {
+        guard hasCommittedHere else { return }
+        hasCommittedHere = false
+        isUntidy = true
+    }
+
+    /// Takes what the loop's thread is to do now; nil for nothing.
+    mutating func takeTask() -> ShardLoop.BlockingTask? {
+        if let task {
+            self.task = nil
+            hasCommittedHere = true
+            return task
+        }
+        guard isUntidy else { return nil }
+        isUntidy = false
+        return { [store] in store?.tidyUp() }
     }
 
     private static let packetsOfQuietTurn: UInt64 = 2
     private static let messagesOfQuietTurn: UInt64 = 50
     private static let bytesOfQuietTurn = 4096
-    private static let heldUpMicroseconds: UInt32 = 200
-    private static let packetsOfBusyRound: UInt64 = 64
 }
 
 /// What a loop measures besides its shard, with the turn's clock. Belongs to the loop.
-struct LoopLatencies {
+struct LoopMeasurements {
     private var turns = Histogram()
     private var commits = Histogram()
     private var handshakes = Histogram()
@@ -419,6 +460,15 @@ struct LoopLatencies {
     private var logins: [String: Histogram] = [:]
     /// The batches that the store has and has not committed, oldest first: their last change, and when it got them.
     private var batches: [(lastSequence: UInt64, givenAt: UInt64)] = []
+    /// When the process was measured last, in milliseconds.
+    private var processMeasuredAt: UInt64?
+
+    /// Whether the process is to be measured now, which it is at most once a second.
+    mutating func isProcessDue(now: UInt64) -> Bool {
+        if let processMeasuredAt, now < processMeasuredAt + 1000 { return false }
+        processMeasuredAt = now
+        return true
+    }
 
     mutating func turnEnded(microseconds: UInt64) { turns.record(microseconds) }
 

@@ -295,7 +295,7 @@ import Testing
         shell.starved = [1]
         for number in 0..<200 { publisher.publish("t", "a message of some length, the number of which is \(number)") }
         shell.settle()
-        #expect(shell.loops[0].isAhead || shell.loops[0].backlog.isAhead(0))
+        #expect(shell.loops[0].pressure.isAhead || shell.loops[0].backlog.isAhead(0))
         return (shell, publisher, near + far)
     }
 
