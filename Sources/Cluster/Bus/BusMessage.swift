@@ -2,13 +2,13 @@ public import MQTTCodec
 
 /// A message on the bus, where it lies: the pointers are valid during the call that is given it.
 ///
-///     version 1 │ flags │ node 8 │ sequence │ [milliseconds left] │ properties' length │ properties │ [topic's length │ topic]
-///       │ [change │ origin's length │ origin] │ payload
-///     version 2: behind the sequence │ hops │ count │ (node 8 │ number)*
+///     1 │ flags │ node 8 │ sequence │ [hops │ count │ (node 8 │ number)*] │ [milliseconds left]
+///       │ properties' length │ properties │ [topic's length │ topic] │ [change │ origin's length │ origin] │ payload
 ///
-/// Version 2 says who dispatches the message to members of share groups; without it each node dispatches to its own.
-/// Numbers without a size are variable integers of seven bits a byte, least significant first. Flags: bits 0–1 QoS, 2
-/// retain, 3 it expires, 4 the topic stands inside, 5 it is logged, 6 it changes what is retained.
+/// The first byte tells one message from several, see `BusBatch`. Numbers without a size are variable integers of seven
+/// bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it expires, 4 the topic stands inside, 5 it is
+/// logged, 6 it changes what is retained, 7 it says who dispatches it to members of share groups; without that each
+/// node dispatches to its own.
 public struct BusMessage {
     public var topic: UnsafeRawBufferPointer
     /// The properties that travel unaltered, as in PUBLISH of MQTT 5.0, without their length.
@@ -56,15 +56,14 @@ public struct BusMessage {
 }
 
 extension BusMessage {
-    private static let version: UInt8 = 1
-    private static let versionWithShares: UInt8 = 2
+    private static let kind: UInt8 = 1
 
     /// Appends the message's envelope, in front of which nothing may stand.
     func encode(from node: NodeID, sequence: UInt64, withTopic: Bool, into bytes: inout [UInt8]) {
-        bytes.append(shares == nil ? Self.version : Self.versionWithShares)
+        bytes.append(Self.kind)
         bytes.append(
             qos.rawValue | (retain ? 4 : 0) | (millisecondsLeft == nil ? 0 : 8) | (withTopic ? 16 : 0) | (isLogged ? 32 : 0)
-                | (change == 0 ? 0 : 64))
+                | (change == 0 ? 0 : 64) | (shares == nil ? 0 : 128))
         Self.append(node, to: &bytes)
         VariableInteger.append(sequence, to: &bytes)
         if let shares {
@@ -102,15 +101,14 @@ extension BusMessage {
         let hasTopic: Bool
     }
 
-    /// Reads an envelope; nil if it is none, or of a version that this node does not know.
+    /// Reads an envelope; nil if it is none.
     static func decode(_ envelope: UnsafeRawBufferPointer) -> Decoded? {
         var reader = EnvelopeReader(envelope)
-        guard let version = reader.byte(), version == Self.version || version == versionWithShares, let flags = reader.byte(),
-            flags & 0b1000_0000 == 0, let qos = QoS(rawValue: flags & 3),
-            let node = reader.fixed64(), let sequence = reader.integer()
+        guard reader.byte() == kind, let flags = reader.byte(), let qos = QoS(rawValue: flags & 3), let node = reader.fixed64(),
+            let sequence = reader.integer()
         else { return nil }
         var (hops, shares): (UInt8, [GroupShare]?) = (0, nil)
-        if version == versionWithShares {
+        if flags & 128 != 0 {
             guard let some = reader.byte(), let read = readShares(&reader) else { return nil }
             (hops, shares) = (some, read)
         }

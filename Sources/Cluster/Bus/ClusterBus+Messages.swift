@@ -182,11 +182,11 @@ extension ClusterBus {
 /// Messages of a node that follow each other on one subject, and leave together: what a client sends quickly costs the
 /// servers one message then.
 ///
-///     version 3 │ (length │ envelope of a message)*
+///     2 │ (length │ envelope of a message)*
 ///
 /// One alone is the envelope itself. Lengths are variable integers, as in `BusMessage`.
 struct BusBatch {
-    static let version: UInt8 = 3
+    static let kind: UInt8 = 2
 
     private(set) var subject: [UInt8] = []
     private(set) var count = 0
@@ -209,7 +209,7 @@ struct BusBatch {
             self.subject.removeAll(keepingCapacity: true)
             self.subject.append(contentsOf: subject)
             bytes.removeAll(keepingCapacity: true)
-            bytes.append(Self.version)
+            bytes.append(Self.kind)
         }
         VariableInteger.append(UInt64(envelope.count), to: &bytes)
         if count == 0 { first = bytes.count }
@@ -231,7 +231,7 @@ struct BusBatch {
     ///
     /// - Returns: false if the payload ends too soon, or has nothing in it.
     static func forEach(_ payload: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
-        guard payload.first == version else {
+        guard payload.first == kind else {
             body(payload)
             return true
         }

@@ -302,8 +302,6 @@ extension ClusterBus {
 
     /// How many filters the engine is asked for.
     public var askedCount: Int { interest.askedCount }
-    /// Whether more comes than is wanted, because there are too many filters.
-    public var isInterestCut: Bool { interest.isCut }
     /// The nodes that have not answered the fence under way, sorted.
     public var waitingFor: [NodeID] { fences.waitingFor }
 }

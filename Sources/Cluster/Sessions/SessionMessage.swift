@@ -125,10 +125,10 @@ public enum SessionAnswer: Equatable, Sendable {
         guard reader.byte() == Self.encodingVersion, let code = reader.byte() else { return nil }
         switch code {
         case 1:
-            guard let number = reader.integer(), let epoch = reader.integer() else { return nil }
-            // A node of an earlier version does not say it.
-            let hasSettledWills = reader.byte() == 1
-            self = .stopped(number == 0 ? nil : Offer(number: number, epoch: epoch), hasSettledWills: hasSettledWills)
+            guard let number = reader.integer(), let epoch = reader.integer(), let flag = reader.byte(), flag < 2 else {
+                return nil
+            }
+            self = .stopped(number == 0 ? nil : Offer(number: number, epoch: epoch), hasSettledWills: flag == 1)
         case 2:
             guard let number = reader.integer().flatMap({ Int(exactly: $0) }), let flag = reader.byte(), flag < 2 else {
                 return nil

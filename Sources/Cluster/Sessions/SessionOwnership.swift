@@ -35,7 +35,6 @@ public struct SessionOwnership {
         var stayedBy: UInt64?
         /// The record that was written last; its fate may be unknown.
         var written: SessionRecord?
-        var state: [UInt8]?
         /// The number of the record that is kept.
         var sequence: UInt64 = 0
         /// Of the write under way.
@@ -131,10 +130,11 @@ public struct SessionOwnership {
             // nobody.
             guard case .kept(let record) = claim.phase else {
                 guard claim.terms == nil else { return }
-                claims[session] = Claim(phase: .reading, askedAt: now, terms: terms, state: claim.state)
+                claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
                 return sink.read(session)
             }
-            claims[session] = Claim(phase: .reading, askedAt: now, terms: terms, state: sink.stop(session))
+            sink.stop(session)
+            claims[session] = Claim(phase: .reading, askedAt: now, terms: terms)
             let next = successor(of: record, session, Claim(phase: .reading, askedAt: now, terms: terms))
             claims[session]?.phase = .writing(next)
             claims[session]?.written = next
@@ -216,39 +216,33 @@ public struct SessionOwnership {
     }
 
     /// Another node has claimed the session with an epoch.
-    public mutating func askedToHandOver(_ session: [UInt8], by node: NodeID, epoch: UInt64, _ sink: some SessionOwnershipSink) {
-        guard let claim = claims[session] else { return sink.answer(session, to: node, epoch: epoch, state: nil) }
-        switch claim.phase {
+    public mutating func askedToStop(_ session: [UInt8], by node: NodeID, epoch: UInt64, _ sink: some SessionOwnershipSink) {
+        switch claims[session]?.phase {
+        case nil: break
         case .reading, .writing:
-            // Nothing is kept; what was kept here before this claim goes along, and is not ours any more.
-            claims[session]?.state = nil
-            if let written = claim.written, epoch > written.epoch {
+            // Nothing is kept.
+            if let written = claims[session]?.written, epoch > written.epoch {
                 // What was written is behind the other's: its CONNECT is the newer one.
-                _ = sink.stop(session)
+                sink.stop(session)
                 forget(session)
             }
-            sink.answer(session, to: node, epoch: epoch, state: claim.state)
         case .settling(let record, _), .kept(let record):
             // Who asks with an earlier epoch is itself asked by us to stop.
             guard epoch > record.epoch else { return }
-            var state = claim.state
-            if case .kept = claim.phase { state = sink.stop(session) } else { _ = sink.stop(session) }
+            sink.stop(session)
             forget(session)
-            sink.answer(session, to: node, epoch: epoch, state: state)
         }
+        sink.answer(session, to: node, epoch: epoch)
     }
 
     /// Another node has stopped.
-    public mutating func handedOver(
-        _ session: [UInt8], by node: NodeID, epoch: UInt64, state: [UInt8]?, _ sink: some SessionOwnershipSink
-    ) {
+    public mutating func hasStopped(_ node: NodeID, _ session: [UInt8], epoch: UInt64, _ sink: some SessionOwnershipSink) {
         guard let claim = claims[session] else { return }
         if case .kept(let record) = claim.phase, record.epoch == epoch {
             claims[session]?.unsettled.removeAll { $0.node.store == node.store }
             return rest(session)
         }
         guard case .settling(let record, let waitingFor) = claim.phase, record.epoch == epoch else { return }
-        if let state { claims[session]?.state = state }
         settle(session, record, waitingFor: waitingFor.filter { $0.node.store != node.store }, sink)
     }
 
@@ -287,7 +281,7 @@ public struct SessionOwnership {
 
     /// The lease has ended: this node acts for nobody any more.
     public mutating func fence(_ sink: some SessionOwnershipSink) {
-        for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { _ = sink.stop(session) }
+        for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { sink.stop(session) }
         (claims, busy) = ([:], [])
     }
 
@@ -337,7 +331,7 @@ public struct SessionOwnership {
         for owner in owners {
             let successors = live.filter { $0.store == owner.node.store }
             for node in successors.union([owner.node]).sorted() where successors.isEmpty || successors.contains(node) {
-                sink.askToHandOver(session, from: node, epoch: epoch)
+                sink.askToStop(session, from: node, epoch: epoch)
             }
         }
     }
@@ -356,9 +350,7 @@ public struct SessionOwnership {
     private mutating func keep(_ session: [UInt8], _ record: SessionRecord, _ sink: some SessionOwnershipSink) {
         claims[session]?.phase = .kept(record)
         rest(session)
-        let state = claims[session]?.state
-        claims[session]?.state = nil
-        sink.restored(session, record, state: state, isAssumed: claims[session]?.terms == nil)
+        sink.restored(session, record, isAssumed: claims[session]?.terms == nil)
     }
 
     /// Whether a node is known to hold no lease any more: one that the list does not name may be one that it does not
@@ -442,8 +434,8 @@ extension SessionOwnership {
 
 /// What changes of a session that is kept.
 extension SessionOwnership {
-    /// Writes what has changed of a session that this node keeps: cursors once a second, subscriptions before they are
-    /// confirmed. `SessionOwnershipSink.saved` follows when it stands in the engine.
+    /// Writes what has changed of a session that this node keeps: places in the log now and then, subscriptions before
+    /// they are confirmed. `SessionOwnershipSink.saved` follows when it stands in the engine.
     ///
     /// - Parameters:
     ///   - session: which.

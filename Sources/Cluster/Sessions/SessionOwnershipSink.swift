@@ -9,26 +9,24 @@ public protocol SessionOwnershipSink: AnyObject {
     /// `SessionOwnership.written` takes the answer, with the number of the write.
     func write(_ record: SessionRecord, of session: [UInt8], expecting sequence: UInt64, number: UInt64)
 
-    /// Asks another node to stop and to hand over; it calls `askedToHandOver`.
-    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64)
+    /// Asks another node to stop; it calls `askedToStop`.
+    func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64)
 
-    /// Answers that this node has stopped; the other calls `handedOver`.
+    /// Answers that this node has stopped, with what it has of the session; the other calls `hasStopped`.
     ///
     /// - Parameters:
     ///   - session: which.
     ///   - node: who has asked.
     ///   - epoch: as it was asked with.
-    ///   - state: what `stop` gave; nil if this node has nothing of the session.
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?)
+    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64)
 
-    /// The session is this node's: its client gets CONNACK.
+    /// The session is this node's: all who kept it before have stopped, or are gone.
     ///
     /// - Parameters:
     ///   - session: which.
     ///   - record: as it is in the engine.
-    ///   - state: what the last owner has handed over; nil if that is gone, and what it had is to be read from the log.
     ///   - isAssumed: whether no client has asked for it.
-    func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool)
+    func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool)
 
     /// A session that was to be assumed is another node's, or has ended.
     ///
@@ -41,9 +39,7 @@ public protocol SessionOwnershipSink: AnyObject {
     func saved(_ session: [UInt8], _ record: SessionRecord)
 
     /// The session is another node's from now on: its client is closed with 0x8E, here and before this returns.
-    ///
-    /// - Returns: what the next owner needs to go on; nil for nothing.
-    func stop(_ session: [UInt8]) -> [UInt8]?
+    func stop(_ session: [UInt8])
 }
 
 /// What the engine answers to a record that is written by compare-and-set.

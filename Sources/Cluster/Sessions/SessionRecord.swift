@@ -1,10 +1,9 @@
-public import MQTTCodec
-
 /// What the cluster knows of a session: one entry in the engine, written by compare-and-set.
 ///
-///     version 1 │ epoch │ owners │ identifier │ user │ expiry │ cursors │ subscriptions │ wills
-///     version 2 │ the same │ saved: epoch │ state │ places
-///     version 3 │ as version 1, and behind each will its number and its origin │ away since │ [saved]
+///     version 4 │ epoch │ owners │ identifier │ expiry │ wills │ away since │ 0, or 1 │ saved: epoch │ state │ places
+///
+/// Earlier versions were never released, and are refused. Numbers are variable integers; what has a length has it in
+/// front, and so has what is counted.
 public struct SessionRecord: Equatable, Sendable {
     /// A node that keeps the session, or has not been seen to have stopped.
     public struct Owner: Hashable, Sendable {
@@ -16,23 +15,6 @@ public struct SessionRecord: Equatable, Sendable {
         public init(node: NodeID, leaseSequence: UInt64) {
             self.node = node
             self.leaseSequence = leaseSequence
-        }
-    }
-
-    public struct Subscription: Equatable, Sendable {
-        public var filter: TopicFilter
-        /// As in SUBSCRIBE of MQTT 5.0.
-        public var options: UInt8
-        /// 0 for none.
-        public var identifier: UInt32
-        /// From where on it counts, by partition.
-        public var positions: [UInt64]
-
-        public init(filter: TopicFilter, options: UInt8, identifier: UInt32, positions: [UInt64]) {
-            self.filter = filter
-            self.options = options
-            self.identifier = identifier
-            self.positions = positions
         }
     }
 
@@ -74,12 +56,8 @@ public struct SessionRecord: Equatable, Sendable {
     public var owners: [Owner]
     /// The Client Identifier: another one than was asked for has the same key.
     public var identifier: [UInt8]
-    public var userName: EncodedString?
     /// In seconds; `UInt32.max` for ever.
     public var expiryInterval: UInt32
-    /// By partition: everything before it is done.
-    public var cursors: [UInt64]
-    public var subscriptions: [Subscription] = []
     /// The wills of earlier connections that are not known to be published, and that of the last one.
     public var wills: [LastWill] = []
     /// Since when its client is away, in milliseconds since 1970; 0 while it is connected, or nobody has seen yet that
@@ -88,68 +66,43 @@ public struct SessionRecord: Equatable, Sendable {
     /// nil if nothing was saved, or what was is not to be used any more.
     public var saved: Saved?
 
-    public init(
-        epoch: UInt64, owners: [Owner], identifier: [UInt8] = [], userName: EncodedString? = nil, expiryInterval: UInt32 = 0,
-        cursors: [UInt64] = []
-    ) {
+    public init(epoch: UInt64, owners: [Owner], identifier: [UInt8] = [], expiryInterval: UInt32 = 0) {
         self.epoch = epoch
         self.owners = owners
         self.identifier = identifier
-        self.userName = userName
         self.expiryInterval = expiryInterval
-        self.cursors = cursors
     }
 }
 
 extension SessionRecord {
-    private static let version: UInt8 = 1
-    private static let savedVersion: UInt8 = 2
-    private static let willsVersion: UInt8 = 3
+    private static let version: UInt8 = 4
     /// Epochs and times are below this, so that what is reckoned from them has room.
     private static let numbersEnd: UInt64 = 1 << 62
 
     public var encoded: [UInt8] {
-        let isEarlier = wills.isEmpty && awaySince == 0
-        var bytes = [isEarlier ? (saved == nil ? Self.version : Self.savedVersion) : Self.willsVersion]
+        var bytes = [Self.version]
         VariableInteger.append(epoch, to: &bytes)
         VariableInteger.append(UInt64(owners.count), to: &bytes)
         for owner in owners {
             VariableInteger.append(owner.node.rawValue, to: &bytes)
             VariableInteger.append(owner.leaseSequence, to: &bytes)
         }
-        VariableInteger.append(UInt64(identifier.count), to: &bytes)
-        bytes += identifier
-        Self.append(userName?.bytes, to: &bytes)
+        Self.append(identifier, to: &bytes)
         VariableInteger.append(UInt64(expiryInterval), to: &bytes)
-        Self.append(numbers: cursors, to: &bytes)
-        VariableInteger.append(UInt64(subscriptions.count), to: &bytes)
-        for subscription in subscriptions {
-            VariableInteger.append(UInt64(subscription.filter.bytes.count), to: &bytes)
-            bytes += subscription.filter.bytes
-            bytes.append(subscription.options)
-            VariableInteger.append(UInt64(subscription.identifier), to: &bytes)
-            Self.append(numbers: subscription.positions, to: &bytes)
-        }
         VariableInteger.append(UInt64(wills.count), to: &bytes)
         for will in wills {
             VariableInteger.append(will.name.epoch, to: &bytes)
-            VariableInteger.append(UInt64(will.delayInterval), to: &bytes)
-            VariableInteger.append(UInt64(will.message.count), to: &bytes)
-            bytes += will.message
             VariableInteger.append(will.name.number, to: &bytes)
-            VariableInteger.append(UInt64(will.origin.count), to: &bytes)
-            bytes += will.origin
+            VariableInteger.append(UInt64(will.delayInterval), to: &bytes)
+            Self.append(will.message, to: &bytes)
+            Self.append(will.origin, to: &bytes)
         }
-        if !isEarlier {
-            VariableInteger.append(awaySince, to: &bytes)
-            bytes.append(saved == nil ? 0 : 1)
-        }
+        VariableInteger.append(awaySince, to: &bytes)
+        bytes.append(saved == nil ? 0 : 1)
         if let saved {
             VariableInteger.append(saved.epoch, to: &bytes)
-            for field in [saved.state, saved.places] {
-                VariableInteger.append(UInt64(field.count), to: &bytes)
-                bytes += field
-            }
+            Self.append(saved.state, to: &bytes)
+            Self.append(saved.places, to: &bytes)
         }
         return bytes
     }
@@ -182,8 +135,7 @@ extension SessionRecord {
     }
 
     private static func read(_ reader: inout EnvelopeReader) -> SessionRecord? {
-        guard let found = reader.byte(), found >= version, found <= willsVersion, let epoch = reader.integer(), epoch < numbersEnd,
-            let ownerCount = reader.integer(),
+        guard reader.byte() == version, let epoch = reader.integer(), epoch < numbersEnd, let ownerCount = reader.integer(),
             ownerCount > 0, ownerCount <= Limits.ownersMax
         else { return nil }
         var owners: [Owner] = []
@@ -191,43 +143,21 @@ extension SessionRecord {
             guard let node = reader.integer(), let sequence = reader.integer() else { return nil }
             owners.append(Owner(node: NodeID(node), leaseSequence: sequence))
         }
-        guard let identifier = reader.counted(), let user = optional(&reader), let expiry = reader.integer(),
-            let expiryInterval = UInt32(exactly: expiry),
-            let cursors = numbers(&reader), let count = reader.integer()
+        guard let identifier = reader.counted(), let expiryInterval = reader.integer().flatMap({ UInt32(exactly: $0) }),
+            let willCount = reader.integer()
         else { return nil }
-        var userName: EncodedString?
-        if let user {
-            guard let name = EncodedString(user) else { return nil }
-            userName = name
-        }
-        var record = SessionRecord(
-            epoch: epoch, owners: owners, identifier: Array(identifier), userName: userName, expiryInterval: expiryInterval,
-            cursors: cursors)
-        for _ in 0..<count {
-            guard let bytes = reader.counted(), let filter = TopicFilter(validating: bytes), let options = reader.byte(),
-                let wide = reader.integer(), let identifier = UInt32(exactly: wide), let positions = numbers(&reader)
-            else { return nil }
-            record.subscriptions.append(
-                Subscription(filter: filter, options: options, identifier: identifier, positions: positions))
-        }
-        guard let willCount = reader.integer() else { return nil }
+        var record = SessionRecord(epoch: epoch, owners: owners, identifier: Array(identifier), expiryInterval: expiryInterval)
         for _ in 0..<willCount {
-            guard let epoch = reader.integer(), let wide = reader.integer(), let delay = UInt32(exactly: wide),
-                let message = reader.counted()
+            guard let epoch = reader.integer(), let number = reader.integer(),
+                let delay = reader.integer().flatMap({ UInt32(exactly: $0) }), let message = reader.counted(),
+                let origin = reader.counted()
             else { return nil }
-            var will = LastWill(name: WillName(epoch: epoch, number: 0), delayInterval: delay, message: Array(message))
-            if found == willsVersion {
-                guard let number = reader.integer(), let origin = reader.counted() else { return nil }
-                (will.name.number, will.origin) = (number, Array(origin))
-            }
-            record.wills.append(will)
+            let name = WillName(epoch: epoch, number: number)
+            record.wills.append(LastWill(name: name, delayInterval: delay, message: Array(message), origin: Array(origin)))
         }
-        var isSaved = found == savedVersion
-        if found == willsVersion {
-            guard let time = reader.integer(), time < numbersEnd, let flag = reader.byte(), flag < 2 else { return nil }
-            (record.awaySince, isSaved) = (time, flag == 1)
-        }
-        guard isSaved else { return record }
+        guard let awaySince = reader.integer(), awaySince < numbersEnd, let isSaved = reader.byte(), isSaved < 2 else { return nil }
+        record.awaySince = awaySince
+        guard isSaved == 1 else { return record }
         guard let epoch = reader.integer(), epoch > 0, let state = reader.counted(), let places = reader.counted() else {
             return nil
         }
@@ -235,32 +165,9 @@ extension SessionRecord {
         return record
     }
 
-    /// A length greater by one than the bytes, or 0 for none.
-    private static func append(_ field: [UInt8]?, to bytes: inout [UInt8]) {
-        VariableInteger.append(field.map { UInt64($0.count) + 1 } ?? 0, to: &bytes)
-        bytes += field ?? []
-    }
-
-    private static func optional(_ reader: inout EnvelopeReader) -> [UInt8]?? {
-        guard let length = reader.integer() else { return nil }
-        guard length > 0 else { return .some(nil) }
-        guard let bytes = reader.bytes(length - 1) else { return nil }
-        return .some(Array(bytes))
-    }
-
-    private static func append(numbers: [UInt64], to bytes: inout [UInt8]) {
-        VariableInteger.append(UInt64(numbers.count), to: &bytes)
-        for number in numbers { VariableInteger.append(number, to: &bytes) }
-    }
-
-    private static func numbers(_ reader: inout EnvelopeReader) -> [UInt64]? {
-        guard let count = reader.integer(), count <= Limits.partitionsMax else { return nil }
-        var numbers: [UInt64] = []
-        for _ in 0..<count {
-            guard let number = reader.integer() else { return nil }
-            numbers.append(number)
-        }
-        return numbers
+    private static func append(_ field: [UInt8], to bytes: inout [UInt8]) {
+        VariableInteger.append(UInt64(field.count), to: &bytes)
+        bytes += field
     }
 }
 
@@ -303,9 +210,4 @@ extension SessionRecord {
     }
 
     private func dueAt(_ will: LastWill) -> UInt64 { awaySince + UInt64(will.delayInterval) * 1000 }
-}
-
-extension Limits {
-    /// How many partitions the log has; a record with more is refused. Bytes: 8 each.
-    static let partitionsMax = 64
 }

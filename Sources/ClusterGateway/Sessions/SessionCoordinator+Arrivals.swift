@@ -144,7 +144,7 @@ extension SessionCoordinator {
             // It was started again, or has waited for too long: from the beginning.
             visits[session]?.offers[other.store] = nil
             visits[session]?.stage = .fetching(fetch)
-            askToHandOver(session, from: other, epoch: nodeMessage.epoch)
+            askToStop(session, from: other, epoch: nodeMessage.epoch)
         case .piece, .stopped, .dropped, nil:
             fetch.asksAt = now + Limits.sessionTickMilliseconds
             visits[session]?.stage = .fetching(fetch)
@@ -157,7 +157,7 @@ extension SessionCoordinator {
             guard left.isHandling(session) else {
                 guard unsettled[session]?.epoch == epoch else { return }
                 // Its client is in already, and needs nothing of it.
-                owner?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+                owner?.hasStopped(other, session, epoch: epoch, self)
                 if offer != nil { send(SessionMessage(.drop, node: node, epoch: epoch, identifier: session), to: other) }
                 return
             }
@@ -166,7 +166,7 @@ extension SessionCoordinator {
                 send(SessionMessage(.stay, node: node, epoch: epoch, identifier: session), to: other)
                 if offer.epoch > adoptions[session] ?? .max { adoptions[session] = .max }
             }
-            owner?.handedOver(session, by: other, epoch: epoch, state: nil, self)
+            owner?.hasStopped(other, session, epoch: epoch, self)
             return
         }
         if hasSettledWills, other == visit.found?.owners[0].node { visits[session]?.hasSettledWills = true }
@@ -176,7 +176,7 @@ extension SessionCoordinator {
             guard fetch.source.store == other.store, fetch.offer != offer, !fetch.isRestored else { return }
             return settled(session)
         }
-        owner?.handedOver(session, by: other, epoch: epoch, state: offer == nil ? nil : [], self)
+        owner?.hasStopped(other, session, epoch: epoch, self)
     }
 
     /// A piece is durable here.

@@ -96,7 +96,7 @@ extension SessionCoordinator {
             settledClaims.insert(session, nodeMessage.epoch)
         }
         asker = (reply, cleanStart)
-        owner?.askedToHandOver(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
+        owner?.askedToStop(session, by: nodeMessage.node, epoch: nodeMessage.epoch, self)
         asker = nil
         departures[session]?.hasSettledWills = hasSettled
         // What is on its way here ends with what was answered, unless it is by a later claim, which may stand already:

@@ -369,12 +369,12 @@ extension SessionCoordinator: SessionOwnershipSink {
         records.write(record, of: session, expecting: sequence, number: number)
     }
 
-    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
+    func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
         let cleanStart = visits[session]?.claim.cleanStart ?? (unsettled[session] != nil)
         send(SessionMessage(.ask(cleanStart: cleanStart), node: self.node, epoch: epoch, identifier: session), to: node)
     }
 
-    func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
+    func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) {
         if isAssumed {
             leftNews.append(.taken(session, record))
             ticksAt = now
@@ -386,16 +386,14 @@ extension SessionCoordinator: SessionOwnershipSink {
         settled(session)
     }
 
-    func stop(_ session: [UInt8]) -> [UInt8]? {
-        guard !isFencing else { return nil }
+    func stop(_ session: [UInt8]) {
+        guard !isFencing else { return }
         // A session that is looked after here for its client, who has come, is not another node's.
         if left.isHandling(session) {
             left.notTaken(session)
             (adoptions[session], awaitingShards[session]) = (nil, nil)
         }
-        if isConnecting { return [] }
-        overtake(session)
-        return []
+        if !isConnecting { overtake(session) }
     }
 
     /// The client that waits here came before one that has come to another node.
@@ -406,7 +404,7 @@ extension SessionCoordinator: SessionOwnershipSink {
         post(.claimFailed(session, words, isTold: true), to: visit.shard)
     }
 
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
+    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
         guard let asker else { return }
         depart(session, to: node, epoch: epoch, asker.reply, cleanStart: asker.cleanStart)
     }

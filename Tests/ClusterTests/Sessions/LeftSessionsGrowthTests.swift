@@ -90,11 +90,11 @@ struct LeftSessionsGrowthTests {
             }
         }
 
-        func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) { Issue.record("nobody is there to be asked") }
+        func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) { Issue.record("nobody is there to be asked") }
 
-        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {}
+        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {}
 
-        func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
+        func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) {
             answers.append { $0.left.restored(session, record) }
         }
 
@@ -102,7 +102,7 @@ struct LeftSessionsGrowthTests {
 
         func saved(_ session: [UInt8], _ record: SessionRecord) { answers.append { $0.left.saved(session, record) } }
 
-        func stop(_ session: [UInt8]) -> [UInt8]? { nil }
+        func stop(_ session: [UInt8]) {}
 
         func adopt(_ session: [UInt8]) { owner.adopt(session, wallClock: Self.now, now: 0, self) }
 

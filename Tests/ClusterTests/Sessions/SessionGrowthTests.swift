@@ -35,20 +35,20 @@ struct SessionGrowthTests {
             }
         }
 
-        func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
+        func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
             nodeMessages += 2
-            answers.append { owner, engine in owner.handedOver(session, by: node, epoch: epoch, state: [], engine) }
+            answers.append { owner, engine in owner.hasStopped(node, session, epoch: epoch, engine) }
         }
 
-        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {}
+        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {}
 
-        func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) { restored += 1 }
+        func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) { restored += 1 }
 
         func notAssumed(_ session: [UInt8], _ record: SessionRecord?) {}
 
         func saved(_ session: [UInt8], _ record: SessionRecord) {}
 
-        func stop(_ session: [UInt8]) -> [UInt8]? { [] }
+        func stop(_ session: [UInt8]) {}
 
         /// Answers until nothing is asked any more.
         func settle(_ owner: inout SessionOwnership) {

@@ -18,7 +18,8 @@ struct IncomingSession {
     var found: SessionRecord?
     var isPresent = false
     var record: SessionRecord?
-    var state: [UInt8]?
+    /// What is newest of what other nodes have.
+    var offered: StateOfSession?
     /// What is due of the connection that the session had here; nil if it had none.
     var owed: [SessionRecord.LastWill]?
     /// Whether the node that kept it has answered, and so has published what was due.
@@ -63,14 +64,16 @@ extension SessionNode: LeftSessionsSink {
             arrivals[session]?.stage = .clearing
             _ = owner?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
         case .claiming, .cleared:
-            let state = arrival.connection.isClean ? nil : arrival.state
-            let kept = state.map(KeptSession.init) ?? KeptSession(at: record.cursors.first ?? 1)
+            let isClean = arrival.connection.isClean
+            let kept = isClean ? KeptSession(at: 1, by: record.epoch, isLasting: false) : newest(of: session, arrival, record)
             let name = WillName(epoch: record.epoch, number: arrival.connection.number)
             kept.connection = arrival.connection
-            if !arrival.connection.isClean {
+            if !isClean {
                 kept.will = SessionRecord.LastWill(name: name, delayInterval: arrival.connection.terms.delay, message: [])
             }
             arrivals[session]?.stage = .saving(kept, name)
+            // The record may say that all of it is here before the answer has come.
+            departed[session] = kept.state
             save(session, kept)
         case .clearing, .saving: return
         }

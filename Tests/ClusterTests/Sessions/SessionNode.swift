@@ -25,8 +25,10 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     var left = LeftSessions()
     /// Wills on their way into the log, by session, in order.
     var jobs: [[UInt8]: [SessionRecord.LastWill]] = [:]
+    /// What this node has of sessions that it does not keep for a client now: as it was kept, and by which claim.
+    var departed: [[UInt8]: StateOfSession] = [:]
     /// Messages that wait for wills, with the epochs that they answer.
-    var heldAnswers: [[UInt8]: (node: NodeID, epoch: UInt64, state: [UInt8]?)] = [:]
+    var heldAnswers: [[UInt8]: (node: NodeID, epoch: UInt64)] = [:]
     /// Claims of others that were told that the wills are seen to.
     var settledClaims: [[UInt8]: UInt64] = [:]
     /// Whether the session that stops was kept for its client.
@@ -191,7 +193,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
             var arrival = IncomingSession(connection)
             if let earlier = arrivals[session] {
                 // That client was not let in.
-                (arrival.found, arrival.isPresent, arrival.state) = (earlier.found, earlier.isPresent, earlier.state)
+                (arrival.found, arrival.isPresent, arrival.offered) = (earlier.found, earlier.isPresent, earlier.offered)
                 (arrival.owed, arrival.hasSettled) = (earlier.owed, earlier.hasSettled)
             } else if sessions[session] != nil {
                 // What is kept here is known here.
@@ -250,21 +252,22 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
         connection?.publish("letter.\(node)", reply: "", payload: nodeMessage)
     }
 
-    func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
+    func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) {
         send(SessionNode.nodeMessage(0, id, 0, epoch, session), to: node)
     }
 
-    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
-        heldAnswers[session] = (node, epoch, state)
+    func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) {
+        heldAnswers[session] = (node, epoch)
         if stopsKept { settledClaims[session] = epoch }
         sendAnswer(session)
     }
 
     /// When the wills of a session are in the log.
     func sendAnswer(_ session: [UInt8]) {
-        guard jobs[session] == nil, let (node, epoch, state) = heldAnswers.removeValue(forKey: session) else { return }
+        guard jobs[session] == nil, let (node, epoch) = heldAnswers.removeValue(forKey: session) else { return }
         let hasSettled: UInt8 = settledClaims[session] == epoch ? 1 : 0
-        send(SessionNode.nodeMessage(state == nil ? 1 : 2, id, hasSettled, epoch, session) + (state ?? []), to: node)
+        let offered = departed[session].map { Self.bytes($0.epoch) + $0.bytes }
+        send(SessionNode.nodeMessage(offered == nil ? 1 : 2, id, hasSettled, epoch, session) + (offered ?? []), to: node)
     }
 
     static func nodeMessage(_ kind: UInt8, _ id: NodeID, _ flag: UInt8, _ epoch: UInt64, _ session: [UInt8]) -> [UInt8] {
@@ -283,19 +286,23 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                 if let held = heldAnswers[session], held.epoch == epoch { return }
                 // Who is on the way here has only what others have said.
                 stopsKept = arrivals[session]?.hasSettled ?? (owner?.keeps(session) == true && !left.isHandling(session))
-                owner?.askedToHandOver(session, by: node, epoch: epoch, self)
+                owner?.askedToStop(session, by: node, epoch: epoch, self)
                 stopsKept = false
                 left.notTaken(session)
             } else {
                 if payload[2] == 1, node == arrivals[session]?.found?.owners[0].node { arrivals[session]?.hasSettled = true }
-                owner?.handedOver(session, by: node, epoch: epoch, state: payload[0] == 1 ? nil : Array(payload[end...]), self)
+                if payload[0] == 2 {
+                    let offered = StateOfSession(epoch: Self.number(payload[end..<(end + 8)]), bytes: Array(payload[(end + 8)...]))
+                    if offered.epoch > arrivals[session]?.offered?.epoch ?? 0 { arrivals[session]?.offered = offered }
+                }
+                owner?.hasStopped(node, session, epoch: epoch, self)
             }
         }
     }
 
     // MARK: Keeping
 
-    func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
+    func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) {
         // A sink must not ask its owner, which is not done yet.
         clock.after(0) { [self] in
             act { [self] in
@@ -305,9 +312,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                     left.restored(session, record)
                     return left.step(wallClock: world.wallClock, self)
                 }
-                if state == nil, arrivals[session]?.connection.isClean != true { world.replays(session) }
                 arrivals[session]?.record = record
-                arrivals[session]?.state = state
                 arrive(session)
             }
         }
@@ -315,24 +320,32 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
 
     /// The client is let in: it gets what waits.
     func begin(_ session: [UInt8], _ kept: KeptSession) {
-        sessions[session] = kept
+        (sessions[session], departed[session]) = (kept, nil)
         for sequence in kept.open { give(sequence, to: session, kept) }
         kept.hasBegun = true
         for record in history { read(record, for: session, kept) }
     }
 
-    func stop(_ session: [UInt8]) -> [UInt8]? {
-        if left.isHandling(session) {
-            left.notTaken(session)
-            return nil
-        }
+    func stop(_ session: [UInt8]) {
+        if left.isHandling(session) { return left.notTaken(session) }
         let kept = sessions.removeValue(forKey: session)
         if stopsKept { kept.map { publishAtTakeOver($0, of: session) } }
         // It is closed, for a client that may never be let in.
         if let ended = kept?.connection, ended.endedAt == nil { ended.endedAt = clock.now }
-        if isConnecting { return kept?.encoded ?? arrivals[session]?.state }
-        guard let arrival = arrivals.removeValue(forKey: session) else { return kept?.encoded }
-        return arrival.record == nil ? kept?.encoded : arrival.state
+        if let kept { departed[session] = kept.state }
+        if !isConnecting { arrivals[session] = nil }
+    }
+
+    /// What a session goes on with: what is newest of what this node has had, what others have offered, and what stands
+    /// in the record. If that is the record, its messages come once more from the places there on.
+    func newest(of session: [UInt8], _ arrival: IncomingSession, _ record: SessionRecord) -> KeptSession {
+        // What this node has had counts while it stands among the owners: afterwards another one has all of it.
+        let isOwn = arrival.found.map { $0.owners.contains { $0.node == id } } ?? (arrival.owed != nil)
+        let offered = [isOwn ? departed[session] : nil, arrival.offered].compactMap { $0 }.max { $0.epoch < $1.epoch }
+        let saved = record.saved.flatMap { $0.epoch > offered?.epoch ?? 0 ? $0 : nil }
+        if let offered, saved == nil { return KeptSession(offered.bytes, by: record.epoch) }
+        world.replays(session)
+        return KeptSession(at: saved.map { Self.number($0.places[...]) } ?? 1, by: record.epoch)
     }
 
     private func read(_ record: EngineStream.Record) {
@@ -344,10 +357,9 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     }
 
     private func read(_ record: EngineStream.Record, for session: [UInt8], _ kept: KeptSession) {
-        guard kept.hasBegun, record.sequence >= kept.cursor.next else { return }
-        let isWanted = record.payload == session
-        kept.cursor.read(record.sequence, count: isWanted ? 1 : 0)
-        guard isWanted else { return }
+        guard kept.hasBegun, record.sequence >= kept.next else { return }
+        kept.next = record.sequence + 1
+        guard record.payload == session else { return }
         kept.open.append(record.sequence)
         if kept.hasClient { give(record.sequence, to: session, kept) }
     }
@@ -359,8 +371,7 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
             let record = SessionRecord(last.payload)
         else { return false }
         return record.owners[0].node == id && record.epoch == owner?.epoch(of: session)
-            && record.wills == kept.will.map { [$0] } ?? [] && record.awaySince == kept.awaySince
-            && record.cursors == [kept.cursor.position]
+            && record.wills == kept.will.map { [$0] } ?? [] && record.awaySince == kept.awaySince && record.saved == kept.saved
     }
 
     /// The client acknowledges after a while, if it is still this node's.
@@ -371,7 +382,6 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
                 guard sessions[session] === kept, mayAct(session) else { return }
                 world.acknowledged(session, sequence)
                 kept.open.removeAll { $0 == sequence }
-                kept.cursor.done(sequence)
             }
         }
     }
@@ -385,17 +395,28 @@ final class SessionNode: EngineClient, SessionOwnershipSink {
     func save(_ session: [UInt8], _ kept: KeptSession) {
         guard jobs[session] == nil else { return }
         _ = owner?.save(session, hasAll: true, now: now, self) { record in
-            record.cursors = [kept.cursor.position]
+            record.saved = kept.saved
             record.wills = kept.will.map { [$0] } ?? []
             record.awaySince = kept.awaySince
         }
     }
 }
 
+/// What a node has of a session, and by which claim it kept it.
+struct StateOfSession {
+    let epoch: UInt64
+    let bytes: [UInt8]
+}
+
 /// What a node knows of a session that it keeps.
 final class KeptSession {
-    var cursor: LogCursor
-    /// What the client has and has not acknowledged.
+    /// The claim by which it is kept.
+    let epoch: UInt64
+    /// Whether it outlives its client: else nothing of it is stored.
+    let isLasting: Bool
+    /// The number of the record that is read next.
+    var next: UInt64
+    /// What the client has and has not acknowledged, rising.
     var open: [UInt64] = []
     var hasClient: Bool { connection.map { $0.endedAt == nil } ?? false }
     /// nil when it has ended.
@@ -408,18 +429,23 @@ final class KeptSession {
     /// Whether it has been given what its node has read before; what comes until then stands behind that.
     var hasBegun = false
 
-    init(at position: UInt64) { cursor = LogCursor(at: position) }
-
-    /// As it was handed over.
-    init(_ state: [UInt8]) {
-        let numbers = state.split(separator: 0).compactMap { UInt64(String(decoding: $0, as: UTF8.self)) }
-        cursor = LogCursor(at: numbers.dropFirst().first ?? numbers.first ?? 1)
-        for number in numbers.dropFirst() {
-            cursor.read(number, count: 1)
-            open.append(number)
-        }
-        if let next = numbers.first, next > cursor.next { cursor.read(next - 1, count: 0) }
+    /// - Parameter position: everything before this record is done.
+    init(at position: UInt64, by epoch: UInt64, isLasting: Bool = true) {
+        (next, self.epoch, self.isLasting) = (position, epoch, isLasting)
     }
 
-    var encoded: [UInt8] { Array(([cursor.next] + open).map(String.init).joined(separator: "\0").utf8) }
+    /// As another node, or this one, has kept it.
+    init(_ state: [UInt8], by epoch: UInt64) {
+        let numbers = state.split(separator: 0).compactMap { UInt64(String(decoding: $0, as: UTF8.self)) }
+        (self.epoch, isLasting, next, open) = (epoch, true, numbers.first ?? 1, Array(numbers.dropFirst()))
+    }
+
+    var state: StateOfSession {
+        StateOfSession(epoch: epoch, bytes: Array(([next] + open).map(String.init).joined(separator: "\0").utf8))
+    }
+
+    /// What stands in the record, as a broker's shard gives it: up to where the session has nothing left to do.
+    var saved: SessionRecord.Saved? {
+        isLasting ? SessionRecord.Saved(epoch: epoch, state: [1], places: SessionNode.bytes(open.first ?? next)) : nil
+    }
 }

@@ -14,19 +14,12 @@ import Testing
             lines.append("write \(record.epoch) expecting \(sequence)")
             (written, self.number) = (record, number)
         }
-        func askToHandOver(_ session: [UInt8], from node: NodeID, epoch: UInt64) { lines.append("ask \(node.store).\(run(node))") }
-        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64, state: [UInt8]?) {
-            lines.append("answer" + (state.map { " \($0)" } ?? ""))
-        }
-        func restored(_ session: [UInt8], _ record: SessionRecord, state: [UInt8]?, isAssumed: Bool) {
-            lines.append("taken up \(record.epoch), \(state.map { "\($0)" } ?? "nothing")")
-        }
+        func askToStop(_ session: [UInt8], from node: NodeID, epoch: UInt64) { lines.append("ask \(node.store).\(run(node))") }
+        func answer(_ session: [UInt8], to node: NodeID, epoch: UInt64) { lines.append("answer") }
+        func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool) { lines.append("taken up \(record.epoch)") }
         func notAssumed(_ session: [UInt8], _ record: SessionRecord?) { lines.append("not adopted \(record?.epoch ?? 0)") }
         func saved(_ session: [UInt8], _ record: SessionRecord) { lines.append("saved") }
-        func stop(_ session: [UInt8]) -> [UInt8]? {
-            lines.append("stop")
-            return [9]
-        }
+        func stop(_ session: [UInt8]) { lines.append("stop") }
 
         func take() -> [String] {
             defer { lines = [] }
@@ -61,7 +54,7 @@ import Testing
         owner.connect(session, terms, now: 0, sink)
         owner.found(session, nil, at: 3, now: 1, sink)
         owner.written(session, number: sink.number, .stored(at: 4), now: 2, sink)
-        #expect(sink.lines == ["read", "write 1000 expecting 3", "taken up 1000, nothing"])
+        #expect(sink.lines == ["read", "write 1000 expecting 3", "taken up 1000"])
         #expect(sink.written?.identifier == session && owner.epoch(of: session) == 1000)
         let released = owner.release(session)
         #expect(released == 4 && !owner.keeps(session))
@@ -72,16 +65,16 @@ import Testing
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.2"])
         #expect(sink.written?.owners == [owner(1, 1, lease: 50), owner(2, 1, lease: 10)])
-        claimed.handedOver(session, by: node(2, 2), epoch: 8, state: [5], sink)
-        #expect(sink.take() == ["taken up 8, [5]"])
+        claimed.hasStopped(node(2, 2), session, epoch: 8, sink)
+        #expect(sink.take() == ["taken up 8"])
     }
 
     @Test func `while the lease of an earlier incarnation lasts both are asked, and one answer will do`() {
         let sink = Sink()
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(2, 2)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1", "ask 2.2"])
-        claimed.handedOver(session, by: node(2, 2), epoch: 8, state: nil, sink)
-        #expect(sink.take() == ["taken up 8, nothing"])
+        claimed.hasStopped(node(2, 2), session, epoch: 8, sink)
+        #expect(sink.take() == ["taken up 8"])
     }
 
     @Test func `nobody answers for a store that is not there, once the lease has ended`() {
@@ -89,13 +82,13 @@ import Testing
         var claimed = claim([owner(2, 1, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
         claimed.live([node(1, 1)], through: 61, sink)
-        #expect(sink.take() == ["taken up 8, nothing"])
+        #expect(sink.take() == ["taken up 8"])
     }
 
     @Test func `what this node's earlier incarnation has kept is here`() {
         let sink = Sink()
         _ = claim([owner(1, 0, lease: 10)], live: [node(1, 1)], sink)
-        #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8, nothing"])
+        #expect(sink.lines == ["read", "write 8 expecting 40", "taken up 8"])
         #expect(sink.written?.owners == [owner(1, 1, lease: 50)])
     }
 
@@ -103,7 +96,7 @@ import Testing
         let sink = Sink()
         let other = owner(2, 1, lease: 10)
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
-        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
         for (hasAll, owners) in [(false, [owner(1, 1, lease: 50), other]), (true, [owner(1, 1, lease: 50)])] {
             let isSaving = claimed.save(session, hasAll: hasAll, now: 3, sink) { $0.awaySince = 1 }
             #expect(isSaving && sink.written?.owners == owners)
@@ -119,7 +112,7 @@ import Testing
         var claimed = claim([other], live: [node(1, 1), node(2, 1)], sink)
         #expect(sink.take() == ["read", "write 8 expecting 40", "ask 2.1"])
         claimed.keepUnsettled(session, sink)
-        #expect(sink.take() == ["taken up 8, nothing"] && claimed.keeps(session) && !claimed.isSettled(session))
+        #expect(sink.take() == ["taken up 8"] && claimed.keeps(session) && !claimed.isSettled(session))
         claimed.tick(now: 1002, sink)
         #expect(sink.take() == ["ask 2.1"])
         // Whoever claims it next asks the other one, too.
@@ -129,7 +122,7 @@ import Testing
         _ = sink.take()
         claimed.tick(now: 3000, sink)
         #expect(sink.take() == ["ask 2.1"])
-        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
+        claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
         claimed.tick(now: 5000, sink)
         #expect(sink.take() == [] && claimed.keeps(session) && claimed.isSettled(session))
         let isSavingAgain = claimed.save(session, hasAll: true, now: 5001, sink) { $0.awaySince = 2 }
@@ -226,10 +219,10 @@ import Testing
         claimed.found(session, newer, at: 42, now: 3, sink)
         claimed.written(session, number: sink.number, .stored(at: 43), now: 4, sink)
         _ = sink.take()
-        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [4], sink)
+        claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
         #expect(sink.take() == [] && !claimed.keeps(session))
-        claimed.handedOver(session, by: node(2, 1), epoch: 10, state: [5], sink)
-        #expect(sink.take() == ["taken up 10, [5]"])
+        claimed.hasStopped(node(2, 1), session, epoch: 10, sink)
+        #expect(sink.take() == ["taken up 10"])
     }
 
     // MARK: Adopting
@@ -253,7 +246,7 @@ import Testing
         var adopting = adopt(record([gone]), live: [node(1, 1)], sink)
         #expect(sink.written?.owners == [owner(1, 1, lease: 50), gone] && sink.written?.awaySince == 5000)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
-        #expect(sink.take() == ["read", "write 8 expecting 40", "taken up 8, nothing"])
+        #expect(sink.take() == ["read", "write 8 expecting 40", "taken up 8"])
         let isSaving = adopting.save(session, now: 3, sink) { $0.wills = [] }
         #expect(isSaving && sink.written?.owners.count == 2)
         adopting.written(session, number: sink.number, .stored(at: 42), now: 3, sink)
@@ -300,7 +293,7 @@ import Testing
         _ = sink.take()
         adopting.connect(session, terms, now: 3, sink)
         adopting.written(session, number: sink.number, .stored(at: 42), now: 4, sink)
-        #expect(sink.take() == ["stop", "write 9 expecting 41", "taken up 9, [9]"])
+        #expect(sink.take() == ["stop", "write 9 expecting 41", "taken up 9"])
         // Nothing was owed: it is not away any more.
         #expect(sink.written?.awaySince == 0)
     }
@@ -311,8 +304,8 @@ import Testing
         let released = claimed.release(session)
         #expect(released == nil && claimed.epoch(of: session) == nil)
         _ = sink.take()
-        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
-        claimed.askedToHandOver(session, by: node(3, 1), epoch: 9, sink)
+        claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
+        claimed.askedToStop(session, by: node(3, 1), epoch: 9, sink)
         #expect(sink.take() == ["answer"])
     }
 
@@ -340,8 +333,8 @@ import Testing
             keeping.written(session, number: sink.number, .conflict, now: 4, sink)
             keeping.found(session, SessionRecord(epoch: epoch, owners: owners, identifier: session), at: 42, now: 5, sink)
             #expect(sink.take() == ["read"] && keeping.keeps(session))
-            keeping.askedToHandOver(session, by: node(2, 1), epoch: 9, sink)
-            #expect(sink.take() == ["stop", "answer [9]"])
+            keeping.askedToStop(session, by: node(2, 1), epoch: 9, sink)
+            #expect(sink.take() == ["stop", "answer"])
         }
     }
 
@@ -353,36 +346,37 @@ import Testing
         #expect(released == nil)
     }
 
-    @Test func `what one owner hands over stays when another one has nothing`() {
+    @Test func `a session is this node's when all have stopped, and not before`() {
         let sink = Sink()
         var claimed = claim(
             [owner(2, 1, lease: 10), owner(3, 1, lease: 10)], live: [node(1, 1), node(2, 1), node(3, 1)], sink)
         _ = sink.take()
-        claimed.handedOver(session, by: node(2, 1), epoch: 8, state: [5], sink)
-        claimed.handedOver(session, by: node(3, 1), epoch: 8, state: nil, sink)
-        #expect(sink.take() == ["taken up 8, [5]"])
+        claimed.hasStopped(node(2, 1), session, epoch: 8, sink)
+        #expect(sink.take() == [])
+        claimed.hasStopped(node(3, 1), session, epoch: 8, sink)
+        #expect(sink.take() == ["taken up 8"])
     }
 
-    @Test func `what was kept here goes once to whoever asks while it is claimed here anew`() {
+    @Test func `who asks while a session is claimed here anew is answered, and asked when its claim is the older one`() {
         for isNewer in [false, true] {
             let sink = Sink()
             var keeping = claim([owner(1, 0, lease: 10)], live: [node(1, 1), node(2, 1)], sink)
             keeping.connect(session, terms, now: 3, sink)
             _ = sink.take()
-            keeping.askedToHandOver(session, by: node(2, 1), epoch: isNewer ? 10 : 9, sink)
+            keeping.askedToStop(session, by: node(2, 1), epoch: isNewer ? 10 : 9, sink)
             guard !isNewer else {
                 // Its CONNECT is the newer one.
-                #expect(sink.take() == ["stop", "answer [9]"] && keeping.count == 0)
+                #expect(sink.take() == ["stop", "answer"] && keeping.count == 0)
                 continue
             }
-            #expect(sink.take() == ["answer [9]"])
+            #expect(sink.take() == ["answer"])
             keeping.written(session, number: sink.number, .conflict, now: 4, sink)
             let other = SessionRecord(epoch: 9, owners: [owner(2, 1, lease: 10)], identifier: session)
             keeping.found(session, other, at: 42, now: 5, sink)
             keeping.written(session, number: sink.number, .stored(at: 43), now: 6, sink)
             #expect(sink.take() == ["read", "write 10 expecting 42", "ask 2.1"])
-            keeping.handedOver(session, by: node(2, 1), epoch: 10, state: nil, sink)
-            #expect(sink.take() == ["taken up 10, nothing"])
+            keeping.hasStopped(node(2, 1), session, epoch: 10, sink)
+            #expect(sink.take() == ["taken up 10"])
         }
     }
 
@@ -434,19 +428,19 @@ import Testing
         #expect(sink.written?.awaySince == 4000)
     }
 
-    @Test func `what was handed over to an adoption goes to the client that comes meanwhile`() {
+    @Test func `who has stopped for an adoption is asked again for the client that comes meanwhile`() {
         let sink = Sink()
         let owners = [owner(2, 1, lease: 10), owner(3, 1, lease: 10), owner(4, 1, lease: 10)]
         var adopting = adopt(record(owners), live: [node(1, 1), node(3, 1), node(4, 1)], sink)
         adopting.written(session, number: sink.number, .stored(at: 41), now: 2, sink)
-        adopting.handedOver(session, by: node(3, 1), epoch: 8, state: [5], sink)
+        adopting.hasStopped(node(3, 1), session, epoch: 8, sink)
         let written = sink.written
         adopting.connect(session, terms, now: 3, sink)
         adopting.found(session, written, at: 41, now: 4, sink)
         adopting.written(session, number: sink.number, .stored(at: 42), now: 5, sink)
         _ = sink.take()
-        for store: UInt32 in [3, 4] { adopting.handedOver(session, by: node(store, 1), epoch: 9, state: nil, sink) }
-        #expect(sink.take() == ["taken up 9, [5]"])
+        for store: UInt32 in [3, 4] { adopting.hasStopped(node(store, 1), session, epoch: 9, sink) }
+        #expect(sink.take() == ["taken up 9"])
     }
 
     @Test func `a client that has stayed is the only one if others have looked after its session at most`() {
