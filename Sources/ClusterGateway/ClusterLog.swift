@@ -30,7 +30,7 @@ final class ClusterLog {
     unowned let connection: NATSConnection
     private unowned let context: any GatewayContext
     var partitions: [LogPartition] = []
-    var ledger: LogLedger
+    var ledger: BatchLedger
     var counters = Counters()
     /// The records that JetStream was asked to store, by the token of the request.
     var asked: [UInt64: (partition: Int, queue: Int, number: UInt64)] = [:]
@@ -63,14 +63,14 @@ final class ClusterLog {
         (self.plan, self.incarnations, self.loop, self.connection, self.refusals) = (plan, incarnations, loop, connection, refusals)
         self.context = context
         let shards = loop.loops.map(\.shard)
-        ledger = LogLedger(shardCount: shards.count)
+        ledger = BatchLedger(shardCount: shards.count)
         let space = SubjectSpace(cluster: plan.name)
         for index in 0..<plan.logPartitions {
             guard let subject = Subject(space.log(partition: index)) else { preconditionFailure("a partition has a subject") }
             let places = shards.map { index < $0.logPositions.count ? $0.logPositions[index] : nil }
-            partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places, log: self))
+            partitions.append(LogPartition(index, subject: subject, node: incarnations.current, places: places))
         }
-        for partition in partitions { partition.follow(on: connection, node: incarnations.current) }
+        for partition in partitions { partition.follow(on: connection, node: incarnations.current, for: self) }
     }
 
     var now: UInt64 { loop.events.nowMilliseconds }
@@ -92,7 +92,7 @@ final class ClusterLog {
         isAttached = true
         for partition in partitions {
             partition.stream?.attached(configuration(partition, info), now: now)
-            partition.writer.attached(now: now, partition)
+            partition.writer.attached(now: now, self)
         }
         settle()
     }
@@ -111,7 +111,7 @@ final class ClusterLog {
     func advance(now: UInt64) {
         for partition in partitions {
             partition.stream?.advance(now: now)
-            partition.writer.tick(now: now, partition)
+            partition.writer.tick(now: now, self)
         }
         settle()
     }
@@ -140,7 +140,7 @@ final class ClusterLog {
     /// Without a connection: what waits was the last incarnation's, and is not written any more.
     func beginIncarnation() {
         isOver = false
-        for partition in partitions { partition.writer.begin(as: incarnations.current, partition) }
+        for partition in partitions { partition.writer.begin(as: incarnations.current, self) }
         settle()
     }
 
@@ -303,12 +303,12 @@ extension ClusterLog {
         let partition = partitions[BrokerShard.logPartition(of: message.topic, among: partitions.count)]
         ledger.add(token)
         // The lowest bit of a publisher says nothing.
+        let (publisher, waiter) = (message.publisher >> 1, LogWaiter.message(batch: token))
         guard let step else {
-            return partition.writer.append(.message(message), publisher: message.publisher >> 1, token: token, now: now, partition)
+            return partition.writer.append(.message(message), publisher: publisher, for: waiter, now: now, self)
         }
         step.withEntry {
-            partition.writer.append(
-                .message(message), receipt: $0, publisher: message.publisher >> 1, token: token, now: now, partition)
+            partition.writer.append(.message(message), step: $0, publisher: publisher, for: waiter, now: now, self)
         }
     }
 
@@ -318,8 +318,7 @@ extension ClusterLog {
         for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
             ledger.add(token)
             step.withEntry {
-                partition.writer.append(
-                    nil, receipt: $0, publisher: step.publisher >> 1, token: token | Self.noMessage, now: now, partition)
+                partition.writer.append(nil, step: $0, publisher: step.publisher >> 1, for: .step(batch: token), now: now, self)
             }
         }
     }
@@ -337,8 +336,7 @@ extension ClusterLog {
 
     /// Lets all nodes know up to where this one is done with what share groups have dispatched to it.
     func report(dispatchedThrough sequence: UInt64, _ partition: Int) {
-        let one = partitions[partition]
-        one.writer.append(.dispatched(through: sequence), publisher: 0, token: Self.noToken, now: now, one)
+        partitions[partition].writer.append(.dispatched(through: sequence), publisher: 0, for: .nobody, now: now, self)
         settle()
     }
 
@@ -349,16 +347,9 @@ extension ClusterLog {
     func report(gone: NodeID) { sendToAll(.gone(gone)) }
 
     func sendToAll(_ entry: Bundle.Entry) {
-        for one in partitions { one.writer.append(entry, publisher: 0, token: Self.noToken, now: now, one) }
+        for one in partitions { one.writer.append(entry, publisher: 0, for: .nobody, now: now, self) }
         settle()
     }
-
-    /// Nobody waits for it.
-    private static let noToken: UInt64 = 0
-    /// With the token of what is written for who waits until it is read.
-    private static let toBeRead: UInt64 = 1 << 62
-    /// With the token of what is no message.
-    private static let noMessage: UInt64 = 1 << 63
 
     /// Calls `then` when all has been read that others have written before they went.
     func whenRead(_ then: @escaping () -> Void) {
@@ -372,13 +363,11 @@ extension ClusterLog {
     func write(for reader: UInt64, _ partition: LogPartition) {
         let nothing = LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)
         let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
-        partition.writer.append(
-            nil, receipt: .receipt(session: nobody, nothing), publisher: 0, token: reader | Self.toBeRead | Self.noMessage,
-            now: now, partition)
+        partition.writer.append(nil, step: .receipt(session: nobody, nothing), publisher: 0, for: .reader(reader), now: now, self)
     }
 
-    func recordEnd(_ sequence: UInt64, of partition: LogPartition, for reader: UInt64) {
-        for index in readers.indices where readers[index].number == reader { readers[index].ends[partition.index] = sequence }
+    func recordEnd(_ sequence: UInt64, of partition: Int, for reader: UInt64) {
+        for index in readers.indices where readers[index].number == reader { readers[index].ends[partition] = sequence }
     }
 
     func settleReaders() {
@@ -393,56 +382,12 @@ extension ClusterLog {
         settle()
     }
 
-    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64, _ partition: LogPartition) {
-        lastToken += 1
-        let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
-        guard let request = JetStreamRequest.publish(partition.subject, expectation, payload: record) else {
-            preconditionFailure("an identifier has no line break")
-        }
-        do throws(NATSRefusal) {
-            try connection.request(
-                request.subject, headers: request.headers, payload: request.payload, token: lastToken,
-                within: Limits.logAnswerMillisecondsMax)
-            asked[lastToken] = (partition.index, queue, number)
-        } catch {
-            var answer = LogAnswer.unavailable
-            if case .tooLarge(let bytesMax) = error {
-                answer = .refused
-                log(
-                    .warning,
-                    "a message with \(record.count) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged."
-                )
-            }
-            unasked.append((partition.index, queue, number, answer))
-        }
-    }
-
-    func stored(_ token: UInt64, at sequence: UInt64, _ partition: LogPartition) {
-        guard token != Self.noToken else { return }
-        guard token & Self.toBeRead == 0 else {
-            return recordEnd(sequence, of: partition, for: token & (Self.toBeRead - 1))
-        }
-        if token & Self.noMessage == 0 { counters.written += 1 }
-        ledger.done(token & ~Self.noMessage)
-    }
-
-    func failed(_ token: UInt64, _ failure: LogFailure, _ partition: LogPartition) {
-        guard token != Self.noToken else { return }
-        guard token & Self.toBeRead == 0 else {
-            let reader = token & (Self.toBeRead - 1)
-            // A log that takes nothing is not waited for; one that has no room is.
-            return failure == .refused ? recordEnd(0, of: partition, for: reader) : unwritten.append((reader, partition.index))
-        }
-        if token & Self.noMessage == 0 { counters.failed += 1 }
-        ledger.done(token & ~Self.noMessage, failure)
-    }
-
     /// What has become of a request; false if it was another's.
     func answered(_ token: UInt64, _ answer: NATSAnswer) -> Bool {
         guard let (index, queue, number) = asked.removeValue(forKey: token) else { return false }
         let partition = partitions[index]
         if let answer = read(answer, partition) {
-            partition.writer.answered(queue: queue, number: number, answer, now: now, partition)
+            partition.writer.answered(queue: queue, number: number, answer, now: now, self)
         }
         settle()
         return true
@@ -455,13 +400,15 @@ extension ClusterLog {
             do throws(JetStreamError) {
                 return .stored(at: try JetStreamAnswer.acknowledgement(message).sequence)
             } catch {
-                guard !error.lacksRoom else {
+                switch error.outcome {
+                case .noRoom:
                     refusals.refused(Self.streamName(partition.index, plan), error)
                     return .noRoom
+                case .tryAgain: return .unavailable
+                case .refused, .conflict:
+                    log(.warning, "a record could not be written to the log: \(error).")
+                    return .refused
                 }
-                if error.code >= 500 || error.code == 408 || error.code == 409 { return .unavailable }
-                log(.warning, "a record could not be written to the log: \(error).")
-                return .refused
             }
         case .nobody: return .unavailable
         case .late, .lost: return nil
@@ -477,7 +424,7 @@ extension ClusterLog {
             let taken = unasked
             unasked = []
             for (index, queue, number, answer) in taken {
-                partitions[index].writer.answered(queue: queue, number: number, answer, now: now, partitions[index])
+                partitions[index].writer.answered(queue: queue, number: number, answer, now: now, self)
             }
         }
         let unwritten = unwritten
@@ -508,6 +455,57 @@ extension ClusterLog {
         }
         toldLacking = lacking
         loop.postToAll(.logLacksRoom(lacking))
+    }
+}
+
+/// What the writers of the partitions want.
+extension ClusterLog: Cluster.LogSink {
+    func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
+        lastToken += 1
+        let expectation = JetStreamRequest.Expectation(messageIdentifier: messageID)
+        guard let request = JetStreamRequest.publish(partitions[partition].subject, expectation, payload: record) else {
+            preconditionFailure("an identifier has no line break")
+        }
+        do throws(NATSRefusal) {
+            try connection.request(
+                request.subject, headers: request.headers, payload: request.payload, token: lastToken,
+                within: Limits.logAnswerMillisecondsMax)
+            asked[lastToken] = (partition, queue, number)
+        } catch {
+            var answer = LogAnswer.unavailable
+            if case .tooLarge(let bytesMax) = error {
+                answer = .refused
+                log(
+                    .warning,
+                    "a message with \(record.count) bytes is larger than the servers' max_payload (\(bytesMax)): it is not logged."
+                )
+            }
+            unasked.append((partition, queue, number, answer))
+        }
+    }
+
+    func stored(_ waiter: LogWaiter, at sequence: UInt64, partition: Int) {
+        switch waiter {
+        case .message(let batch):
+            counters.written += 1
+            ledger.done(batch)
+        case .step(let batch): ledger.done(batch)
+        case .reader(let number): recordEnd(sequence, of: partition, for: number)
+        case .nobody: break
+        }
+    }
+
+    func failed(_ waiter: LogWaiter, _ failure: LogFailure, partition: Int) {
+        switch waiter {
+        case .message(let batch):
+            counters.failed += 1
+            ledger.done(batch, failure)
+        case .step(let batch): ledger.done(batch, failure)
+        // A log that takes nothing is not waited for; one that has no room is.
+        case .reader(let number) where failure == .refused: recordEnd(0, of: partition, for: number)
+        case .reader(let number): unwritten.append((number, partition))
+        case .nobody: break
+        }
     }
 }
 

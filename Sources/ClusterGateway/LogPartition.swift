@@ -5,7 +5,7 @@ import ServerLoops
 
 /// One partition of the log: what is written to it, and how far it was read. Belongs to the loop that speaks to the
 /// servers.
-final class LogPartition: Cluster.LogSink {
+final class LogPartition {
     let index: Int
     let subject: Subject
     var writer: Cluster.LogWriter
@@ -21,12 +21,11 @@ final class LogPartition: Cluster.LogSink {
     var trouble: String?
     /// The shards that have no place of their own yet.
     var newcomers: Set<Int>
-    private unowned let log: ClusterLog
     private(set) var stream: FollowedStream?
 
     /// - Parameter places: of the shards.
-    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPositions.Place?], log: ClusterLog) {
-        (self.index, self.subject, self.log) = (index, subject, log)
+    init(_ index: Int, subject: Subject, node: NodeID, places: [LogPositions.Place?]) {
+        (self.index, self.subject) = (index, subject)
         place = places.compactMap { $0 }.min { $0.sequence < $1.sequence }
         furthest = places.compactMap { $0?.sequence }.max() ?? 0
         newcomers = Set(places.indices.filter { places[$0] == nil })
@@ -34,11 +33,12 @@ final class LogPartition: Cluster.LogSink {
     }
 
     /// Reads from a little before the place on: what was written twice shows by what came before it.
-    func follow(on connection: NATSConnection, node: NodeID) {
+    func follow(on connection: NATSConnection, node: NodeID, for log: ClusterLog) {
         let next = place.map { Self.start(behind: $0.sequence) }
         stream = FollowedStream(
-            name: "\(node)_log_\(index)", from: next, on: connection, give: { [unowned self] in log.received($0, self) },
-            report: { [unowned self] in log.heard($0, self) })
+            name: "\(node)_log_\(index)", from: next, on: connection,
+            give: { [unowned self, unowned log] in log.received($0, self) },
+            report: { [unowned self, unowned log] in log.heard($0, self) })
     }
 
     /// Where reading begins, so that the records behind one can be judged.
@@ -56,16 +56,6 @@ final class LogPartition: Cluster.LogSink {
 
     /// The stream is another one, or ends at this record now: what comes has numbers that others had.
     func forgetGone(behind last: UInt64) { goneThrough = min(goneThrough, last) }
-
-    // MARK: LogSink
-
-    func store(_ record: [UInt8], messageID: String, queue index: Int, number: UInt64) {
-        log.store(record, messageID: messageID, queue: index, number: number, self)
-    }
-
-    func stored(_ token: UInt64, at sequence: UInt64) { log.stored(token, at: sequence, self) }
-
-    func failed(_ token: UInt64, _ failure: LogFailure) { log.failed(token, failure, self) }
 }
 
 /// Somebody who waits until all partitions of the log are read as far as they go now.

@@ -173,7 +173,7 @@ final class RetainedRunner: RetainedSink {
         settle()
     }
 
-    private func change(_ message: ClusterMessage, _ ticket: RetainedTicket?, isOffer: Bool, now: UInt64) {
+    private func change(_ message: ClusterMessage, _ ticket: UInt64?, isOffer: Bool, now: UInt64) {
         let record = RetainedRecord(
             node: node, number: message.change.number, topic: message.topic, origin: message.origin, properties: message.properties,
             payload: message.payload, qos: message.qos, expiresAt: loop.shard.clusterTime(message.expiresAt))
@@ -213,15 +213,17 @@ final class RetainedRunner: RetainedSink {
             hasRoom()
             return .stored
         } catch {
-            if error.isConflict { return .known }
-            guard !error.lacksRoom else {
+            switch error.outcome {
+            case .conflict: return .known
+            case .noRoom:
                 lacksRoom = true
                 refusals.refused(streamName, error)
                 return .unavailable
+            case .tryAgain: trouble = "JetStream, retained messages: \(error)"
+            case .refused: break
             }
-            if error.code != 400 { trouble = "JetStream, retained messages: \(error)" }
             report("a retained message could not be stored in JetStream: \(error)")
-            return error.code == 400 ? .refused : .unavailable
+            return error.outcome == .refused ? .refused : .unavailable
         }
     }
 

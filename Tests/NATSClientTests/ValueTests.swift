@@ -135,6 +135,21 @@ import Testing
         #expect(error.lacksRoom == lacksRoom && error.isOfServers == isOfServers)
     }
 
+    @Test(
+        arguments: [
+            (400, 10_071, "wrong last sequence: 3", .conflict), (400, 10_164, "wrong last sequence", .conflict),
+            (400, 10_054, "message size exceeds maximum allowed", .refused), (503, 10_077, "maximum bytes exceeded", .noRoom),
+            (500, 10_047, "insufficient storage resources available", .noRoom),
+            (503, 10_008, "system temporarily unavailable", .tryAgain),
+            (409, 10_158, "in process", .tryAgain), (408, 0, "Request Timeout", .tryAgain), (500, 0, "no answer", .tryAgain),
+            (404, 10_059, "stream not found", .tryAgain),
+        ] as [(Int, Int, String, JetStreamError.Outcome)])
+    func `an answer of a stream that has not taken a message says what becomes of it`(
+        code: Int, number: Int, text: String, outcome: JetStreamError.Outcome
+    ) {
+        #expect(JetStreamError(code: code, errorCode: number, text: text).outcome == outcome)
+    }
+
     @Test func `JetStream's answers are read`() throws {
         let stored = try answer("", #"{"stream":"S","seq":7,"duplicate":true}"#)
         #expect(try JetStreamAnswer.acknowledgement(stored) == PublishAcknowledgement(stream: "S", sequence: 7, isDuplicate: true))

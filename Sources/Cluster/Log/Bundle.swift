@@ -4,8 +4,6 @@ internal import MQTTCodec
 ///
 ///     version 1 │ node 8 │ queue │ number │ entry │ entry …        entry: kind │ length │ body
 ///
-/// Receipts stand behind everything else: nodes of an earlier version, which stop at them, have read all messages then.
-///
 /// Numbers without a size are variable integers. The number counts the records of one queue of one node, from 1.
 public struct Bundle {
     /// Where a bundle comes from: the queues of a node's incarnation.

@@ -25,19 +25,15 @@
 /// Invariant: a queue with entries that wait has a record under way while there is a connection.
 public struct LogWriter {
     private struct Waiting {
-        /// Empty for none.
-        let entry: [UInt8]
-        /// What goes into the same record, behind all entries; empty for none.
-        let receipt: [UInt8]
-        let token: UInt64
-
-        var byteCount: Int { entry.count + receipt.count }
+        /// What goes into one record.
+        let entries: [UInt8]
+        let waiter: LogWaiter
     }
 
     private struct Record {
         let number: UInt64
         let bytes: [UInt8]
-        let tokens: [UInt64]
+        let waiters: [LogWaiter]
         let firstSentAt: UInt64
         var sendsAt: UInt64
         /// Whether it was sent more than once: an earlier one may have been stored.
@@ -97,7 +93,7 @@ public struct LogWriter {
     /// Behind all that a publisher has given so far. `hasPassed` says when all of that is in the log, or is given up.
     public func place(of publisher: UInt64) -> Place {
         let queue = queueOf(publisher)
-        let open = (queues[queue].record?.tokens.count ?? 0) + queues[queue].waiting.count
+        let open = (queues[queue].record?.waiters.count ?? 0) + queues[queue].waiting.count
         return Place(queue: queue, count: queues[queue].finished + UInt64(open))
     }
 
@@ -107,25 +103,26 @@ public struct LogWriter {
 
     // MARK: Input
 
-    /// Something has to be in the log. `LogSink.stored` or `failed` follows with the token.
+    /// Something has to be in the log. `LogSink.stored` or `failed` follows with who waits for it.
     ///
     /// - Parameters:
-    ///   - entry: what; nil if there is but a receipt.
-    ///   - receipt: what the same record is to say of a message.
+    ///   - entry: what; nil if there is but a step.
+    ///   - step: what the same record is to say of a message.
     ///   - publisher: whose; what has the same publisher keeps its order.
-    ///   - token: names it; in the order of one publisher they come back.
+    ///   - waiter: who waits for it; in the order of one publisher they come back.
     ///   - now: milliseconds of a clock that does not go back.
     ///   - sink: what is to be done goes there.
     public mutating func append(
-        _ entry: Bundle.Entry?, receipt: Bundle.Entry? = nil, publisher: UInt64, token: UInt64, now: UInt64, _ sink: some LogSink
+        _ entry: Bundle.Entry?, step: Bundle.Entry? = nil, publisher: UInt64, for waiter: LogWaiter, now: UInt64,
+        _ sink: some LogSink
     ) {
         let index = queueOf(publisher)
         // What says nothing but a step may fit.
-        guard lacking == nil || entry == nil || token == Self.noToken else { return sink.failed(token, .noRoom) }
-        let waiting = Waiting(
-            entry: entry.map { Bundle.encode($0) } ?? [], receipt: receipt.map { Bundle.encode($0) } ?? [], token: token)
-        waitingBytes += waiting.byteCount
-        queues[index].waiting.append(waiting)
+        guard lacking == nil || !waiter.isOfMessage else { return sink.failed(waiter, .noRoom, partition: partition) }
+        var entries = entry.map { Bundle.encode($0) } ?? []
+        if let step { entries += Bundle.encode(step) }
+        waitingBytes += entries.count
+        queues[index].waiting.append(Waiting(entries: entries, waiter: waiter))
         if !isAttached, queues[index].record == nil, queues[index].waitsSince == nil { queues[index].waitsSince = now }
         send(index, now: now, sink)
     }
@@ -157,7 +154,7 @@ public struct LogWriter {
         case .stored(let sequence):
             if let lacking, record.bytes.count >= lacking.byteCount { self.lacking = nil }
             end(index, record)
-            for token in record.tokens { sink.stored(token, at: sequence) }
+            for waiter in record.waiters { sink.stored(waiter, at: sequence, partition: partition) }
             send(index, now: now, sink)
         case .unavailable:
             queues[index].record?.sendsAt = min(record.sendsAt, now + Limits.logRetryMilliseconds)
@@ -171,16 +168,15 @@ public struct LogWriter {
                 return
             }
             end(index, record)
-            let isMessage = { (waiting: Waiting) in !waiting.entry.isEmpty && waiting.token != Self.noToken }
-            let behind = queues[index].waiting.filter(isMessage)
-            queues[index].waiting.removeAll(where: isMessage)
-            waitingBytes -= behind.reduce(0) { $0 + $1.byteCount }
+            let behind = queues[index].waiting.filter(\.waiter.isOfMessage)
+            queues[index].waiting.removeAll(where: \.waiter.isOfMessage)
+            waitingBytes -= behind.reduce(0) { $0 + $1.entries.count }
             queues[index].finished += UInt64(behind.count)
-            for token in record.tokens + behind.map(\.token) { sink.failed(token, .noRoom) }
+            fail(record.waiters + behind.map(\.waiter), .noRoom, sink)
             send(index, now: now, sink)
         case .refused:
             end(index, record)
-            for token in record.tokens { sink.failed(token, .refused) }
+            fail(record.waiters, .refused, sink)
             send(index, now: now, sink)
         }
     }
@@ -216,12 +212,9 @@ public struct LogWriter {
         guard let index = queues.indices.first(where: { queues[$0].record == nil && queues[$0].waiting.isEmpty }) else { return }
         let padding = Bundle.encodeNothing(byteCount: byteCount)
         waitingBytes += padding.count
-        queues[index].waiting.append(Waiting(entry: [], receipt: padding, token: Self.noToken))
+        queues[index].waiting.append(Waiting(entries: padding, waiter: .nobody))
         send(index, now: now, sink)
     }
-
-    /// The token of what nobody waits for.
-    public static let noToken: UInt64 = 0
 
     // MARK: Records
 
@@ -232,28 +225,26 @@ public struct LogWriter {
         queues[index].lastNumber += 1
         let number = queues[index].lastNumber
         var bytes = Bundle.header(Bundle.Origin(node: node, queue: UInt8(index)), number: number)
-        var receipts: [UInt8] = []
         var count = 0
         for waiting in queues[index].waiting {
-            guard count == 0 || bytes.count + receipts.count + waiting.byteCount <= recordBytesMax else { break }
-            bytes += waiting.entry
-            receipts += waiting.receipt
+            guard count == 0 || bytes.count + waiting.entries.count <= recordBytesMax else { break }
+            bytes += waiting.entries
             count += 1
         }
-        bytes += receipts
-        let tokens = queues[index].waiting.prefix(count).map(\.token)
-        waitingBytes += bytes.count - queues[index].waiting.prefix(count).reduce(0) { $0 + $1.byteCount }
+        let waiters = queues[index].waiting.prefix(count).map(\.waiter)
+        waitingBytes += bytes.count - queues[index].waiting.prefix(count).reduce(0) { $0 + $1.entries.count }
         queues[index].waiting.removeFirst(count)
         queues[index].record = Record(
-            number: number, bytes: bytes, tokens: tokens, firstSentAt: now, sendsAt: now + Limits.logAnswerMilliseconds)
-        sink.store(bytes, messageID: messageID(index, number), queue: index, number: number)
+            number: number, bytes: bytes, waiters: waiters, firstSentAt: now, sendsAt: now + Limits.logAnswerMilliseconds)
+        sink.store(bytes, messageID: messageID(index, number), partition: partition, queue: index, number: number)
     }
 
     private mutating func resend(_ index: Int, now: UInt64, _ sink: some LogSink) {
         guard let record = queues[index].record else { return }
         queues[index].record?.sendsAt = now + Limits.logAnswerMilliseconds
         queues[index].record?.isRepeated = true
-        sink.store(record.bytes, messageID: messageID(index, record.number), queue: index, number: record.number)
+        let messageID = messageID(index, record.number)
+        sink.store(record.bytes, messageID: messageID, partition: partition, queue: index, number: record.number)
     }
 
     /// What waits behind a record of unknown fate fails with it: the publishers of that one are closed and publish
@@ -261,24 +252,28 @@ public struct LogWriter {
     private mutating func giveUp(_ index: Int, _ record: Record, _ sink: some LogSink) {
         end(index, record)
         let waiting = queues[index].waiting
-        waitingBytes -= waiting.reduce(0) { $0 + $1.byteCount }
+        waitingBytes -= waiting.reduce(0) { $0 + $1.entries.count }
         queues[index].waiting = []
         queues[index].finished += UInt64(waiting.count)
-        for token in record.tokens + waiting.map(\.token) { sink.failed(token, .unknown) }
+        fail(record.waiters + waiting.map(\.waiter), .unknown, sink)
     }
 
     /// What was never sent is in no log.
     private mutating func turnAway(_ index: Int, _ sink: some LogSink) {
         let waiting = queues[index].waiting
-        waitingBytes -= waiting.reduce(0) { $0 + $1.byteCount }
+        waitingBytes -= waiting.reduce(0) { $0 + $1.entries.count }
         (queues[index].waiting, queues[index].waitsSince) = ([], nil)
         queues[index].finished += UInt64(waiting.count)
-        for entry in waiting { sink.failed(entry.token, .refused) }
+        fail(waiting.map(\.waiter), .refused, sink)
+    }
+
+    private func fail(_ waiters: [LogWaiter], _ failure: LogFailure, _ sink: some LogSink) {
+        for waiter in waiters { sink.failed(waiter, failure, partition: partition) }
     }
 
     private mutating func end(_ index: Int, _ record: Record) {
         queues[index].record = nil
-        queues[index].finished += UInt64(record.tokens.count)
+        queues[index].finished += UInt64(record.waiters.count)
         waitingBytes -= record.bytes.count
     }
 
@@ -295,6 +290,20 @@ public enum LogAnswer: Equatable, Sendable {
     case noRoom
     /// The engine does not take it, and would not take it again: the record is too large.
     case refused
+}
+
+/// Who waits until something is in the log.
+public enum LogWaiter: Hashable, Sendable {
+    /// A shard, for a message of its batch with this token of the `BatchLedger`.
+    case message(batch: UInt64)
+    /// A shard, for a step of its batch that stands in the log without a message.
+    case step(batch: UInt64)
+    /// A reader with this number, who reads on up to there.
+    case reader(UInt64)
+    case nobody
+
+    /// What a log without room refuses at once: a step may fit.
+    var isOfMessage: Bool { if case .message = self { true } else { false } }
 }
 
 /// Why something did not get into the log.
@@ -314,16 +323,17 @@ public protocol LogSink: AnyObject {
     /// - Parameters:
     ///   - record: the payload.
     ///   - messageID: goes along as Nats-Msg-Id, by which the engine knows a record that it has.
+    ///   - partition: the writer's.
     ///   - queue: for the answer.
     ///   - number: for the answer.
-    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64)
+    func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64)
 
-    /// What was appended with this token is in the log: it may be acknowledged.
-    func stored(_ token: UInt64, at sequence: UInt64)
+    /// What this one waits for is in a partition of the log: it may be acknowledged.
+    func stored(_ waiter: LogWaiter, at sequence: UInt64, partition: Int)
 
-    /// What was appended with this token is not, or may not be: it must not be acknowledged. Of a fate that is unknown,
-    /// its publisher is closed before anything else of it is appended.
-    func failed(_ token: UInt64, _ failure: LogFailure)
+    /// What this one waits for is not, or may not be: it must not be acknowledged. Of a fate that is unknown, its
+    /// publisher is closed before anything else of it is appended.
+    func failed(_ waiter: LogWaiter, _ failure: LogFailure, partition: Int)
 }
 
 extension Limits {

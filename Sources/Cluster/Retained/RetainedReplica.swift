@@ -27,7 +27,7 @@ public struct RetainedReplica {
     private let shardCount: Int
     private var isMember: Bool
     private(set) var state = State.away
-    private var writer = RetainedWriter()
+    private var writer: RetainedWriter
     /// The number of the record that is to be read next.
     private var nextSequence: UInt64 = 1
     /// Whether all was read and swept since the node has started.
@@ -54,6 +54,7 @@ public struct RetainedReplica {
     ///   - isMember: whether the node's retained messages have been in this cluster before.
     public init(node: NodeID, space: SubjectSpace, shardCount: Int, isMember: Bool) {
         (self.node, self.space, self.shardCount, self.isMember) = (node, space, shardCount, isMember)
+        writer = RetainedWriter(shardCount: shardCount)
     }
 
     /// This node goes on as another one. What waits for the stream is in it under the name that it was given.
@@ -85,8 +86,9 @@ public struct RetainedReplica {
     ///   - count: how many there are; `change` follows for each, with the ticket.
     ///   - shard: whose changes they are.
     ///   - serial: named by `isSafe`; 0 for no need.
-    public mutating func begin(_ count: Int, of shard: Int, serial: UInt64) -> RetainedTicket? {
-        serial == 0 || count == 0 ? nil : RetainedTicket(ticket: writer.ledger.open(serial, of: shard, count: count))
+    /// - Returns: the ticket; nil if nobody is to be told.
+    public mutating func begin(_ count: Int, of shard: Int, serial: UInt64) -> UInt64? {
+        serial == 0 || count == 0 ? nil : writer.ledger.begin(serial, of: shard, count: count)
     }
 
     /// A retained message has changed here.
@@ -99,7 +101,7 @@ public struct RetainedReplica {
     ///   - now: milliseconds of a clock that does not go back.
     ///   - sink: what is to be done goes there.
     public mutating func change(
-        _ record: RetainedRecord, millisecondsLeft: UInt64?, _ ticket: RetainedTicket?, isOffer: Bool = false, now: UInt64,
+        _ record: RetainedRecord, millisecondsLeft: UInt64?, _ ticket: UInt64?, isOffer: Bool = false, now: UInt64,
         _ sink: some RetainedSink
     ) {
         var record = record
@@ -109,7 +111,7 @@ public struct RetainedReplica {
         writer.append(
             RetainedChangeToStore(
                 subject: space.retained(record.topic), record: record.encoded(), number: record.number, secondsToLive: seconds,
-                isOffer: isOffer), ticket?.ticket, now: now, sink)
+                isOffer: isOffer), ticket, now: now, sink)
     }
 
     /// The numbers of the changes of a topic that are not in the stream yet.
@@ -260,11 +262,6 @@ public struct RetainedReplica {
     static let markSeconds: UInt64 = 86_400
 }
 
-/// Stands for changes that a shard has told of together.
-public struct RetainedTicket {
-    let ticket: SafetyLedger.Ticket
-}
-
 /// Takes changes of retained messages to the stream: of each topic one at a time, the newest of those that wait.
 ///
 ///     append ─► waiting[subject] ─► queue ─► under way ─► stored
@@ -277,12 +274,12 @@ struct RetainedWriter {
     private struct Waiting {
         var change: RetainedChangeToStore
         /// The tickets of what is safe when the change is stored.
-        var tickets: [SafetyLedger.Ticket]
+        var tickets: [UInt64]
     }
 
     private struct UnderWay {
         let change: RetainedChangeToStore
-        let tickets: [SafetyLedger.Ticket]
+        let tickets: [UInt64]
         var sendsAt: UInt64
     }
 
@@ -296,7 +293,9 @@ struct RetainedWriter {
     private(set) var waitingBytes = 0
     /// How many offers wait or are under way.
     private(set) var offerCount = 0
-    var ledger = SafetyLedger()
+    var ledger: BatchLedger
+
+    init(shardCount: Int) { ledger = BatchLedger(shardCount: shardCount) }
 
     var isFull: Bool { waitingBytes > Limits.retainedWaitingBytesMax }
     /// How many changes wait or are under way.
@@ -317,7 +316,7 @@ struct RetainedWriter {
 
     // MARK: Input
 
-    mutating func append(_ change: RetainedChangeToStore, _ ticket: SafetyLedger.Ticket?, now: UInt64, _ sink: some RetainedSink) {
+    mutating func append(_ change: RetainedChangeToStore, _ ticket: UInt64?, now: UInt64, _ sink: some RetainedSink) {
         let subject = change.subject
         let isBusy = busySubjects.contains(subject)
         if change.isOffer {
@@ -358,7 +357,10 @@ struct RetainedWriter {
         waitingBytes -= entry.change.record.count
         if entry.change.isOffer { offerCount -= 1 }
         if waiting[entry.change.subject] != nil { queue.append(entry.change.subject) }
-        for ticket in entry.tickets { ledger.complete(ticket, sink) }
+        if !entry.tickets.isEmpty {
+            for ticket in entry.tickets { ledger.done(ticket) }
+            for outcome in ledger.take() { sink.isSafe(outcome.serial, of: outcome.shard) }
+        }
         send(now: now, sink)
     }
 
@@ -396,52 +398,6 @@ struct RetainedWriter {
         guard let entry = underWay[number] else { return }
         underWay[number]?.sendsAt = now + Limits.logAnswerMilliseconds
         sink.store(entry.change)
-    }
-}
-
-/// What shards are to be told when all that they had to tell together is in the stream, in the order in which they told
-/// it.
-struct SafetyLedger {
-    struct Ticket: Equatable {
-        fileprivate let shard: Int
-        fileprivate let index: Int
-    }
-
-    private struct Entry {
-        let serial: UInt64
-        var missing: Int
-    }
-
-    private struct Book {
-        var entries: [Entry] = []
-        /// The index of the first of them.
-        var first = 0
-    }
-
-    private var books: [Int: Book] = [:]
-
-    /// So many changes of a shard go under this serial, one at least.
-    mutating func open(_ serial: UInt64, of shard: Int, count: Int) -> Ticket {
-        var book = books[shard] ?? Book()
-        book.entries.append(Entry(serial: serial, missing: count))
-        books[shard] = book
-        return Ticket(shard: shard, index: book.first + book.entries.count - 1)
-    }
-
-    /// One of them is in the stream.
-    mutating func complete(_ ticket: Ticket, _ sink: some RetainedSink) {
-        guard var book = books[ticket.shard], ticket.index >= book.first else { return }
-        books[ticket.shard] = nil
-        book.entries[ticket.index - book.first].missing -= 1
-        let done = book.entries.prefix { $0.missing <= 0 }.count
-        if done > 0 {
-            let serial = book.entries[done - 1].serial
-            book.entries.removeFirst(done)
-            book.first += done
-            books[ticket.shard] = book
-            return sink.isSafe(serial, of: ticket.shard)
-        }
-        books[ticket.shard] = book
     }
 }
 

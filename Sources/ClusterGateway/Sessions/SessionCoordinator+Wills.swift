@@ -154,12 +154,13 @@ extension SessionCoordinator {
             _ = try JetStreamAnswer.acknowledgement(message)
             advance(job)
         } catch {
-            if error.lacksRoom {
+            switch error.outcome {
+            case .noRoom:
                 context.refused(stream(of: job), error)
-                return willRetries.append(session)
+                willRetries.append(session)
+            case .tryAgain: willRetries.append(session)
+            case .refused, .conflict: refused(job, "\(error)")
             }
-            if error.code >= 500 || error.code == 408 || error.code == 409 { return willRetries.append(session) }
-            refused(job, "\(error)")
         }
     }
 

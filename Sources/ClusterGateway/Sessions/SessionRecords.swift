@@ -216,12 +216,13 @@ final class SessionRecords {
                 return nil
             case .read: return nil
             case .write(let session, _, _, let number):
-                if error.lacksRoom {
-                    refused("KV_\(bucket)", error)
-                } else if !error.isConflict, !error.isPassing {
-                    report("a record could not be stored in the stream KV_\(bucket): \(error)")
+                switch error.outcome {
+                case .conflict: return .written(session, number: number, .conflict)
+                case .noRoom: refused("KV_\(bucket)", error)
+                case .tryAgain where error.isPassing: break
+                case .tryAgain, .refused: report("a record could not be stored in the stream KV_\(bucket): \(error)")
                 }
-                return .written(session, number: number, error.isConflict ? .conflict : .unavailable)
+                return .written(session, number: number, .unavailable)
             case .remove(let session, _, _): return error.isConflict ? .removed(session) : .notRemoved(session)
             }
         }

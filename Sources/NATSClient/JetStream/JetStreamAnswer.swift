@@ -45,8 +45,28 @@ public struct JetStreamError: Error, Equatable, Sendable, CustomStringConvertibl
     /// "stream name already in use with a different configuration"
     public static let otherStreamCode = 10_058
 
-    /// Whether it may be there in a while: there is no leader, or no quorum.
+    /// Whether it may be there in a while, and there is nothing to be told of: there is no leader, or no quorum.
     public var isPassing: Bool { code == 503 || code == 408 }
+
+    /// What becomes of a message that a stream has not taken.
+    public enum Outcome: Equatable, Sendable {
+        /// There is no stream, no leader or no quorum just now, a server has failed at it, or the same message is under
+        /// way: it may be taken when it is sent again.
+        case tryAgain
+        /// There is no room for it: it is not there, and may be taken when there is. See `lacksRoom`.
+        case noRoom
+        /// Another one has been written in between. See `isConflict`.
+        case conflict
+        /// The stream would not take it again: it is too large, or not what the stream is for.
+        case refused
+    }
+
+    /// What becomes of a message that a stream has answered so.
+    public var outcome: Outcome {
+        if isConflict { return .conflict }
+        if lacksRoom { return .noRoom }
+        return code >= 500 || [404, 408, 409].contains(code) ? .tryAgain : .refused
+    }
 }
 
 /// What a stream has answered to a message: it is in the log.

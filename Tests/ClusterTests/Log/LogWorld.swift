@@ -249,7 +249,7 @@ final class LogNode: EngineClient, LogSink {
                 let message = BusMessage(
                     topic: topic, properties: UnsafeRawBufferPointer(start: nil, count: 0), payload: payload, qos: .atLeastOnce)
                 writer.append(
-                    .message(message), publisher: UInt64(publisher), token: number, now: clock.milliseconds, self)
+                    .message(message), publisher: UInt64(publisher), for: .message(batch: number), now: clock.milliseconds, self)
             }
         }
         schedule()
@@ -288,7 +288,7 @@ final class LogNode: EngineClient, LogSink {
 
     // MARK: LogSink
 
-    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64) {
+    func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
         guard let connection else { return }
         world.stream.publish(record, to: "log", messageID: messageID, by: connection) { [self] answer in
             guard isRunning else { return }
@@ -303,8 +303,8 @@ final class LogNode: EngineClient, LogSink {
         }
     }
 
-    func stored(_ token: UInt64, at sequence: UInt64) {
-        guard token != LogWriter.noToken else { return }
+    func stored(_ waiter: LogWaiter, at sequence: UInt64, partition: Int) {
+        guard case .message(let token) = waiter else { return }
         guard let publisher = world.published[token]?.publisher, owed[publisher]?.first == token else {
             return world.fail("message \(token) is confirmed before what its publisher has sent earlier")
         }
@@ -313,8 +313,8 @@ final class LogNode: EngineClient, LogSink {
     }
 
     /// The publisher is closed; another takes its place.
-    func failed(_ token: UInt64, _ failure: LogFailure) {
-        guard let publisher = world.published[token]?.publisher else { return }
+    func failed(_ waiter: LogWaiter, _ failure: LogFailure, partition: Int) {
+        guard case .message(let token) = waiter, let publisher = world.published[token]?.publisher else { return }
         owed[publisher]?.removeAll { $0 == token }
         if failure == .noRoom { world.refused(token) } else { world.unknown(token) }
         if let index = publishers.firstIndex(of: publisher) { publishers[index] = world.nextPublisher() }

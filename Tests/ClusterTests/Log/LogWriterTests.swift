@@ -9,15 +9,26 @@ private final class RecordedLog: LogSink {
     var sizes: [Int] = []
     var records: [[UInt8]] = []
 
-    func store(_ record: [UInt8], messageID: String, queue: Int, number: UInt64) {
+    func store(_ record: [UInt8], messageID: String, partition: Int, queue: Int, number: UInt64) {
         lines.append("store \(messageID)")
         sizes.append(record.count)
         records.append(record)
     }
 
-    func stored(_ token: UInt64, at sequence: UInt64) { lines.append("stored \(token) at \(sequence)") }
+    func stored(_ waiter: LogWaiter, at sequence: UInt64, partition: Int) {
+        lines.append("stored \(number(of: waiter)) at \(sequence)")
+    }
 
-    func failed(_ token: UInt64, _ failure: LogFailure) { lines.append("failed \(token) \(failure)") }
+    func failed(_ waiter: LogWaiter, _ failure: LogFailure, partition: Int) {
+        lines.append("failed \(number(of: waiter)) \(failure)")
+    }
+
+    private func number(of waiter: LogWaiter) -> UInt64 {
+        switch waiter {
+        case .message(let number), .step(let number), .reader(let number): number
+        case .nobody: 0
+        }
+    }
 
     func take() -> [String] {
         defer { lines = [] }
@@ -40,7 +51,7 @@ struct LogWriterTests {
             [UInt8(97)].withUnsafeBytes { topic in
                 let message = BusMessage(
                     topic: topic, properties: none, payload: payload, qos: .atLeastOnce)
-                writer.append(.message(message), publisher: publisher, token: token, now: now, log)
+                writer.append(.message(message), publisher: publisher, for: .message(batch: token), now: now, log)
             }
         }
     }
@@ -113,7 +124,7 @@ struct LogWriterTests {
         #expect(writer.hasPassed(unsent))
     }
 
-    @Test func `receipts go into the record of their message, behind all messages`() {
+    @Test func `steps go into the record of their message`() {
         var writer = makeWriter(recordBytesMax: 60)
         let none = UnsafeRawBufferPointer(start: nil, count: 0)
         [UInt8(97)].withUnsafeBytes { text in
@@ -121,21 +132,22 @@ struct LogWriterTests {
             for number in 1...3 as ClosedRange<UInt64> {
                 let receipt = LoggedReceipt(epoch: 1, number: number, packetIdentifier: UInt16(number), digest: 5)
                 writer.append(
-                    number == 2 ? nil : .message(message), receipt: .receipt(session: text, receipt), publisher: 0, token: number,
-                    now: 0, log)
+                    number == 2 ? nil : .message(message), step: .receipt(session: text, receipt), publisher: 0,
+                    for: number == 2 ? .step(batch: number) : .message(batch: number), now: 0, log)
             }
         }
         #expect(writer.waitingBytes == 2 * 7 + 3 * 8)
         writer.attached(now: 0, log)
-        #expect(log.records.map { kinds($0) } == [["message", "message", "1", "2", "3"]])
+        #expect(log.records.map { kinds($0) } == [["message", "1", "2", "message", "3"]])
         writer.answered(queue: 0, number: 1, .stored(at: 1), now: 1, log)
         #expect(log.take().suffix(3) == ["stored 1 at 1", "stored 2 at 1", "stored 3 at 1"] && writer.waitingBytes == 0)
-        // A message and its receipt are in one record, however large they are.
+        // A message and its step are in one record, however large they are.
         var small = makeWriter(recordBytesMax: 20)
         [UInt8(97)].withUnsafeBytes { text in
             let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
             let receipt = LoggedReceipt(epoch: 1, number: 9, packetIdentifier: 9, digest: nil)
-            small.append(.message(message), receipt: .receipt(session: text, receipt), publisher: 0, token: 4, now: 0, log)
+            small.append(
+                .message(message), step: .receipt(session: text, receipt), publisher: 0, for: .message(batch: 4), now: 0, log)
         }
         small.attached(now: 0, log)
         #expect(kinds(log.records[1]) == ["message", "9"])
@@ -265,7 +277,7 @@ struct LogWriterTests {
         // What is no message is tried, and says nothing of larger ones when it is stored.
         let receipt = LoggedReceipt(epoch: 1, number: 1, packetIdentifier: 1, digest: nil)
         [UInt8(97)].withUnsafeBytes {
-            writer.append(nil, receipt: .receipt(session: $0, receipt), publisher: 0, token: 4, now: 300, log)
+            writer.append(nil, step: .receipt(session: $0, receipt), publisher: 0, for: .step(batch: 4), now: 300, log)
         }
         writer.answered(queue: 0, number: 2, .stored(at: 1), now: 400, log)
         #expect(log.take() == ["store \(name)2", "stored 4 at 1"] && writer.lacksRoom)

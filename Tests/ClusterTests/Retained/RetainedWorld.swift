@@ -314,7 +314,7 @@ final class RetainedNode: EngineClient, RetainedSink {
         settle()
     }
 
-    private func give(_ topic: String, _ value: UInt64?, _ number: UInt64, _ ticket: RetainedTicket?, isOffer: Bool) {
+    private func give(_ topic: String, _ value: UInt64?, _ number: UInt64, _ ticket: UInt64?, isOffer: Bool) {
         let payload = value.map { withUnsafeBytes(of: $0.bigEndian) { Array($0) } } ?? []
         Array(topic.utf8).withUnsafeBytes { topic in
             payload.withUnsafeBytes { payload in

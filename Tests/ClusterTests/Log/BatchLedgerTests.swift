@@ -1,12 +1,10 @@
-import Cluster
 import Testing
 
-@testable import ClusterGateway
-@testable import MartletServer
+@testable import Cluster
 
-@Suite struct LogLedgerTests {
+struct BatchLedgerTests {
     @Test func `a batch is confirmed when all of it is logged, and behind those before it`() {
-        var ledger = LogLedger(shardCount: 2)
+        var ledger = BatchLedger(shardCount: 2)
         let first = ledger.begin(5, of: 0)
         ledger.add(first)
         ledger.add(first)
@@ -15,25 +13,25 @@ import Testing
         ledger.done(second)
         let other = ledger.begin(1, of: 1)
         ledger.done(other)
-        #expect(ledger.take() == [LogLedger.Outcome(shard: 1, serial: 1, failure: nil)])
+        #expect(ledger.take() == [BatchLedger.Outcome(shard: 1, serial: 1, failure: nil)])
         ledger.done(first)
         #expect(ledger.take() == [])
         ledger.done(first)
-        #expect(ledger.take() == [LogLedger.Outcome(shard: 0, serial: 7, failure: nil)], "the last stands for those before it")
+        #expect(ledger.take() == [BatchLedger.Outcome(shard: 0, serial: 7, failure: nil)], "the last stands for those before it")
         ledger.done(first)
         #expect(ledger.take() == [], "what is told is forgotten")
     }
 
     @Test func `a failure is told of its own batch, and what is unknown outweighs what is refused`() {
-        var ledger = LogLedger(shardCount: 1)
+        var ledger = BatchLedger(shardCount: 1)
         let tokens = (1...4).map { ledger.begin(UInt64($0), of: 0) }
         ledger.add(tokens[2])
         ledger.done(tokens[2], .unknown)
         for token in tokens { ledger.done(token, token == tokens[2] ? .refused : nil) }
         #expect(
             ledger.take() == [
-                LogLedger.Outcome(shard: 0, serial: 2, failure: nil), LogLedger.Outcome(shard: 0, serial: 3, failure: .unknown),
-                LogLedger.Outcome(shard: 0, serial: 4, failure: nil),
+                BatchLedger.Outcome(shard: 0, serial: 2, failure: nil), BatchLedger.Outcome(shard: 0, serial: 3, failure: .unknown),
+                BatchLedger.Outcome(shard: 0, serial: 4, failure: nil),
             ])
     }
 }

@@ -1,12 +1,11 @@
-import Cluster
-
-/// The batches of the shards that wait for the log: each is confirmed when all that is in it is logged, in the order in
-/// which its shard has sent them.
-struct LogLedger {
-    struct Outcome: Equatable {
-        let shard: Int
-        let serial: UInt64
-        let failure: LogFailure?
+/// The batches of the shards that wait for the log, or for the stream of retained messages: each is confirmed when all
+/// that is in it is stored, in the order in which its shard has sent them.
+public struct BatchLedger {
+    /// What has become of a batch; without a failure also of those before it of which nothing was said.
+    public struct Outcome: Equatable, Sendable {
+        public let shard: Int
+        public let serial: UInt64
+        public let failure: LogFailure?
     }
 
     private struct Batch {
@@ -20,20 +19,23 @@ struct LogLedger {
     private var shards: [UInt64: Int] = [:]
     private var lastToken: UInt64 = 0
 
-    init(shardCount: Int) { batches = Array(repeating: [], count: shardCount) }
+    public init(shardCount: Int) { batches = Array(repeating: [], count: shardCount) }
 
-    /// A batch of a shard begins; `add` for each message of it that is to be logged, and `done` once, with the token.
-    mutating func begin(_ serial: UInt64, of shard: Int) -> UInt64 {
+    /// A batch of a shard begins; `add` for each further part of it that is to be stored, and `done` for each part, with
+    /// the token.
+    ///
+    /// - Parameter count: how many parts are known of already, one at least.
+    public mutating func begin(_ serial: UInt64, of shard: Int, count: Int = 1) -> UInt64 {
         lastToken += 1
         shards[lastToken] = shard
-        batches[shard].append(Batch(token: lastToken, serial: serial, left: 1))
+        batches[shard].append(Batch(token: lastToken, serial: serial, left: count))
         return lastToken
     }
 
-    mutating func add(_ token: UInt64) { change(token) { $0.left += 1 } }
+    public mutating func add(_ token: UInt64) { change(token) { $0.left += 1 } }
 
-    /// A message is logged, or has failed; or the batch has no more.
-    mutating func done(_ token: UInt64, _ failure: LogFailure? = nil) {
+    /// A part is stored, or has failed; or the batch has no more.
+    public mutating func done(_ token: UInt64, _ failure: LogFailure? = nil) {
         change(token) { batch in
             batch.left -= 1
             // What nobody knows outweighs what is known.
@@ -42,7 +44,7 @@ struct LogLedger {
     }
 
     /// What a shard can be told now: of what succeeded the last.
-    mutating func take() -> [Outcome] {
+    public mutating func take() -> [Outcome] {
         var outcomes: [Outcome] = []
         for shard in batches.indices {
             var good: Outcome?
