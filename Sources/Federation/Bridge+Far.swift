@@ -4,7 +4,7 @@ import MQTTCodec
 extension Bridge {
     // MARK: The connection
 
-    /// The shell has a connection to the address that was to be dialled.
+    /// The shell reports that it has a connection to the address that it was to dial.
     public func connected(now: UInt64) {
         self.now = now
         guard case .connecting = state else { return }
@@ -28,14 +28,15 @@ extension Bridge {
         send(.connect(packet))
     }
 
-    /// There is no connection; why, in words.
+    /// The shell reports that it could not connect; `reason` says why, in words.
     public func dialFailed(_ reason: String, now: UInt64) {
         self.now = now
         guard case .connecting = state else { return }
         fail(reason)
     }
 
-    /// The connection has ended, and not by our wish; why, in words.
+    /// The shell reports that the connection to the other broker has ended against our wish; `reason` says why, in
+    /// words.
     public func farEnded(_ reason: String, now: UInt64) {
         self.now = now
         switch state {
@@ -52,7 +53,7 @@ extension Bridge {
         }
     }
 
-    /// Whether the first address, which was probed, can be connected to.
+    /// The shell reports whether the first address, which it was to probe, can be connected to.
     public func probed(_ isThere: Bool, now: UInt64) {
         self.now = now
         guard isThere, schedule.probeAt != nil, case .running = state else { return }
@@ -65,14 +66,15 @@ extension Bridge {
         enter(.waiting(until: now), report: .waiting)
     }
 
-    /// How many bytes wait for the connection, of all that was taken from `farOutput`.
+    /// The shell reports how many bytes of `farOutput` it has taken and not written yet.
     public func farWaits(_ byteCount: Int) {
         if byteCount < far.pendingBytes { keepAlive.isAlive(now: now) }
         far.pendingBytes = byteCount
         openRoom()
     }
 
-    /// Whether nothing is to be read from the other broker just now.
+    /// Whether the shell must not read from the other broker just now, since more waits for it than
+    /// `farOutputBytesMax`.
     public var isFarPaused: Bool {
         if far.pendingBytes > Limits.farOutputBytesMax { return true }
         return local.state != .ready && far.input.count > Limits.underwayBytesMax
@@ -80,7 +82,7 @@ extension Bridge {
 
     // MARK: Packets
 
-    /// Bytes from the other broker.
+    /// Takes bytes from the other broker.
     public func received(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         self.now = now
         keepAlive.lastReceivedAt = now
@@ -90,7 +92,7 @@ extension Bridge {
         drainFar()
     }
 
-    /// Works off what has come, as far as this broker is ready for it.
+    /// Handles the packets of the other broker that wait, as far as this broker is ready for them.
     func drainFar() {
         // Beyond what this broker takes, names of either side apart.
         let sizeMax = local.packetBytesMax < 200_000_000 ? local.packetBytesMax + 131_072 : Int.max
@@ -104,8 +106,8 @@ extension Bridge {
         if !isLegible { fail("the other broker sends something that is not MQTT") }
     }
 
-    /// A packet is larger than this broker takes, of which the beginning is there. A connection that ended for it would
-    /// end again as often as the message is sent again.
+    /// Refuses a message that is larger than this broker accepts, of which only the beginning is there. A connection
+    /// that was ended for it would be ended again each time that the message is sent again.
     private func refuse(tooLarge firstByte: UInt8, _ body: UnsafeRawBufferPointer) {
         let topicLength = Int(body[0]) << 8 | Int(body[1])
         guard firstByte >> 4 == PacketType.publish.rawValue, let qos = QoS(rawValue: firstByte >> 1 & 3) else {
@@ -116,7 +118,7 @@ extension Bridge {
         refuse(qos, UInt16(body[place]) << 8 | UInt16(body[place + 1]), .implementationSpecificError)
     }
 
-    /// Returns false to get the packet again when this broker is ready.
+    /// Handles one packet of the other broker. Returns false to be given it again when this broker is ready.
     private func receive(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer) -> Bool {
         do throws(WireError) {
             switch PacketType(rawValue: firstByte >> 4) {
@@ -232,7 +234,8 @@ extension Bridge {
                     retain: far.takesRetain, payload: Array(text.utf8))))
     }
 
-    /// An answer to what this broker has sent, or the release of what it has taken.
+    /// Handles an acknowledgement of the other broker: the answer to a message of this broker, or the release of one
+    /// that this broker has taken.
     private func receive(_ type: PacketType, _ view: AcknowledgementView) {
         var type = type
         let reason = view.reasonCode
@@ -244,9 +247,9 @@ extension Bridge {
         answer(type, view.packetIdentifier, reason)
     }
 
-    /// The other broker has not taken a message. What it may take later is not answered here: the session keeps it, and
-    /// sends it again on the next connection. All other codes say that the message itself is not wanted, and the
-    /// standard has nobody send such a one again.
+    /// Whether the other broker's refusal of a message is final. A message that it may accept later is not answered
+    /// here: the session keeps it, and sends it again on the next connection. All other codes say that the message
+    /// itself is not wanted, and the standard has nobody send such a message again.
     private func isRefusedForGood(_ identifier: UInt16, _ reason: ReasonCode) -> Bool {
         switch reason {
         case .quotaExceeded:
@@ -266,12 +269,12 @@ extension Bridge {
         }
     }
 
-    /// Tells this broker.
+    /// Sends an acknowledgement to this broker.
     func answer(_ type: PacketType, _ identifier: UInt16, _ reason: ReasonCode = .success) {
         AcknowledgementView(packetIdentifier: identifier, reasonCode: reason).encode(type, version: .v5, into: &localOutput)
     }
 
-    /// Tells the other broker.
+    /// Sends an acknowledgement to the other broker.
     func acknowledge(_ type: PacketType, _ identifier: UInt16, _ reason: ReasonCode = .success) {
         // PUBREC of MQTT 3 cannot refuse: the message is taken, and thrown away.
         AcknowledgementView(packetIdentifier: identifier, reasonCode: reason)
@@ -325,7 +328,7 @@ struct TextOf: CustomStringConvertible {
 }
 
 extension ConnectReturnCode {
-    /// As mosquitto says it.
+    /// The error in mosquitto's words.
     var words: String {
         switch self {
         case .accepted: "accepted"
@@ -339,7 +342,7 @@ extension ConnectReturnCode {
 }
 
 extension Limits {
-    /// Bytes for the other broker that wait; beyond them nothing is read from it, so that one that does not read costs
-    /// no more.
+    /// Bytes that may wait for the other broker. Beyond them nothing is read from it, so that a broker that does not
+    /// read costs no more memory.
     static let farOutputBytesMax = 4 << 20
 }

@@ -12,7 +12,7 @@ extension Bridge {
                     receiveMaximum: receiveMaximum ?? max(1, settings.receiveMaximum), room: Limits.underwayBytesMax)))
     }
 
-    /// The client is on its way into this broker.
+    /// The shell reports that the bridge's client is on its way into this broker.
     ///
     /// - Parameters:
     ///   - unreleased: the packet identifiers of the QoS 2 messages that its session has taken and that are not
@@ -27,7 +27,7 @@ extension Bridge {
         local.strayFilters = filters.filter { !wanted.contains($0) }
     }
 
-    /// This broker has ended the client; why, in words.
+    /// The shell reports that this broker has ended the client.
     public func localClosed(now: UInt64) {
         self.now = now
         guard local.state != .absent else { return }
@@ -46,7 +46,7 @@ extension Bridge {
         }
     }
 
-    /// Bytes of this broker's.
+    /// Takes bytes that this broker has sent to the bridge's client.
     public func receivedLocally(_ bytes: UnsafeRawBufferPointer, now: UInt64) {
         self.now = now
         local.takenBytes += bytes.count
@@ -55,7 +55,7 @@ extension Bridge {
         drainNear()
     }
 
-    /// Works off what this broker has sent, as far as the other one is ready for it.
+    /// Handles the packets of this broker that wait, as far as the other broker is ready for them.
     func drainNear() {
         for buffer in [collection.packets, local.early, local.input] {
             let isLegible = buffer.drain { firstByte, body, size in
@@ -81,7 +81,7 @@ extension Bridge {
         openRoom()
     }
 
-    /// Lets this broker send more, when what it has sent is on its way.
+    /// Lets this broker send more, once what it has sent is on its way to the other one.
     func openRoom() {
         // SUBACK comes behind what the session sends again. With no room left it would never come: it is not waited
         // for.
@@ -179,7 +179,8 @@ extension Bridge {
     private var isJoining: Bool { if case .joining = state { true } else { false } }
     private var isRunning: Bool { if case .running = state { true } else { false } }
 
-    /// Lazy: the client stays in until the other broker has let us in.
+    /// Whether a lazy bridge gathers messages: its client here stays connected until the other broker has accepted the
+    /// connection.
     private var isCollecting: Bool {
         switch state {
         case .collecting, .waiting, .connecting, .opening: true
@@ -199,7 +200,7 @@ extension Bridge {
         }
     }
 
-    /// Both sides are ready: what they have sent meanwhile goes its way.
+    /// Goes on when both sides are ready: handles what they have sent meanwhile.
     func settleJoin() {
         guard case .joining = state, local.state == .ready else { return }
         if far.unanswered.isEmpty {
@@ -217,7 +218,7 @@ extension Bridge {
         want(.resume)
     }
 
-    /// The shell's answer to `resume`: goes on with what has waited for both sides to be ready.
+    /// Answers the effect `resume`: handles what has waited until both sides were ready.
     public func resume(now: UInt64) {
         self.now = now
         drainFar()
@@ -226,7 +227,7 @@ extension Bridge {
 
     // MARK: Messages
 
-    /// A message for the other broker.
+    /// Sends a message of this broker to the other one, under its name there.
     private func sendOut(_ view: PublishView) {
         // In all other states the session is being made, or left: it is there to keep messages of QoS 1 and 2, and
         // sends these again.
@@ -274,13 +275,14 @@ extension Bridge {
         if needsEchoFilter, map.in(name) != nil { echoes.sent(view, name, now: now) }
     }
 
-    /// A message has gone out at a lower QoS than its own: what the other broker will not answer is answered here.
+    /// Answers this broker for a message that has gone out at a lower QoS than its own, since the other broker will
+    /// not.
     private func lower(_ view: PublishView, to qos: QoS) {
         if view.qos == .exactlyOnce { far.lowered.insert(view.packetIdentifier) }
         if qos == .atMostOnce { answer(view.qos == .atLeastOnce ? .puback : .pubrec, view.packetIdentifier) }
     }
 
-    /// A message that does not go out: its session is to be done with it.
+    /// Acknowledges a message that does not go out, so that its session is done with it.
     private func refuseLocally(_ view: PublishView, _ reason: ReasonCode, counts: Bool = true) {
         if counts { report.droppedOut += 1 }
         switch view.qos {
@@ -292,8 +294,8 @@ extension Bridge {
         }
     }
 
-    /// Lazy: counts a message. Those of QoS 0 are kept here until the other broker has let us in; the others the
-    /// session sends again.
+    /// Counts a message of a lazy bridge that is not connected yet. Messages of QoS 0 are kept here until it is; the
+    /// session sends the others again.
     private func collect(_ packet: UnsafeRawBufferPointer, isAtMostOnce: Bool) {
         guard case .lazy(let threshold, _) = settings.start else { return }
         collection.count += 1
@@ -303,12 +305,14 @@ extension Bridge {
         }
     }
 
-    /// A lazy bridge gathers before it connects: its session goes on into the connection.
+    /// Whether the client here ends with the connection. A lazy bridge's does not: it gathers messages before there is
+    /// a connection, and its session goes on into it.
     var endsLocallyWithConnection: Bool {
         if case .lazy = settings.start { false } else { settings.startsCleanLocally }
     }
 
-    /// An answer of this broker's to what the other one has sent, or the release of what that one has taken.
+    /// Passes an acknowledgement of this broker on: the answer to a message of the other broker, or the release of one
+    /// that it has taken.
     private func relay(_ type: PacketType, _ view: AcknowledgementView) {
         switch state {
         // The first PUBCOMP of an identifier may be that of our own release.
@@ -326,7 +330,7 @@ extension Bridge {
         acknowledge(type, view.packetIdentifier, Self.known(view.reasonCode, type))
     }
 
-    /// PUBCOMP says that no such message is known only of our own doing: see `refuse`.
+    /// The reason code as the packet may carry it. PUBCOMP says 0x92 only of our own doing: see `refuse`.
     private static func known(_ reason: ReasonCode, _ type: PacketType) -> ReasonCode {
         type == .pubcomp || type == .pubrel ? .success : reason
     }
@@ -392,7 +396,7 @@ struct BridgeCollection {
 /// What a bridge wants done, in order. What it has for either side waits in `Bridge.farOutput` and
 /// `Bridge.localOutput`.
 public enum BridgeEffect: Sendable {
-    /// Connect to an address, by its place; `connected` or `dialFailed` is the answer.
+    /// Connect to the address with this index; `connected` or `dialFailed` is the answer.
     case dial(address: Int)
     /// See whether the first address can be connected to, and let go of the connection; `probed` is the answer.
     case probe
@@ -404,7 +408,7 @@ public enum BridgeEffect: Sendable {
     case openRoom(Int)
     /// Call `resume` when this call has returned.
     case resume
-    /// It is let out by what was written; what it still says is of no interest.
+    /// The client has left by what was written; drop what it still sends.
     case forget
     /// Publish a retained message here, as the broker's own.
     case publish(TopicName, payload: [UInt8])
@@ -413,20 +417,20 @@ public enum BridgeEffect: Sendable {
     case changed
 }
 
-/// How the bridge's client comes into this broker.
+/// How the bridge's client connects to this broker.
 public struct LocalJoin: Hashable, Sendable {
     public var cleanStart: Bool
-    /// Seconds that its session outlives it; `UInt32.max` for ever.
+    /// The Session Expiry Interval of its session, in seconds; `UInt32.max` for ever.
     public var sessionExpiryInterval: UInt32
-    /// How many messages may be sent to it and not acknowledged.
+    /// Its Receive Maximum.
     public var receiveMaximum: UInt16
-    /// The bytes that it takes at once.
+    /// The bytes that it accepts before it opens more room.
     public var room: Int
 }
 
 public enum BridgeLogLevel: Sendable {
     case debug
-    /// Of connections that come and go: not written without `connection_messages`.
+    /// A line about connections that come and go, which is not written without `connection_messages`.
     case connection
     case warning
     case error
@@ -439,18 +443,18 @@ public struct BridgeReport: Hashable, Sendable {
         case waiting
         case connecting
         case connected
-        /// Lazy, and nothing to do.
+        /// The bridge is lazy and has nothing to do.
         case idle
-        /// Once, and that is over.
+        /// The bridge was to connect once, and that connection is over.
         case ended
     }
 
     public var state = State.waiting
-    /// Which address is connected or tried, by its place.
+    /// The index of the address that is connected or tried.
     public var address = 0
     /// When the connection was made, in milliseconds of the bridge's clock; nil without one.
     public var connectedSince: UInt64?
-    /// Why it is not connected, in words.
+    /// The reason why it is not connected, in words.
     public var failure: String?
     public var connectionCount: UInt64 = 0
     public var messagesOut: UInt64 = 0
@@ -459,9 +463,9 @@ public struct BridgeReport: Hashable, Sendable {
     public var bytesIn: UInt64 = 0
     /// How often the other broker had no room for a message, which is sent again later.
     public var postponedOut: UInt64 = 0
-    /// What did not cross: too large, without a name at the other end, or refused there.
+    /// Messages that were not forwarded: too large, without a name at the other end, or refused there.
     public var droppedOut: UInt64 = 0
     public var droppedIn: UInt64 = 0
-    /// Messages that came back and were not taken, or would have gone to where they have been.
+    /// Messages that were not forwarded because they had come back, or would have gone to a broker where they had been.
     public var echoes: UInt64 = 0
 }

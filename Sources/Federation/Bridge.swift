@@ -29,22 +29,22 @@ import MQTTCodec
 public final class Bridge {
     enum State: Equatable {
         case stopped
-        /// The session here is made and subscribed, so that it gathers messages from now on.
+        /// The session here is created and subscribed, so that it queues messages from now on.
         case creating
-        /// The client here is in, and messages are counted.
+        /// The bridge is lazy: its client here is connected, and messages are counted.
         case collecting
         case waiting(until: UInt64)
         /// The shell dials.
         case connecting(since: UInt64)
         /// CONNECT is sent.
         case opening(since: UInt64)
-        /// The other broker has let the bridge in; its client here comes in, and both sides are subscribed to.
+        /// The other broker has accepted the bridge; its client here connects, and the bridge subscribes on both sides.
         case joining(since: UInt64)
         case running(since: UInt64)
     }
 
     public private(set) var settings: BridgeSettings
-    /// What takes the place of the settings with the next connection.
+    /// The settings that hold from the next connection on, if others were given.
     private var nextSettings: BridgeSettings?
     /// What former settings subscribed to at the other broker and these do not, until a connection has unsubscribed.
     var retired: [TopicFilter] = []
@@ -53,7 +53,7 @@ public final class Bridge {
     public internal(set) var report = BridgeReport()
     /// Bytes for the other broker, to be taken by the shell after each call.
     public var farOutput: [UInt8] = []
-    /// Packets for this broker, likewise.
+    /// Packets for this broker, to be taken by the shell after each call.
     public var localOutput: [UInt8] = []
     private var effects: [BridgeEffect] = []
     private var random: any RandomNumberGenerator
@@ -71,7 +71,7 @@ public final class Bridge {
     var echoes = EchoFilter()
     private var told = ToldWarnings()
 
-    /// Makes one that does not work yet.
+    /// Makes a bridge that is stopped.
     ///
     /// - Parameters:
     ///   - settings: what it is to do.
@@ -87,7 +87,7 @@ public final class Bridge {
 
     // MARK: Orders
 
-    /// Begins to work.
+    /// Starts the bridge, as its settings say: by a connection, or by waiting for messages.
     public func start(now: UInt64) {
         self.now = now
         guard case .stopped = state else { return }
@@ -98,7 +98,7 @@ public final class Bridge {
         begin()
     }
 
-    /// Ends the connection with a goodbye, and rests. Its session here stays.
+    /// Ends the connection with a DISCONNECT and stops the bridge. Its session here stays.
     public func stop(now: UInt64) {
         self.now = now
         isWanted = false
@@ -109,11 +109,12 @@ public final class Bridge {
         enter(.stopped, report: .paused)
     }
 
-    /// Works with other settings from now on, or from the next connection on.
+    /// Replaces the settings, from now on or from the next connection on.
     ///
     /// - Parameters:
     ///   - settings: what it is to do.
-    ///   - isElsewhere: whether the shell connects in another way, or to another place, than the connection was made.
+    ///   - isElsewhere: whether the shell connects in another way, or to other addresses, than when the connection was
+    ///     made.
     ///   - atOnce: whether a connection that stands is ended for it.
     ///   - now: in milliseconds.
     public func renew(_ settings: BridgeSettings, isElsewhere: Bool = false, atOnce: Bool, now: UInt64) {
@@ -151,7 +152,7 @@ public final class Bridge {
         told.lasting = []
     }
 
-    /// From the beginning, as the settings say.
+    /// Begins anew, as the settings say.
     private func begin() {
         takeNextSettings()
         if settings.isLazy { return collect() }
@@ -219,7 +220,7 @@ public final class Bridge {
         send(.pingreq)
     }
 
-    /// Lazy: nothing has crossed for so long.
+    /// Ends the connection of a lazy bridge that nothing has crossed for its idle time.
     private func goIdle() {
         log(.connection, "Bridge \(settings.name) is idle, and ends its connection.")
         sayGoodbye()
@@ -232,8 +233,8 @@ public final class Bridge {
 
     // MARK: Ends
 
-    /// The connection could not be made, or is lost. Says so once, until it is another reason or a connection was made
-    /// in between.
+    /// Handles a connection that could not be made or is lost. Logs the reason once, until it is another one or a
+    /// connection was made in between.
     func fail(_ reason: String) {
         let connectedFor = report.connectedSince.map { now - $0 }
         if connectedFor != nil, settings.notifies { report("0") }
@@ -260,7 +261,7 @@ public final class Bridge {
         enter(.waiting(until: now + pause), report: .waiting)
     }
 
-    /// Lets go of both sides.
+    /// Ends the connection, and lets the client out of this broker.
     func leave() {
         switch state {
         case .connecting, .opening, .joining, .running: effects.append(.hangUp)
@@ -281,7 +282,7 @@ public final class Bridge {
         effects.append(.forget)
     }
 
-    /// What the other broker is told before an end that is wanted: else it would publish the will.
+    /// Sends DISCONNECT before an end that is wanted: else the other broker would publish the will.
     private func sayGoodbye() {
         switch state {
         case .joining, .running: break
@@ -307,14 +308,14 @@ public final class Bridge {
 
     static let noRoomThere = "the other broker has no room for a message, which is kept here"
 
-    /// Warns of what stays as it is until the settings change.
+    /// Logs a warning once, about something that stays as it is until the settings change.
     func warnOnce(_ text: String) {
         if told.lasting.insert(text).inserted { log(.warning, "Warning: Bridge \(settings.name): \(text)") }
     }
 
     func log(_ level: BridgeLogLevel, _ text: String) { effects.append(.log(level, text)) }
 
-    /// Says here whether it is connected.
+    /// Publishes in this broker whether the bridge is connected.
     func report(_ text: String) {
         guard let topic = settings.stateTopic else { return }
         effects.append(.publish(topic, payload: Array(text.utf8)))
@@ -322,7 +323,7 @@ public final class Bridge {
 
     func want(_ effect: BridgeEffect) { effects.append(effect) }
 
-    /// What is to be done since the last call, in order; `localOutput` before, `farOutput` before `hangUp`.
+    /// The effects since the last call, in order; `localOutput` before, `farOutput` before `hangUp`.
     public func takeEffects() -> [BridgeEffect] {
         defer { effects = [] }
         return effects
@@ -331,7 +332,7 @@ public final class Bridge {
 
 /// Messages that the other broker sends.
 extension Bridge {
-    /// A message for this broker.
+    /// Forwards a message of the other broker to this one.
     func takeIn(_ view: PublishView) throws(WireError) {
         if view.topicAlias != 0 {
             guard view.topicAlias <= settings.topicAliasMaximum else { throw .topicAliasZero }
@@ -374,7 +375,7 @@ extension Bridge {
         report.messagesIn += 1
     }
 
-    /// A message is not taken; the other broker must not send it again.
+    /// Refuses a message of the other broker for good: it must not send it again.
     private func refuse(_ view: PublishView, _ reason: ReasonCode, counts: Bool = true) {
         refuse(view.qos, view.packetIdentifier, reason, counts: counts)
     }
@@ -435,6 +436,6 @@ extension Limits {
     /// Milliseconds from CONNACK until both sides have answered all that a bridge begins with.
     static let joinMillisecondsMax: UInt64 = 30_000
 
-    /// How long a connection lasts after which the log tells again that the other broker has no room, in milliseconds.
+    /// Milliseconds that a connection has to last before the same failure is logged again.
     static let toldMilliseconds: UInt64 = 300_000
 }

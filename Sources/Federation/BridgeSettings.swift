@@ -2,18 +2,19 @@ public import MQTTCodec
 
 /// What a bridge is to do: one `connection` section.
 public struct BridgeSettings: Hashable, Sendable {
-    /// When it connects.
+    /// When the bridge connects.
     public enum Start: Hashable, Sendable {
-        /// Always.
+        /// The bridge is always connected.
         case automatic
-        /// When so many messages wait; it ends the connection when none has crossed for so long.
+        /// The bridge connects when so many messages wait, and ends the connection when none has crossed for so long.
         case lazy(messages: Int, idleMilliseconds: UInt64)
-        /// At the start, and not again when that connection is lost.
+        /// The bridge connects when it is started, and not again when that connection is lost.
         case once
     }
 
-    /// How long it waits before it tries again, in milliseconds: from `base` to `cap` at random, each time more or less
-    /// than the time before; anew after a connection that has lasted for `stable`. Without a cap always `base`.
+    /// How long the bridge waits before it connects again, in milliseconds: from `base` to `cap` at random, each time
+    /// more or less than the time before, and from `base` again after a connection that has lasted for `stable`.
+    /// Without a cap it always waits `base`.
     public struct Restart: Hashable, Sendable {
         public var base: UInt64
         public var cap: UInt64?
@@ -24,7 +25,7 @@ public struct BridgeSettings: Hashable, Sendable {
         }
     }
 
-    /// Who it is at the other broker.
+    /// The user name and password of the bridge at the other broker.
     public struct Login: Hashable, Sendable {
         public var clientIdentifier: EncodedString
         public var userName: EncodedString?
@@ -45,20 +46,20 @@ public struct BridgeSettings: Hashable, Sendable {
     public var version = ProtocolVersion.v311
     /// Whether the other broker forgets the bridge's session when the connection ends.
     public var startsClean = false
-    /// The same of this broker.
+    /// Whether this broker forgets the bridge's session when the connection ends.
     public var startsCleanLocally = false
     public var keepAliveSeconds: UInt16 = 60
     public var start = Start.automatic
     public var restart = Restart()
     /// Whether after a loss the next address is tried, instead of going back to the first as soon as that answers.
     public var isRoundRobin = false
-    /// Whether the other broker is told by a bit of the protocol level that this is a bridge; tried without if it does
-    /// not like that.
+    /// Whether CONNECT has the bit in its protocol level that says that this is a bridge. If the other broker refuses
+    /// that, the bridge connects without.
     public var announcesBridge = true
-    /// Whether a retained 1 or 0 tells if it is connected.
+    /// Whether the bridge publishes a retained 1 or 0 that says if it is connected.
     public var notifies = true
     public var notifiesLocallyOnly = false
-    /// The topic of that; nil is `$SYS/broker/connection/ID/state`.
+    /// The topic of that message; nil for `$SYS/broker/connection/ID/state`.
     public var notificationTopic: TopicName?
     /// Whether it unsubscribes from what only goes out.
     public var attemptsUnsubscribe = true
@@ -70,11 +71,11 @@ public struct BridgeSettings: Hashable, Sendable {
     public var topicAliasMaximum: UInt16 = 10
     /// How many messages the other broker may have under way to us, in MQTT 5.0, and we to it.
     public var receiveMaximum: UInt16 = 20
-    /// In seconds, in MQTT 5.0.
+    /// The Session Expiry Interval at the other broker, in seconds, in MQTT 5.0.
     public var sessionExpiryInterval: UInt32 = 0
 
-    /// What this broker is called in the messages of MQTT 5.0 that cross, so that they do not come again: another name
-    /// than any other broker's. At most 64 bytes; nil if they are to say nothing.
+    /// The name of this broker in the messages of MQTT 5.0 that it forwards, so that they do not come again. No other
+    /// broker may have it. At most 64 bytes; nil if messages are to say nothing.
     public var brokerIdentifier: EncodedString?
 
     public init(name: String, remote: Login, localClientIdentifier: EncodedString) {
@@ -83,7 +84,7 @@ public struct BridgeSettings: Hashable, Sendable {
         self.localClientIdentifier = localClientIdentifier
     }
 
-    /// Where it tells whether it is connected.
+    /// The topic of the message that says whether the bridge is connected; nil if there is none.
     public var stateTopic: TopicName? {
         notificationTopic ?? TopicName("$SYS/broker/connection/\(remote.clientIdentifier)/state")
     }
@@ -101,7 +102,7 @@ public struct BridgeSettings: Hashable, Sendable {
         }
     }
 
-    /// What only goes out, as it is called there.
+    /// The filters of topics that only go out, under their names at the other broker.
     var outgoingRemoteFilters: [TopicFilter] {
         let incoming = Set(remoteFilters.map(\.filter))
         return topics.filter { !$0.comesIn }.compactMap { TopicFilter($0.remotePrefix + $0.pattern) }.filter {
@@ -119,7 +120,7 @@ public struct BridgeSettings: Hashable, Sendable {
 /// Bridges with several connections: each is a bridge of its own, with a session here and one there, and carries a part
 /// of the topics that go out. What comes in comes by the first, which also tells whether the bridge is connected.
 extension BridgeSettings {
-    /// What one of the connections is to do.
+    /// The settings of one of a bridge's connections.
     ///
     /// - Parameters:
     ///   - number: from 1 on.
@@ -169,8 +170,8 @@ struct BridgeSchedule {
         isLazy = settings.isLazy
     }
 
-    /// The attempt has failed, or a connection is lost. Returns how long to wait before the next attempt, in
-    /// milliseconds.
+    /// Counts an attempt that has failed, or a connection that was lost. Returns how long to wait before the next
+    /// attempt, in milliseconds.
     ///
     /// Addresses are tried one after the other without a pause; then there is one: decorrelated jitter, between the
     /// base and three times the pause before, so that bridges that lost one broker together do not come back together.
@@ -193,10 +194,10 @@ struct BridgeSchedule {
         return isLazy ? min(pause, Limits.lazyPauseMilliseconds << UInt64(min(failedCount / addressCount - 1, 16))) : pause
     }
 
-    /// A connection was as it should be: what failed before it is over.
+    /// Takes note that a connection works: the failures before it no longer count.
     mutating func settled() { (lastPause, failedCount) = (nil, 0) }
 
-    /// The first address answers again. Each time that it does and is left again soon, it is looked for later.
+    /// Returns to the first address, which answers again. Each time that it is left again soon, it is looked for later.
     mutating func goHome() {
         (address, failedCount) = (0, 0)
         awayMilliseconds = min(awayMilliseconds * 2, Limits.awayMillisecondsMax)

@@ -1,19 +1,19 @@
 import MQTTCodec
 
-/// Which brokers a message has been in, as it says itself in MQTT 5.0: User Properties, in order, which every broker
-/// has to hand on. So no message goes around for ever that comes by a broker that knows them, however many others it
-/// came through.
+/// Keeps messages from going around for ever over several bridges. In MQTT 5.0 a message says itself which brokers it
+/// has been in: by User Properties, in order, which every broker has to pass on. So a message ends at the first broker
+/// that knows them and has seen it before, however many others it came through.
 ///
 ///     martlet-broker: 1f6vcwx5cbdkg+9a3e77b0     came into the broker, where its topic has this digest, by a bridge of that
 ///     martlet-broker: 1f6vcwx5cbdkg-9a3e77b0     left the broker, or was there before
 ///
-/// Whoever publishes a message of its own with the properties of one that it has received gives it another topic, so
-/// that it is none of those that come again. One whose topic each bridge makes longer is none either: it ends at a
+/// A client that copies the properties of a message that it has received into one of its own gives that another topic,
+/// so that it does not count as the same message. Nor does one whose topic each bridge makes longer: that ends at a
 /// bound.
 struct BrokerPath {
-    /// What this broker is called; nil if messages say nothing.
+    /// The name of this broker; nil if messages say nothing.
     let own: [UInt8]?
-    /// What the other one is called, when it has said so.
+    /// The name of the other broker, once it has said so.
     var far: [UInt8]?
 
     private enum Sign: UInt8 {
@@ -21,7 +21,7 @@ struct BrokerPath {
         case left = 0x2D
     }
 
-    /// What a message says of its way.
+    /// The entry of a message's path.
     private struct Way {
         var count = 0
         var cameHere = false
@@ -29,8 +29,8 @@ struct BrokerPath {
         var wasThere = false
     }
 
-    /// What a message that goes out says on top, as bytes of properties; nil if it is to stay: it has left before, or
-    /// was there.
+    /// The properties to add to a message that goes out, encoded; nil if it must not go out, because it has left before
+    /// or was at the other broker.
     func out(_ properties: UnsafeRawBufferPointer, local: UnsafeRawBufferPointer, remote: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let own else { return [] }
         let way = way(properties, local: local, remote: remote)
@@ -39,7 +39,7 @@ struct BrokerPath {
         return Self.property(Self.station(own, .left, local))
     }
 
-    /// What a message that comes in says on top, likewise; nil if it was here.
+    /// The properties to add to a message that comes in, encoded; nil if it must not come in, because it was here.
     func `in`(_ properties: UnsafeRawBufferPointer, local: UnsafeRawBufferPointer, remote: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let own else { return [] }
         let way = way(properties, local: local, remote: remote)

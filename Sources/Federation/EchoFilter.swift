@@ -1,6 +1,6 @@
 import MQTTCodec
 
-/// Knows the messages that a broker sends back which it got from us, where the protocol does not: MQTT 3 has no No
+/// Recognizes messages that the other broker sends back to us, where the protocol does not prevent it: MQTT 3 has no No
 /// Local, and not every broker knows the bridges' bit.
 ///
 /// Counts, per digest of topic and payload, what was sent and has not come back. A stranger's equal message within that
@@ -10,11 +10,11 @@ struct EchoFilter {
     private var order: [(digest: UInt64, number: UInt64, sentAt: UInt64)] = []
     private var head = 0
     private var number: UInt64 = 0
-    /// What has come back, by its packet identifier, until another message has that: it may be repeated.
+    /// The digests of messages that have come back, by packet identifier, until another message has the identifier: the
+    /// other broker may repeat them.
     private var returned: [UInt16: UInt64] = [:]
 
-    /// A message was sent that the other broker will send back, once; for one that is sent again it is awaited already,
-    /// unless that was forgotten.
+    /// Expects a message back, once. One that is sent again is expected already, unless it was forgotten.
     mutating func sent(_ view: PublishView, _ topic: UnsafeRawBufferPointer, now: UInt64) {
         let digest = Self.digest(topic, view.payload)
         if view.duplicate, awaited[digest] != nil { return }
@@ -24,7 +24,8 @@ struct EchoFilter {
         forget(now: now)
     }
 
-    /// Whether a message that came is one of ours; said once for each that was sent, and again for what is repeated.
+    /// Whether a message that has come is one that the bridge has sent: true once for each message that was sent, and
+    /// again when the other broker repeats it.
     mutating func isEcho(_ view: PublishView, _ topic: UnsafeRawBufferPointer, now: UInt64) -> Bool {
         forget(now: now)
         let digest = Self.digest(topic, view.payload)
@@ -36,12 +37,12 @@ struct EchoFilter {
         return true
     }
 
-    /// There is a connection again: what was sent before it has its time from now on.
+    /// Restarts the time of all messages that are expected, because there is a connection again.
     mutating func goOn(now: UInt64) {
         for index in order.indices[head...] { order[index].sentAt = now }
     }
 
-    /// What has not come back in time will not: all of one digest go with the last that was sent.
+    /// Forgets what has not come back in time: all of one digest with the last that was sent.
     private mutating func forget(now: UInt64) {
         while head < order.count, order.count - head > Limits.echoesMax || order[head].sentAt + Limits.echoMillisecondsMax < now {
             if awaited[order[head].digest]?.lastNumber == order[head].number { awaited[order[head].digest] = nil }

@@ -5,7 +5,7 @@ import MQTTCodec
 final class PacketBuffer {
     private var bytes: [UInt8] = []
     private var head = 0
-    /// Grows when the buffer is emptied.
+    /// Counts how often the buffer was emptied, so that `drain` notices.
     private var generation = 0
     /// How many bytes are still to come of a packet that is not kept.
     private var unkept = 0

@@ -31,7 +31,7 @@ public struct BridgedTopic: Hashable, Sendable {
     var comesIn: Bool { direction != .out }
 }
 
-/// Gives topics the names that they have at the other end of a bridge.
+/// Renames topics for the other end of a bridge.
 ///
 /// The first line that matches decides. As with mosquitto, lines with a prefix go before those without.
 struct TopicMap {
@@ -62,7 +62,7 @@ struct TopicMap {
         incoming = ordered.filter(\.comesIn).map { Line($0, from: $0.remotePrefix, to: $0.localPrefix) }
     }
 
-    /// Without $share/NAME/, which topics do not have.
+    /// The filter without $share/NAME/, which topics do not have.
     private static func matched(_ text: String) -> [UInt8] {
         TopicFilter(text).map { Array($0.matchingBytes) } ?? Array(text.utf8)
     }
@@ -105,7 +105,7 @@ struct TopicMap {
         return nil
     }
 
-    /// Level by level and in place: this is on the way of each message.
+    /// Whether a filter matches a topic, level by level and without a copy: this is on the way of each message.
     static func matches(_ filter: [UInt8], _ topic: UnsafeRawBufferPointer) -> Bool {
         filter.withUnsafeBytes { filter in
             let (slash, one, many) = (UInt8(ascii: "/"), UInt8(ascii: "+"), UInt8(ascii: "#"))
@@ -140,7 +140,7 @@ extension BridgedTopic {
 struct SentTopicAliases {
     private var aliases: [[UInt8]: UInt16] = [:]
     private let maximum: Int
-    /// Most often a topic comes again at once.
+    /// The topic that came last and its alias: most often a topic comes again at once.
     private var last: (topic: [UInt8], alias: UInt16) = ([], 0)
 
     init(maximum: UInt16) { self.maximum = min(Int(maximum), Limits.sentAliasesMax) }
@@ -158,7 +158,7 @@ struct SentTopicAliases {
         return aliases.count < maximum ? (UInt16(aliases.count + 1), false) : nil
     }
 
-    /// The alias is set: the packet is written.
+    /// Takes note that a packet that sets the alias is written.
     mutating func set(_ alias: UInt16, for topic: UnsafeRawBufferPointer) {
         last = (Array(topic), alias)
         aliases[last.topic] = alias
