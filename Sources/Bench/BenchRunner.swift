@@ -151,7 +151,7 @@ public struct BenchOptions: Sendable {
 public struct BenchTransport: Sendable {
     public var usesTLS = false
     public var usesWebSocket = false
-    /// Whose certificate the broker may show; nil for the system's authorities.
+    /// The authorities whose certificates the broker may show; nil for the system's authorities.
     public var authoritiesFile: String?
     /// Whether the broker's certificate is looked at.
     public var verifiesBroker = true

@@ -21,8 +21,8 @@ package enum SharedLimits {
     /// the next. Bytes: `automaticBansBytesMax`.
     package static let automaticBansPerOriginMax = 100
 
-    /// Who is counted at the same time for what may end in a ban, on a shard: nobody else is until one's window of time
-    /// is over. Bytes: 40 each, names are hashed; addresses are texts of 50.
+    /// How many clients, addresses or users a shard counts offences of at the same time: no other is counted until the
+    /// window of one is over. Bytes: 40 each, names are hashed; addresses are texts of 50.
     package static let offendersMax = 10_000
 
     /// Of these, clients that come from one address: no other one of it is counted until one's window is over.

@@ -41,7 +41,7 @@ extension SimulatedBroker {
     /// Whether a turn at this time would do anything.
     package var hasWork: Bool { shards.contains { $0.hasWork(at: now) } }
 
-    /// The same, or whether the store has something to do.
+    /// Whether a turn at this time would do anything, or the store has something to do.
     package var hasWorkOrStore: Bool { hasWork || store?.hasWork ?? false }
 
     /// When something is to be done next; nil for never.

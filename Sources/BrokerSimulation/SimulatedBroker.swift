@@ -13,7 +13,7 @@ public final class SimulatedBroker {
     public package(set) var now: UInt64
     /// What the broker has logged, in order.
     public package(set) var logLines: [String] = []
-    /// Who came and went, in order.
+    /// The clients that came and went, in order.
     public package(set) var presence: [PresenceEvent] = []
     /// What may end in a ban, in order.
     public package(set) var offences: [Offence] = []

@@ -3,8 +3,8 @@ public import MQTTCodec
 
 /// One client's network connection to a `SimulatedBroker`, as the client sees it.
 ///
-/// What is sent waits in the network until the broker's next `settle()`. The broker hands the connection from shard to
-/// shard without the client's noticing.
+/// Bytes that are sent wait in the network until the broker's next `settle()`. The broker hands the connection from
+/// shard to shard without the client's noticing.
 public final class SimulatedConnection {
     /// The version that `takePackets` decodes with: that of the last CONNECT sent, 5.0 before.
     public var version = ProtocolVersion.v5

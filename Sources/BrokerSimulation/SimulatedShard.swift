@@ -2,7 +2,7 @@ public import BrokerCore
 package import BrokerModel
 import Bytes
 
-/// Who has a client inside the broker.
+/// The owner of a client inside the broker, which gets the client's events.
 package protocol LocalEventReceiver: AnyObject {
     func received(_ event: LocalEvent)
 }
@@ -25,7 +25,7 @@ package final class SimulatedShard {
     var outcomes: [ShardOrderOutcome] = []
     /// What clients have asked the broker for, oldest first.
     var requests: [ControlMessage] = []
-    /// Who has a client inside the broker.
+    /// The owners of clients inside the broker, by connection.
     package var parties: [ConnectionID: any LocalEventReceiver] = [:]
     /// The batches from each shard that have not arrived yet, oldest first.
     var shardMessages: [[ShardMessageBatch]]
@@ -79,7 +79,7 @@ final class SimulatedSink: OutputSink {
     private var connections: [ConnectionID: SimulatedConnection] = [:]
     /// The connections that got bytes in this turn, in order.
     var delivered: [SimulatedConnection] = []
-    /// Those that the broker closed in this turn.
+    /// The connections that the broker closed in this turn.
     var closed: [SimulatedConnection] = []
 
     func find(_ id: ConnectionID) -> SimulatedConnection? { connections[id] }

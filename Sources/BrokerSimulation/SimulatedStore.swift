@@ -19,7 +19,7 @@ public final class SimulatedStore {
     public var lateShard: Int?
     /// Decides where clients live, as long as the store does.
     public let seed: UInt64
-    /// What is on the disk.
+    /// The rows on the disk, by table and key.
     public private(set) var rows: [StoreTable: [UInt64: [UInt8]]] = [:]
     /// How many batches were committed.
     public private(set) var commitCount = 0

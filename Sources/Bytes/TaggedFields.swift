@@ -40,7 +40,7 @@ extension FieldCoded {
     /// none.
     mutating func exchange<Value: FieldValue>(_ tag: UInt8, _ value: Value?) -> Value?
 
-    /// What was read cannot be.
+    /// Takes note that the bytes are no such fields.
     mutating func refuse()
 }
 
@@ -122,7 +122,7 @@ extension FieldCoder {
 }
 
 @usableFromInline package struct FieldReader: FieldCoder {
-    /// What is not read yet of the fields.
+    /// The fields that are not read yet.
     private var rest: UnsafeRawBufferPointer
     private var fieldsLeft: UInt8
     /// The field that comes next: 0 behind the last one.

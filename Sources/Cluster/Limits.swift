@@ -7,16 +7,16 @@ enum Limits {
     static let groupNewsBytesMax = 64 << 10
 
     /// Bytes of a record of the log into which entries are packed; a larger entry has a record of its own. With synced
-    /// records the engine's rate hardly depends on their size up to here.
+    /// records the servers' rate hardly depends on their size up to here.
     static let recordBytesMax = 32 << 10
 
     /// How many records of one node are under way to one partition.
     static let logQueues = 4
 
-    /// How long an answer of the engine is waited for until the record is sent again, in milliseconds.
+    /// How long an answer of the servers is waited for until the record is sent again, in milliseconds.
     static let logAnswerMilliseconds: UInt64 = 2000
 
-    /// After how long a record is sent again that the engine could not take, in milliseconds.
+    /// After how long a record is sent again that the servers could not take, in milliseconds.
     static let logRetryMilliseconds: UInt64 = 250
 
     /// How many nodes a session's record names that may not know that they keep it no more; a record with more is

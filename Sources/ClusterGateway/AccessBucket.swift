@@ -41,7 +41,7 @@ final class AccessBucket {
     private var unsaid: Set<AccessSubject> = []
     private var saysAt: UInt64 = 0
     private let report: (AccessNews) -> Void
-    /// Is told why nothing is followed.
+    /// Logs why the bucket is not followed.
     private let complain: (String) -> Void
     private var hasComplained = false
     private var follower: FollowedStream?
@@ -50,10 +50,10 @@ final class AccessBucket {
     private var isStale = false
     private var requests: [UInt64: Request] = [:]
     private var lastRequest: UInt64 = 0
-    /// Of the last message.
+    /// The number of the last entry that was read.
     private var sequence: UInt64 = 0
     private var isWhole = false
-    /// What was read, until that is all.
+    /// What was read so far, until all is read.
     private var state = AccessState()
     private var document: SharedDocument
     /// Orders that are carried out once everything before was told.
@@ -85,20 +85,20 @@ final class AccessBucket {
         readAnew(now)
     }
 
-    /// A connection is there.
+    /// Begins to read, on a new connection.
     func begin(now: UInt64) {
         isStale = true
         readAnew(now)
     }
 
-    /// The connection is gone, and what was subscribed to on it.
+    /// Takes note that the connection is gone, with all subscriptions on it.
     func end(_ reason: String) {
         follower?.detached()
         follower = nil
         isAway(reason)
     }
 
-    /// The bucket is not followed for now.
+    /// Takes note that the bucket is not followed for now.
     private func isAway(_ reason: String) {
         (isWhole, trouble) = (false, reason)
         document.lost()
@@ -185,7 +185,7 @@ final class AccessBucket {
         }
     }
 
-    /// All that was there when the reading began was read.
+    /// Ends the reading: all that was there when it began was read.
     private func readAll() {
         guard !isWhole else { return }
         isWhole = true
@@ -218,8 +218,8 @@ final class AccessBucket {
         }
     }
 
-    /// Says what this node has brought, again and again until it is read: a node that is not known to have brought its
-    /// own would take what it has for its own when it starts the next time.
+    /// Writes which subjects this node has brought, again and again until it reads that itself: a node that is not
+    /// known to have brought its own would offer its copy as its own at the next start.
     private func sayJoined(_ now: UInt64) {
         guard isWhole, !unsaid.isEmpty else { return }
         saysAt = now + Limits.accessAnswerMillisecondsMax
@@ -228,7 +228,7 @@ final class AccessBucket {
         }
     }
 
-    /// Does what the document wants, until it wants nothing more.
+    /// Carries out the document's effects, until there are none.
     private func perform(now: UInt64) {
         while true {
             let effects = document.takeEffects()
@@ -276,7 +276,7 @@ final class AccessBucket {
         }
     }
 
-    /// Whether it was an answer to a request of this bucket.
+    /// Takes an answer. Returns whether it was one to a request of this bucket.
     func answered(_ token: UInt64, _ answer: NATSAnswer, now: UInt64) -> Bool {
         guard token & Self.tokens != 0 else { return false }
         guard let purpose = requests.removeValue(forKey: token & ~Self.tokens) else { return true }

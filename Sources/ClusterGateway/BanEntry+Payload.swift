@@ -6,7 +6,7 @@ import Platform
 import ServerLoops
 
 extension BanEntry {
-    /// Reads what `payload` is; nil for what is no ban.
+    /// Reads a ban; nil for bytes that are none.
     init?(reading payload: [UInt8], isLifted: Bool) {
         guard let members = (try? JSONValue(reading: payload))?.object, let target = Self.target(members),
             let by = members["by"]?.string
@@ -41,7 +41,7 @@ extension BanEntry {
         return Array(object.text.utf8)
     }
 
-    /// Whoever is banned may have a name of any length and letters.
+    /// The key of a ban is a digest, because a banned client's name may have any length and characters.
     var key: String { "bans." + Self.digest(target.place) }
 
     private static func target(_ members: JSONMembers) -> BanTarget? {

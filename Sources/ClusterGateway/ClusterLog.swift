@@ -35,7 +35,7 @@ final class ClusterLog {
     /// The records that JetStream was asked to store, by the token of the request.
     var asked: [UInt64: (partition: Int, queue: Int, number: UInt64)] = [:]
     var lastToken: UInt64 = 0
-    /// What could not even be asked.
+    /// The records that could not even be sent, with the answers that count for them.
     var unasked: [(partition: Int, queue: Int, number: UInt64, answer: LogAnswer)] = []
     var isSettling = false
     /// The readers that wait until all is read that stands in the log by now.
@@ -55,7 +55,7 @@ final class ClusterLog {
     var told = (isFull: false, isAway: false)
     var toldLacking: UInt64 = 0
 
-    /// Before any loop runs.
+    /// Makes the log, before any loop runs.
     init(
         _ plan: ClusterPlan, _ incarnations: NodeIncarnations, on loop: ShardLoop, connection: NATSConnection,
         _ refusals: StreamRefusals, context: any GatewayContext
@@ -127,7 +127,7 @@ final class ClusterLog {
 
     static func streamName(_ partition: Int, _ plan: ClusterPlan) -> String { "martlet_\(plan.name)_log_\(partition)" }
 
-    /// What the stream of a partition is to be.
+    /// The configuration of a partition's stream.
     static func stream(_ partition: Int, subject: Subject, _ plan: ClusterPlan, _ info: ServerInfo) -> StreamConfiguration {
         var stream = StreamConfiguration(name: streamName(partition, plan), subjects: ["\(subject)"])
         stream.replicas = plan.replicas(info)
@@ -137,7 +137,8 @@ final class ClusterLog {
         return stream
     }
 
-    /// Without a connection: what waits was the last incarnation's, and is not written any more.
+    /// Begins another incarnation of the node; to be called without a connection. Records of the last one that wait are
+    /// not written any more.
     func beginIncarnation() {
         isOver = false
         for partition in partitions { partition.writer.begin(as: incarnations.current, self) }
@@ -200,7 +201,7 @@ extension ClusterLog: ReadLog {
     /// Up to where a node has said that it is done with what share groups have dispatched to it; nil if it has not.
     func dispatchedThrough(by node: NodeID, _ partition: Int) -> UInt64? { dispatched[node]?[partition] }
 
-    /// The others are gone, and somebody dispatches for them.
+    /// Forgets how far all other nodes were done: they are gone, and another node dispatches for them.
     func forgetDispatched(except nodes: Set<NodeID>) { dispatched = dispatched.filter { nodes.contains($0.key) } }
 
     /// A shard has worked off records of so many bytes.
@@ -255,8 +256,8 @@ extension ClusterLog: ReadLog {
         (partition.newcomers, partition.furthest) = ([], 0)
     }
 
-    /// The servers have lost what they stored last. What they store now has its numbers: it is not to be taken for
-    /// that.
+    /// Cuts a partition off, because the servers have lost the records that they stored last. Records that they store
+    /// now have the same numbers, and must not be taken for those.
     private func cut(_ partition: LogPartition, _ name: String, at last: UInt64) {
         guard let place = partition.place else { return }
         log(
@@ -290,13 +291,13 @@ extension ClusterLog: ReadLog {
 
 /// The entries that are to be in the log.
 extension ClusterLog {
-    /// A batch of a shard is not to be logged.
+    /// Refuses a shard's batch: it is not logged.
     func refuse(_ serial: UInt64, of shard: Int) {
         ledger.done(ledger.begin(serial, of: shard), .unknown)
         settle()
     }
 
-    /// A batch of a shard is to be logged: `append` for its messages, and `end`, with the token that this returns.
+    /// Begins a shard's batch. `append` follows for its messages, and `end`, with the token that this returns.
     func begin(_ serial: UInt64, of shard: Int) -> UInt64 { ledger.begin(serial, of: shard) }
 
     func append(_ message: BusMessage, _ step: SessionStep?, token: UInt64) {
@@ -312,7 +313,8 @@ extension ClusterLog {
         }
     }
 
-    /// A client has released a packet identifier; or a session is restored here, which every partition is to have.
+    /// Logs a step of a session: a client has released a packet identifier, or a session is restored here, which is
+    /// written to every partition.
     func append(_ step: SessionStep, token: UInt64) {
         let index = step.clientIdentifier.bytes.withUnsafeBytes { BrokerShard.logPartition(of: $0, among: partitions.count) }
         for partition in step.step.kind == .mark ? partitions : [partitions[index]] {
@@ -323,13 +325,13 @@ extension ClusterLog {
         }
     }
 
-    /// Behind all of a publisher's messages so far that are logged where those of a topic are.
+    /// The position behind all of a publisher's messages so far, in the partition of a topic.
     func place(of publisher: UInt64, _ topic: UnsafeRawBufferPointer) -> (partition: Int, place: Cluster.LogWriter.Place) {
         let partition = BrokerShard.logPartition(of: topic, among: partitions.count)
         return (partition, partitions[partition].writer.place(of: publisher >> 1))
     }
 
-    /// Whether all of them are in the log, or given up.
+    /// Whether all messages in front of a position are in the log, or given up.
     func hasPassed(_ ahead: (partition: Int, place: Cluster.LogWriter.Place)) -> Bool {
         partitions[ahead.partition].writer.hasPassed(ahead.place)
     }
@@ -359,7 +361,7 @@ extension ClusterLog {
         settle()
     }
 
-    /// Something that says nothing, behind what others have written.
+    /// Writes an entry without meaning, behind all that others have written.
     func write(for reader: UInt64, _ partition: LogPartition) {
         let nothing = LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)
         let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -393,7 +395,7 @@ extension ClusterLog {
         return true
     }
 
-    /// nil if nothing is known.
+    /// Reads an answer; nil if it says nothing about the record.
     func read(_ answer: NATSAnswer, _ partition: LogPartition) -> LogAnswer? {
         switch answer {
         case .message(let message):
@@ -445,7 +447,7 @@ extension ClusterLog {
         loop.postToAll(.logRoom(isFull: state.isFull, isAway: state.isAway))
     }
 
-    /// Tells which partitions have no room, before what has come of that.
+    /// Tells the shards which partitions have no room, before they hear which batches failed for it.
     private func settleRoom() {
         var lacking: UInt64 = 0
         for partition in partitions where partition.writer.lacksRoom { lacking |= 1 << UInt64(partition.index) }

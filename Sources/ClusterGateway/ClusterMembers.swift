@@ -49,13 +49,13 @@ final class ClusterMembers {
         sayHow()
     }
 
-    /// The connection is gone, with what was subscribed to on it.
+    /// Takes note that the connection is gone, with all subscriptions on it.
     func detached() {
         (summaries, questions) = (nil, nil)
         asked = [:]
     }
 
-    /// Without a connection: this node goes on as another one.
+    /// Goes on as another incarnation of this node; to be called without a connection.
     func begin(as node: NodeID, now: UInt64) {
         table.begin(as: node, now: now)
         own = nil
@@ -63,19 +63,19 @@ final class ClusterMembers {
 
     // MARK: Summaries
 
-    /// This node is like this.
+    /// Sends this node's summary to the others, and records it.
     func record(_ summary: NodeSummary, now: UInt64) {
         own = summary
         table.heard(summary, now: now)
         sayHow()
     }
 
-    /// These hold a lease.
+    /// Takes the list of the nodes that hold a lease.
     func list(_ nodes: [NodeID], now: UInt64) { table.listed(nodes, now: now) }
 
     func settle(now: UInt64) { table.settle(now: now) }
 
-    /// All that are known of, with what is known of their clocks.
+    /// All nodes that are known, with what is known of their clocks.
     var members: [ClusterMember] {
         table.members.map { member in
             var member = member
@@ -98,7 +98,7 @@ final class ClusterMembers {
         }
     }
 
-    /// Tells the others that this node goes.
+    /// Tells the others that this node leaves.
     func sayGoodbye() {
         own?.isLeaving = true
         sayHow()
@@ -144,7 +144,7 @@ final class ClusterMembers {
         }
     }
 
-    /// The control thread's answer to another node's question.
+    /// Sends the control thread's answer to another node's question.
     func answer(_ number: UInt64, _ answer: NodeAnswer) {
         guard let reply = asked.removeValue(forKey: number) else { return }
         do throws(NATSRefusal) {
@@ -157,7 +157,7 @@ final class ClusterMembers {
 
     // MARK: Questions
 
-    /// Asks all other nodes; nil if it is under way, else what there is to tell at once.
+    /// Asks all other nodes. Returns nil if their answers are awaited, else the reports that are there at once.
     func ask(_ token: UInt64, _ question: NodeQuestion) -> [NodeReport]? {
         let others = table.others
         var gathering = Gathering(answers: others.map { NodeReport(node: $0.shownName, answer: nil) }, missing: 0)
@@ -181,7 +181,7 @@ final class ClusterMembers {
         return nil
     }
 
-    /// What has become of a request; gives what all have answered when that was the last.
+    /// Takes the answer to a request. Returns all nodes' reports if it was the last one.
     func answered(_ token: UInt64, _ answer: NATSAnswer) -> (token: UInt64, reports: [NodeReport])? {
         guard let request = requests.removeValue(forKey: token), var gathering = gatherings.removeValue(forKey: request.gathering)
         else { return nil }

@@ -59,7 +59,7 @@ package struct ClusterPlan: Sendable {
     /// On how many servers what the cluster shares is kept.
     package func replicas(_ info: ServerInfo) -> Int { replicas ?? (info.clusterName == nil ? 1 : 3) }
 
-    /// Says what an operator has to know of servers that are too few for a stream.
+    /// The line that tells an operator of too few servers for a stream's replicas.
     func replicasRemark(_ info: ServerInfo) -> String {
         replicas.map { "; martlet_cluster_replicas asks for \($0)" }
             ?? "; there are to be \(replicas(info)) replicas, unless martlet_cluster_replicas asks for less"
@@ -72,7 +72,7 @@ package struct ClusterPlan: Sendable {
         return String(address.prefix { $0 != ":" })
     }
 
-    /// What the operator is told at the start.
+    /// The line that is logged at the start.
     var line: String {
         "Cluster \(name), node \(nodeName): messages go to the subscribers of all nodes, through the NATS servers "
             + "\(settings.servers.map(\.description).joined(separator: ", ")). "
@@ -191,7 +191,7 @@ package final class SyncWatch {
     private var isAsking = false
     /// Whether what is being asked has to be asked once more: a server may have come meanwhile.
     private var asksAgain = false
-    /// What was found out last, in the order of the plan's monitors; empty before that.
+    /// When each server syncs, as it was found out last, in the order of the plan's monitors; empty before that.
     package private(set) var conducts: [SyncConduct] = []
 
     /// - Parameters:
@@ -249,7 +249,7 @@ package final class SyncWatch {
         report(plan.mode == .synced ? complaint : nil)
     }
 
-    /// Which server does not sync.
+    /// The complaint about servers that do not sync; nil if all do.
     private var complaint: String? {
         for (monitor, conduct) in zip(plan.monitors, conducts) {
             guard case .every(let seconds) = conduct else { continue }

@@ -134,7 +134,7 @@ extension ClusterRunner: NATSListener {
         }
     }
 
-    /// What has been said leaves only while the lease lasts, so that nothing of this incarnation comes into the log
+    /// Whether messages may leave: only while the lease lasts, so that nothing of this incarnation comes into the log
     /// behind what others have read of it.
     package var maySend: Bool { !leases.hasEnded(now: loop.events.clockMicroseconds / 1000) }
 

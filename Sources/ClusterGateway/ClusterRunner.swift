@@ -42,40 +42,40 @@ package final class ClusterRunner: ClusterParticipant {
     lazy var retained = RetainedRunner(
         plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
         report: { [unowned self] in report($0) })
-    /// By shard: the ticket of the newest interest that it has told of.
+    /// The ticket of the newest interest, by shard.
     var tickets: [UInt64]
     /// The barriers of SUBACKs that wait for a ticket.
     var waiting: [(ticket: UInt64, shard: Int, token: UInt64)] = []
     var receipts = GroupReceipts()
     var others: Set<NodeID> = []
     lazy var refusals = StreamRefusals(plan.name, on: loop, changed: { [unowned self] in report() })
-    /// While another incarnation begins.
+    /// The change to another incarnation, while it is under way.
     var change: IncarnationChange?
     /// Why there is no connection; nil if there is one.
     var awayReason: String?
-    /// Why the other nodes cannot be found out.
+    /// Why the list of the other nodes cannot be read.
     var leaseTrouble: String?
-    /// What was logged since messages flowed last: what goes on is told once.
+    /// The reasons that were logged since messages flowed last: each is logged once.
     var toldReasons: Set<String> = []
-    /// What the servers have not understood last, in their words, and when.
+    /// The last complaint of the servers about something they did not understand, in their words, and when it came.
     var complaint: (words: String, at: UInt64)?
-    /// For what this node has lacked the permission last, on this connection, and when.
+    /// The last permission that this node lacked on this connection, in the servers' words, and when.
     var refusal: (words: String, at: UInt64)?
-    /// The streams with another number of replicas than is wanted, of which that was told.
+    /// The streams for which it was logged that they have another number of replicas than is wanted.
     var toldReplicas: Set<String> = []
     var namesakes = NamesakeWatch()
     var awaiting = AwaitedReason()
     var silences = SilenceWatch()
-    /// The nodes, by store, of which it was told that they have a store where this one has none, or the other way
+    /// The nodes, by store, for which it was logged that they have a store where this one has none, or the other way
     /// round.
     var toldStores: Set<UInt32> = []
     /// Why the servers do not do what the configuration asks of them.
     var unsynced: String?
     var losses: UInt64 = 0
-    /// What the shards were told last.
+    /// Whether the shards were told last that the cluster is away.
     var isAway = true
     var tooLargeToldAt: UInt64?
-    /// Up to which ticket it was looked which nodes may forget sessions that are here.
+    /// The ticket up to which was looked which nodes may forget sessions that are here.
     var dropsLookedAt: UInt64 = 0
 
     package init(_ plan: ClusterPlan, node: NodeID, on loop: ShardLoop) {
@@ -229,8 +229,8 @@ package final class ClusterRunner: ClusterParticipant {
         settle()
     }
 
-    /// Whether what waits for a ticket may go on: all nodes know of the interest, and what is retained is here. Without
-    /// a connection nobody can say what is.
+    /// Whether a SUBACK that waits for a ticket may leave: all nodes know of the interest, and the retained messages
+    /// are here. Without a connection nobody can say what they are.
     func isPassing(_ ticket: UInt64) -> Bool { ticket <= sink.confirmed && (isCurrent || awayReason != nil) }
 
     /// Whether what is retained is here, and it is known from where on the log is read.
@@ -248,10 +248,10 @@ package final class ClusterRunner: ClusterParticipant {
         }
     }
 
-    /// A loop knows.
+    /// Takes note that a loop knows other nodes' members of share groups.
     func groupsTaken(_ token: UInt64) { if let receipt = receipts.taken(token) { bus.learned(receipt, sink) } }
 
-    /// Lets go what waits for what has come about.
+    /// Releases what waits for something that has happened in this turn.
     func settle() {
         sendGroups()
         if !waiting.isEmpty {
@@ -281,8 +281,9 @@ package final class ClusterRunner: ClusterParticipant {
 
 /// A node whose lease has ended goes on as another one: see `NodeIncarnations`.
 extension ClusterRunner {
-    /// The lease has ended: others act for this node. It goes on as another one, when all loops have let go of what the
-    /// last one had to do. Where nothing is logged, there is nothing that others would do.
+    /// Ends the incarnation, because its lease has ended and others act for it. The node goes on as another incarnation
+    /// when all loops have stopped acting for the last one. Where nothing is logged, there is nothing that others would
+    /// do for it.
     func endIncarnation() {
         // Who does not stand in the next list may be about to get a lease, as this node is: nobody knows that it is
         // gone.
@@ -355,7 +356,7 @@ extension ClusterRunner {
 
     private var hasStore: Bool { plan.logPartitions > 0 }
 
-    /// This node is like this: adds what is known here, and says so.
+    /// Completes this node's summary with what the gateway knows, and sends it.
     func record(_ figures: NodeSummary) {
         var summary = figures
         (summary.node, summary.name, summary.version) = (incarnations.current, plan.nodeName, plan.settings.programVersion)
@@ -395,13 +396,13 @@ extension ClusterRunner {
         return status
     }
 
-    /// What the servers have not understood.
+    /// The servers' complaint about something they did not understand, if it is recent.
     private var recentComplaint: String? {
         complaint.flatMap { now < $0.at + Limits.clusterComplaintMilliseconds ? $0.words : nil }
     }
 
-    /// For what this node lacks a permission. Servers say only what they refuse: what has not been refused for a while
-    /// is allowed, or nobody has asked for it again.
+    /// The permission that this node lacks, if that is recent. Servers say only what they refuse: what has not been
+    /// refused for a while is allowed, or was not asked for again.
     private var recentRefusal: String? {
         refusal.flatMap { now < $0.at + Limits.clusterRefusalMilliseconds ? $0.words : nil }
     }
@@ -435,12 +436,13 @@ extension ClusterRunner {
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }
 }
 
-/// What a node waits for until it carries messages. In most cases that is over in a moment; what takes longer is told.
+/// The reason for which a node does not carry messages yet. In most cases it is over in a moment; a reason that lasts
+/// longer is logged.
 struct AwaitedReason {
     /// Since when nothing is carried.
     private var since: UInt64?
 
-    /// Gives the reason when nothing has been carried for a while; to be called every second or so.
+    /// Returns the reason when no message has been carried for a while; to be called every second or so.
     ///
     /// - Parameters:
     ///   - reason: why nothing is carried now; nil if messages are.

@@ -14,7 +14,7 @@ import ServerLoops
 ///     earlier incarnations of this ──┴─► the log: successor(of:) ──► the first in it ──► ClusterLog.whenRead ──► LogReplay ──► learnDispatched, then dispatchAgain
 ///                                                                                                    └──────► learnEarlierDispatches, followEarlierDispatches, dispatchEarlier
 ///
-/// Who dispatches is decided by `NodeSuccessors`.
+/// `NodeSuccessors` decides which node dispatches.
 ///
 /// Belongs to the loop that speaks to the servers.
 final class DispatchCoordinator {
@@ -31,7 +31,7 @@ final class DispatchCoordinator {
     /// What the shards have answered to the question under way.
     private var answers: [Int: [DispatchProgress.Dispatched]] = [:]
 
-    /// Before any loop runs, and behind `BrokerShard.joinCluster`.
+    /// Makes the coordinator, before any loop runs and after `BrokerShard.joinCluster`.
     init(_ incarnations: NodeIncarnations, on loop: ShardLoop, log: ClusterLog, replay: LogReplay) {
         (self.loop, self.incarnations, self.log, self.replay) = (loop, incarnations, log, replay)
         successors = NodeSuccessors(incarnations.current)
@@ -60,7 +60,7 @@ final class DispatchCoordinator {
         }
     }
 
-    /// To be called about each second.
+    /// Asks all shards how far they are done; to be called about each second.
     func ask() {
         answers = [:]
         loop.postToAll(.dispatchedIsWanted)
@@ -75,7 +75,7 @@ final class DispatchCoordinator {
         }
     }
 
-    /// A partition of the log ends at this record, before some that was read.
+    /// Takes note that a partition of the log ends at this record, in front of some that were read.
     func isCut(_ partition: Int, at last: UInt64) {
         book.isCut(partition, at: last)
         successors.isCut(partition, at: last)
@@ -89,7 +89,7 @@ final class DispatchCoordinator {
         }
     }
 
-    /// These nodes are there, this one apart.
+    /// Takes the list of the other nodes that are there.
     func live(_ nodes: Set<NodeID>) {
         others = nodes
         // Earlier incarnations of this node are what they left.
@@ -110,13 +110,13 @@ final class DispatchCoordinator {
         if !change.gone.isEmpty { log.forgetDispatched(except: nodes) }
     }
 
-    /// The log has a node's word that it would dispatch for one that is gone.
+    /// Takes note that a node offers in the log to dispatch for one that is gone.
     func said(successorOf gone: NodeID, by successor: NodeID) {
         if successors.said(successorOf: gone, by: successor) { loop.postToAll(.successor(of: gone.rawValue, successor.rawValue)) }
         settle()
     }
 
-    /// Does what has become this node's to do, when all is read that those who are gone can have written.
+    /// Dispatches what has become this node's part, when all is read that the nodes that are gone can have written.
     private func settle() {
         let (duties, won) = (successors.takeDuties(), successors.takeEarlierDispatches())
         guard !duties.isEmpty || won != nil else { return }
@@ -139,7 +139,7 @@ final class DispatchCoordinator {
         }
     }
 
-    /// What was read behind these places.
+    /// The spans of the log that were read behind these records.
     private func spans(after places: [UInt64]) -> [LogSpan] {
         log.readThrough.enumerated().map { partition, read in
             LogSpan(partition: partition, after: min(read, partition < places.count ? places[partition] : 0), through: read)
@@ -181,7 +181,7 @@ final class ClusterSink: BusSink {
         if let number = subscriptions.removeValue(forKey: identifier) { connection.unsubscribe(number) }
     }
 
-    /// The connection is gone, and what was subscribed to on it.
+    /// Forgets the subscriptions of a connection that is gone.
     func forgetSubscriptions() {
         subscriptions = [:]
         connection.session.forgetSubscriptions()
@@ -228,8 +228,8 @@ final class ClusterSink: BusSink {
     func opened() {}
 }
 
-/// What this process is called in its cluster: one incarnation after the other, for a node whose lease has ended goes
-/// on as another one. Whoever has seen that end acts for the incarnation that it was.
+/// The incarnations of this process in its cluster, one after the other: a node whose lease has ended goes on as
+/// another one, since nodes that have seen that end act for the incarnation that it was.
 ///
 /// Belongs to the loop that speaks to the servers.
 package final class NodeIncarnations {
@@ -238,13 +238,13 @@ package final class NodeIncarnations {
 
     init(_ first: NodeID) { current = first }
 
-    /// The next one.
+    /// Makes the next incarnation the current one.
     func begin() {
         earlier.insert(current)
         repeat { current = Self.run(ofStore: current.store) } while earlier.contains(current)
     }
 
-    /// Whether it is one of this process.
+    /// Whether a node is an incarnation of this process.
     func contains(_ node: NodeID) -> Bool { node == current || earlier.contains(node) }
 
     /// The first incarnation of a process.
@@ -260,7 +260,7 @@ package final class NodeIncarnations {
     }
 }
 
-/// The end of a node's incarnation and the begin of the next one, loop after loop.
+/// The change from one incarnation of a node to the next, loop after loop.
 ///
 ///     endIncarnation to all ──► ended by all ──► beginIncarnation to all ──► begun by all
 ///
@@ -275,7 +275,7 @@ struct IncarnationChange {
 
     init(loops: Int) { self.loops = loops }
 
-    /// A loop has ended the last incarnation.
+    /// Takes note that a loop has ended the last incarnation.
     ///
     /// - Parameter part: how far it is done; nil where nothing is logged.
     /// - Returns: whether all have.
@@ -285,7 +285,7 @@ struct IncarnationChange {
         return endedCount == loops
     }
 
-    /// A loop has begun the next one, and says what it has to settle.
+    /// Takes note that a loop has begun the next incarnation, and of what it has to settle.
     ///
     /// - Returns: what all have, when the last one says so.
     mutating func begun(_ loop: Int, _ earlierDispatches: StoredDispatches?) -> [StoredDispatches]? {
@@ -293,7 +293,7 @@ struct IncarnationChange {
         return earlierDispatchesByLoop.count == loops ? earlierDispatchesByLoop.sorted { $0.key < $1.key }.compactMap(\.value) : nil
     }
 
-    /// Whether what a loop gives is the last incarnation's.
+    /// Whether messages of a loop still belong to the last incarnation.
     func isWaiting(for loop: Int) -> Bool { earlierDispatchesByLoop[loop] == nil }
 }
 
@@ -302,7 +302,7 @@ struct GroupReceipts {
     private var open: [UInt64: (receipt: GroupReceipt, missing: Int)] = [:]
     private var last: UInt64 = 0
 
-    /// All loops are told something.
+    /// Begins a message to all loops.
     ///
     /// - Parameters:
     ///   - receipt: what is said when they know; nil for nothing.
@@ -314,7 +314,7 @@ struct GroupReceipts {
         return last
     }
 
-    /// A loop knows.
+    /// Counts a loop that knows.
     ///
     /// - Returns: what is to be said now; nil for nothing.
     mutating func taken(_ token: UInt64) -> GroupReceipt? {

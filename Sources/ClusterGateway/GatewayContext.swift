@@ -19,31 +19,31 @@ protocol GatewayContext: AnyObject {
     /// A record of a stream was refused for want of room.
     func refused(_ stream: String, _ error: JetStreamError)
 
-    /// Behind what this node has told of its share groups.
+    /// The ticket behind all that this node has told of its share groups.
     var lastTicket: UInt64 { get }
 
     /// Whether all nodes know what was told up to this ticket.
     func isInForce(_ ticket: UInt64) -> Bool
 
-    /// What is on its way to the servers and has to be there before a will.
+    /// The messages that are on their way to the servers and have to be there before a will.
     func ahead(of will: SessionRecord.LastWill) -> WillAhead
 
-    /// Whether any of it still is on its way.
+    /// Whether any of the messages in front of a will is still on its way.
     func isOnItsWay(_ ahead: WillAhead) -> Bool
 
-    /// A partition of the log ends at a record before what was read of it.
+    /// Tells the parts that a partition of the log ends at a record, in front of some that were read.
     func logIsCut(_ partition: Int, at last: UInt64)
 
-    /// The log has a node's word that it would dispatch for one that is gone.
+    /// Tells the parts that a node offers in the log to dispatch for one that is gone.
     func logSays(successorOf gone: NodeID, _ successor: NodeID)
 }
 
-/// What is known of records that were read, for those who read them once more.
+/// Says of each record that was read before whether it counts, for those who read it once more.
 protocol ReadLog: AnyObject {
-    /// Which records of a partition count from one on that was read.
+    /// Says which records of a partition count, from one on that was read.
     func order(of partition: Int, from sequence: UInt64) -> LogOrder
 
-    /// Records of a partition have gone, up to this one.
+    /// Takes note that records of a partition have gone, up to this one.
     ///
     /// - Returns: up to where that was known.
     func recordGone(_ partition: Int, through sequence: UInt64) -> UInt64

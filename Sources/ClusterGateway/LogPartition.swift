@@ -41,12 +41,12 @@ final class LogPartition {
             report: { [unowned self, unowned log] in log.heard($0, self) })
     }
 
-    /// Where reading begins, so that the records behind one can be judged.
+    /// The record at which reading begins, so that the records behind one can be judged.
     static func start(behind sequence: UInt64) -> UInt64 {
         sequence > Limits.logRereadRecords ? sequence + 1 - Limits.logRereadRecords : 1
     }
 
-    /// Records have gone, up to this one.
+    /// Takes note that records have gone, up to this one.
     ///
     /// - Returns: up to where that was known.
     func recordGone(through sequence: UInt64) -> UInt64 {
@@ -54,11 +54,12 @@ final class LogPartition {
         return goneThrough
     }
 
-    /// The stream is another one, or ends at this record now: what comes has numbers that others had.
+    /// Takes note that the stream is another one, or ends at this record now: records that come have numbers that
+    /// others had.
     func forgetGone(behind last: UInt64) { goneThrough = min(goneThrough, last) }
 }
 
-/// Somebody who waits until all partitions of the log are read as far as they go now.
+/// A caller that waits until all partitions of the log are read as far as they go now.
 struct LogReader {
     let number: UInt64
     /// By partition: where what was written for it stands; nil while nobody knows.

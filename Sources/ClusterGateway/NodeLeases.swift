@@ -25,7 +25,7 @@ struct NodeLeases {
         case goesOn
         /// All that hold a lease, by all entries of the bucket up to this number.
         case nodes([NodeID], through: UInt64)
-        /// It did not work, for this reason; it is tried again.
+        /// The request failed, for this reason; it is tried again.
         case failed(String)
     }
 
@@ -57,7 +57,7 @@ struct NodeLeases {
         (self.node, nodeName, self.plan) = (node, plan.nodeName, plan)
     }
 
-    /// A connection is there.
+    /// Begins, on a new connection.
     mutating func begin(now: UInt64) { (step, dueAt) = (.compare, now) }
 
     mutating func end() { dueAt = nil }
@@ -82,10 +82,11 @@ struct NodeLeases {
     /// Whether the lease has ended: this node is nobody any more.
     func hasEnded(now: UInt64) -> Bool { endsAt.map { $0 <= now } ?? false }
 
-    /// Behind the end of a lease of a node for which nobody else acts: the next one is asked for like the first.
+    /// Begins again after a lease has ended, on a node for which no other node acts: the next lease is asked for like
+    /// the first.
     mutating func beginAgain() { lease = Self.newLease }
 
-    /// Without a connection, behind the end of a lease: the next one is another node's.
+    /// Goes on as another incarnation after a lease has ended; to be called without a connection.
     mutating func begin(as node: NodeID) {
         (self.node, lease, entry) = (node, Self.newLease, 0)
         end()
@@ -125,7 +126,7 @@ struct NodeLeases {
         }
     }
 
-    /// What ends this node's lease at once.
+    /// The request that ends this node's lease at once.
     var goodbye: JetStreamRequest? { subject.flatMap { .purge($0, ofStream: "KV_\(bucket)") } }
 
     private func stream(_ info: ServerInfo) -> StreamConfiguration {
@@ -140,7 +141,7 @@ struct NodeLeases {
 
     // MARK: Answers
 
-    /// What the last request has come to.
+    /// Takes the answer to the last request.
     mutating func answered(_ answer: NATSAnswer, now: UInt64, info: ServerInfo) -> Outcome {
         switch answer {
         case .message(let message):
@@ -219,7 +220,7 @@ struct NodeLeases {
         return .goesOn
     }
 
-    /// The servers have another entry than was expected, or none.
+    /// Handles an entry that is another than was expected, or missing.
     private mutating func found(_ last: LastMessage?, now: UInt64) {
         entry = last?.sequence ?? 0
         lease.conflicted(found: last?.sequence, now: now)

@@ -15,7 +15,7 @@ import ServerLoops
 /// begun when the replica's call is over, for it may come out of the reading itself.
 final class RetainedRunner: RetainedSink {
     private let plan: ClusterPlan
-    /// What names the requests of this process.
+    /// The first incarnation of this process, after which its requests are named.
     private let node: NodeID
     private unowned let loop: ShardLoop
     private let connection: NATSConnection
@@ -23,10 +23,10 @@ final class RetainedRunner: RetainedSink {
     private var replica: RetainedReplica
     private var stream: FollowedStream?
     private var streamCount = 0
-    /// Where the stream is to be read from.
+    /// The number from which the stream is to be read; nil while it is followed.
     private var wantedSequence: UInt64? = 1
     private var configuration: StreamConfiguration?
-    /// What the shards were told last.
+    /// Whether the shards were told last that too much waits.
     private(set) var isFull = false
     private var bytesMax = 0
     /// Why the stream cannot be read or written; nil if it can.
@@ -145,7 +145,7 @@ final class RetainedRunner: RetainedSink {
 
     // MARK: The shards
 
-    /// Changes of a shard.
+    /// Takes a batch of a shard's changes.
     func received(_ batch: ShardMessageBatch, serial: UInt64, from shard: Int) {
         let now = now
         var count = 0
@@ -165,7 +165,7 @@ final class RetainedRunner: RetainedSink {
     /// The changes of a topic that are not in the stream yet.
     func changes(of topic: UnsafeRawBufferPointer) -> [UInt64] { replica.changes(of: topic) }
 
-    /// Whether one of these is still on its way there.
+    /// Whether one of these changes is still on its way to the stream.
     func isOpen(_ changes: [UInt64], of topic: [UInt8]) -> Bool { topic.withUnsafeBytes { replica.isOpen(changes, of: $0) } }
 
     func foundStale() {
@@ -200,7 +200,7 @@ final class RetainedRunner: RetainedSink {
         }
     }
 
-    /// What has become of a request with a token of `token(of:)`.
+    /// Takes the answer to a request with a token of `token(of:)`.
     func answered(_ token: UInt64, _ answer: NATSAnswer) {
         replica.answered(token & ~Self.tokens, read(answer), now: now, self)
         settle()

@@ -24,7 +24,7 @@ final class StreamRefusals {
     private unowned let loop: ShardLoop
     private let cluster: String
     private var refusals: [String: Refusal] = [:]
-    /// Is called when a stream has no room any more, or has some again.
+    /// Called when a stream has no room any more, or has some again.
     private let changed: () -> Void
 
     init(_ cluster: String, on loop: ShardLoop, changed: @escaping () -> Void) {

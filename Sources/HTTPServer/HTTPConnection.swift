@@ -112,8 +112,8 @@ final class HTTPConnection: EventHandler {
         return peer
     }
 
-    /// Whom a request is from. A proxy asks for many on one connection, so each of its requests says so anew; who comes
-    /// after another is let in, or not, as if they had connected.
+    /// The peer that a request is from. A proxy asks for many peers on one connection, so each of its requests names
+    /// its own; a peer that comes after another is let in, or not, as if it had connected itself.
     private func peer(asking request: HTTPRequest) throws(HTTPRefusal) -> HTTPPeer {
         guard let proxy else { return peer }
         let client = try proxy.client(of: request.fields)

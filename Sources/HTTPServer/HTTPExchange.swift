@@ -57,7 +57,7 @@ extension HTTPBody {
     }
 }
 
-/// Who asks, as far as the connection tells.
+/// The peer that asks, as far as the connection tells.
 public struct HTTPPeer: Sendable {
     /// The listener that accepted it, by the number that `HTTPService.serve` was given.
     public let listener: Int

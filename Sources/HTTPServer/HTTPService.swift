@@ -160,7 +160,7 @@ extension HTTPService: AlarmHandler {
     }
 }
 
-/// Who may be connected, where not everybody can.
+/// Decides which connections stay when there are more than the listener may have.
 ///
 /// ```
 ///  a newcomer ─► a free place ─────────────────────────────► all is answered

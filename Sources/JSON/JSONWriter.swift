@@ -9,7 +9,7 @@
 ///
 /// In the plain style a line break may be put in front of a value, for people.
 public struct JSONWriter: Sendable {
-    /// What is written so far.
+    /// The bytes that are written so far.
     public private(set) var bytes: [UInt8] = []
     private let style: JSONStyle
     private var needsComma = false
@@ -205,7 +205,7 @@ public struct JSONObject: Sendable {
     /// How many bytes its text has.
     public var byteCount: Int { members.bytes.count + 2 }
 
-    /// The same as bytes.
+    /// The object as bytes.
     public var bytes: [UInt8] { [UInt8(ascii: "{")] + members.bytes + [UInt8(ascii: "}")] }
 
     public mutating func set(_ name: String, _ value: String) { members.set(name, value) }
@@ -278,7 +278,7 @@ public enum JSONStyle: Sendable {
     case plain
     /// As the library cJSON prints it, which mosquitto uses: without blanks; `\b` and `\f` too, and DEL as it is.
     case cJSON
-    /// The same for people: a line for each member, behind tabulators.
+    /// JSON for people, as cJSON prints it: a line for each member, indented with tabulators.
     case cJSONLines
 }
 

@@ -272,7 +272,7 @@ extension ConnectedServer {
     }
 }
 
-/// Whoever publishes and receives: a `Client`, or a double of one in tests.
+/// Publishes and receives messages: a `Client`, or a double of one in tests.
 public protocol Messaging: Sendable {
     /// Publishes, and returns when the server has taken the message over; at QoS 0 when it is on its way to the
     /// connection.

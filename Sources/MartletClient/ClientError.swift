@@ -32,7 +32,7 @@ public enum ClientError: Error, Hashable, Sendable {
     case unencodable(String)
     /// A parameter, or an endpoint, that makes no legal topic: what is wrong.
     case topic(String)
-    /// Whoever answers a request failed, and does not tell how.
+    /// The responder failed, and does not say how.
     case responderFailed
     /// Settings that cannot be: which one, and what would be right.
     case settings(String)

@@ -1,6 +1,6 @@
 internal import ClientCore
 
-/// Who a client is, where its server is, and how it behaves.
+/// A client's identity, its server, and how it behaves.
 public struct ClientSettings: Sendable {
     /// Tried in turn, until one lets us in.
     public var servers: [ServerAddress]
@@ -129,7 +129,7 @@ public struct ClientSettings: Sendable {
         case ended
         /// For so long; before MQTT 5.0 for as long as the server likes.
         case kept(Duration)
-        /// The same, but what it has of an earlier connection is forgotten at each new one. MQTT 5.0 only.
+        /// For so long, but what it has of an earlier connection is forgotten at each new one. MQTT 5.0 only.
         case keptAnew(Duration)
     }
 
@@ -171,7 +171,7 @@ public struct ClientSettings: Sendable {
 }
 
 extension Duration {
-    /// Whole milliseconds, rounded up.
+    /// The duration in whole milliseconds, rounded up.
     var milliseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0 else { return 0 }
@@ -237,7 +237,7 @@ extension ClientSettings {
 }
 
 extension ClientSettings.Login {
-    /// What is wrong with it; nil for nothing.
+    /// The error of the settings; nil if they are right.
     var flaw: ClientError? {
         guard case .password(let user, let password) = self else { return nil }
         return EncodedString(user) != nil && (password?.utf8.count ?? 0) <= 65_535

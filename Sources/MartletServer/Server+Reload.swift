@@ -66,7 +66,7 @@ extension Server {
         return true
     }
 
-    /// Every loop goes by what was read last.
+    /// Takes note that every loop goes by the configuration that was read last.
     func reloadIsInForce() {
         reloads.takeEnding()?()
         guard let waiting = reloads.takeWaiting() else { return }
@@ -153,7 +153,7 @@ extension Server {
         }
     }
 
-    /// Puts it in force, but for letting clients in by what is new.
+    /// Puts a configuration in force, but does not accept clients on new listeners yet.
     ///
     /// - Returns: which certificates stay as they were.
     private func takeOver(_ reloaded: ReloadedConfiguration, _ prepared: Prepared) -> [String] {
@@ -185,7 +185,7 @@ extension Server {
         return failures
     }
 
-    /// Lets clients in by what is new: every loop knows the settings of these listeners.
+    /// Accepts clients on the new listeners: every loop knows their settings.
     private func letIn(by reloaded: ReloadedConfiguration) {
         guard !isStopping else { return }
         let places = reloaded.openings.map { (listener: $0.listener, place: open.places[$0.listener]) }
@@ -213,7 +213,7 @@ private struct ReloadRefusal: Error {
     let findings: ConfigurationFindings?
 }
 
-/// One reload is under way at a time: those that are asked for meanwhile are one more, behind it.
+/// Runs one reload at a time: all that are asked for meanwhile become one more, behind it.
 struct ReloadQueue {
     typealias Done = (ConfigurationFindings?) -> Void
 

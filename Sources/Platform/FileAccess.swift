@@ -89,7 +89,7 @@ public enum UserName {
         of(number).map { $0 == "root" ? "root" : "the user \($0)" } ?? "the user with the number \(number)"
     }
 
-    /// Whom a file belongs to, to stand in a sentence; nil when there is no such file.
+    /// The owner of a file, to stand in a sentence; nil when there is no such file.
     public static func owner(of path: String) -> String? { SystemCall.status(of: path).map { inWords($0.st_uid) } }
 }
 
@@ -210,8 +210,8 @@ public enum FullPath {
 /// Whether a file is there for somebody else, such as mosquitto, which would not start any more if its owner or group
 /// were changed.
 public enum OtherHolder {
-    /// Who needs the file or directory as it is: an owner or a group that is neither root nor the user, or mosquitto,
-    /// whose own directories hold it. nil when it can be given to the user.
+    /// The user or group that needs the file or directory as it is: an owner or a group that is neither root nor the
+    /// user, or mosquitto, whose own directories hold it. nil when it can be given to the user.
     ///
     /// - Parameters:
     ///   - path: of something that is there.
@@ -246,7 +246,7 @@ public enum WholeFile {
         case isTooLarge
     }
 
-    /// The same of a text that an operator writes, without a byte order mark in front.
+    /// The bytes of a text that an operator writes, without a byte order mark in front.
     public static func text(of path: String, bytesMax: Int) throws(Failure) -> [UInt8] {
         var text = try bytes(of: path, bytesMax: bytesMax)
         ByteOrderMark.drop(from: &text)

@@ -106,7 +106,7 @@ public final class Monitor: Sendable {
         lock.memory.withUnsafeMutablePointerToElements { _ = pthread_cond_wait(condition, $0) }
     }
 
-    /// The same, for that long at most.
+    /// Waits for a signal, but not for longer than this.
     public func wait(milliseconds: Int) {
         var end = timespec()
         clock_gettime(CLOCK_MONOTONIC, &end)

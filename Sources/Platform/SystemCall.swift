@@ -128,7 +128,7 @@ extension SystemCall {
     /// The bytes that an unprivileged process may still write to the file system of a path.
     static func freeBytes(_ path: String) throws(SystemError) -> UInt64 { try diskBytes(path).free }
 
-    /// The same, and how many it has in all.
+    /// How many bytes of the file system are free, and how many it has in all.
     static func diskBytes(_ path: String) throws(SystemError) -> (free: UInt64, total: UInt64) {
         var figures = statvfs()
         try value("statvfs") { statvfs(path, &figures) }
@@ -158,7 +158,7 @@ extension SystemCall {
         outcome("write") { Glibc.write(descriptor.rawValue, bytes.baseAddress, bytes.count) }
     }
 
-    /// What is known of a file, through symbolic links; nil when it is not there.
+    /// The kernel's record of a file, through symbolic links; nil when it is not there.
     package static func status(of path: String) -> stat? {
         var status = stat()
         return stat(path, &status) == 0 ? status : nil
@@ -242,10 +242,10 @@ public enum MonotonicClock {
     /// Milliseconds since a moment that does not matter.
     public static func milliseconds() -> UInt64 { nanoseconds() / 1_000_000 }
 
-    /// The same in microseconds.
+    /// The time in microseconds.
     public static func microseconds() -> UInt64 { nanoseconds() / 1000 }
 
-    /// The same in nanoseconds.
+    /// The time in nanoseconds.
     public static func nanoseconds() -> UInt64 {
         var time = timespec()
         SystemCall.certain("clock_gettime") { clock_gettime(CLOCK_BOOTTIME, &time) }
@@ -311,7 +311,7 @@ extension SystemError: CustomStringConvertible {
 }
 
 extension SystemError: Equatable {
-    /// The same failure of the same call.
+    /// Equal errors are the same failure of the same call.
     public static func == (left: SystemError, right: SystemError) -> Bool {
         left.errno == right.errno && left.operation.description == right.operation.description
     }
@@ -325,7 +325,8 @@ public enum ResourceLimits {
     /// The bytes that are free on the file system of a path for this process; nil where the kernel does not tell.
     public static func freeBytes(at path: String) -> UInt64? { try? SystemCall.freeBytes(path) }
 
-    /// The same, and how many bytes the file system has in all.
+    /// How many bytes of the file system at a path are free, and how many it has in all; nil if the kernel does not
+    /// say.
     public static func diskBytes(at path: String) -> (free: UInt64, total: UInt64)? { try? SystemCall.diskBytes(path) }
 
     /// Raises the soft limit on open descriptors to the hard one, and returns what holds then. A refusal leaves it as

@@ -13,7 +13,7 @@ public enum TerminalText {
     /// The whole text, control characters as blanks or their pictures.
     public static func line(_ text: String) -> String { safe(text.unicodeScalars[...]) }
 
-    /// The same of bytes; what is no UTF-8 becomes U+FFFD.
+    /// Makes bytes a piece of one line; what is no UTF-8 becomes U+FFFD.
     public static func line(_ bytes: some Collection<UInt8>) -> [UInt8] {
         bytes.allSatisfy { (32..<127).contains($0) } ? Array(bytes) : Array(line(String(decoding: bytes, as: UTF8.self)).utf8)
     }

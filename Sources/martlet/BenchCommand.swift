@@ -219,7 +219,7 @@ struct BenchTransportOptions: ParsableArguments {
     }
 }
 
-/// Whose certificate is taken over TLS, and which one is shown.
+/// The options that say which certificates are trusted over TLS, and which one is shown.
 struct CertificateOptions: ParsableArguments {
     @Option(help: "CA certificates for the broker's certificate, PEM. (default: the system's)", completion: .file)
     var cafile: String?

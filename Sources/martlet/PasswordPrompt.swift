@@ -43,7 +43,7 @@ enum PasswordPrompt {
         return line
     }
 
-    /// What is typed up to the end of the line; nil after an interrupt, or at the end of the input.
+    /// Reads what is typed, up to the end of the line; nil after an interrupt, or at the end of the input.
     private static func readTypedLine() -> String? {
         var line: [UInt8] = []
         var byte: UInt8 = 0

@@ -3,8 +3,8 @@ import Platform
 
 /// What a request has to keep whoever sends it: pages of other sites must not use a browser's rights.
 enum RequestRules {
-    /// What is wrong with a request whose Host names another server than the one it has reached: the page behind it may
-    /// belong to somebody who has his name point to this machine. Only where the listener's own names are known: on
+    /// The refusal of a request whose Host names another server than the one it has reached: the page behind it may
+    /// belong to somebody whose name points to this machine. Only where the listener's own names are known: on
     /// loopback, and where `martlet_http_host` gives some.
     static func misdirection(
         _ request: HTTPRequest, _ listener: AdministrationSettings.Listener, _ settings: AdministrationSettings

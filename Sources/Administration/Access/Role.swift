@@ -65,7 +65,7 @@ struct Identity: Sendable {
 struct LoginLinks {
     private struct Link {
         let secret: String
-        /// Whom it was made for; nil for whoever reads the log.
+        /// The user that the link was made for; nil for whoever reads the log.
         let owner: String?
         /// Milliseconds since 1970; nil for as long as the broker runs.
         let expiresAt: UInt64?

@@ -298,7 +298,7 @@ extension Administration {
             .integer("dropped", \.dropped),
         ])
 
-    /// What is counted of the cluster, for Prometheus alone.
+    /// The cluster's counters, for Prometheus alone.
     static let clusterFigures = Resource<ClusterStatus>(nil, clusterMessages + clusterSessions)
 
     private static let clusterMessages: [Field<ClusterStatus>] = [

@@ -248,7 +248,7 @@ public struct AdministeredFiles: Sendable {
         }
     }
 
-    /// Whom a rule is for.
+    /// The users that a rule is for.
     public enum Subject: Sendable, Equatable {
         /// Clients without a user name.
         case anonymous

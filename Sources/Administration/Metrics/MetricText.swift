@@ -88,7 +88,7 @@ struct MetricText {
         text += "\n"
     }
 
-    /// Whole numbers without a fraction.
+    /// Writes whole numbers without a fraction.
     static func number(_ value: Double) -> String {
         Int64(exactly: value).map { String($0) } ?? "\(value)"
     }

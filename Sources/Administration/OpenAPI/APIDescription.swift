@@ -70,7 +70,7 @@ struct RouteDocumentation: Sendable {
     let details: String?
     let headers: [Header]
     let answers: [Answer]
-    /// Those that not every route may give.
+    /// The refusals that not every route may give.
     let refusals: [HTTPStatus]
 }
 
@@ -207,7 +207,7 @@ public enum APIDescription {
 
     // MARK: Parameters
 
-    /// Those that many routes have.
+    /// The parameters that many routes have.
     private static let sharedParameters: [RouteParameter] = [.limit, .cluster, .cursor]
 
     private static func describe(_ parameter: RouteParameter) -> JSONValue {

@@ -790,8 +790,7 @@ extension Route {
         ]
 }
 
-/// Whom a request is for, by its path: the one place that tells. What administration serves of it the table of routes
-/// says.
+/// The part of the broker that answers a request, by its path. Of administration's paths the table of routes says more.
 public enum RequestDestination: Sendable, Equatable {
     /// The routes of mosquitto's `http_api`.
     public enum MosquittoRoute: String, Sendable, CaseIterable {

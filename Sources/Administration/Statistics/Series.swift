@@ -73,7 +73,7 @@ struct Series: Sendable, CaseIterable {
     static let storeCommit = "store_commit_p99_ms"
 }
 
-/// What was counted at the end of a second, and at the end of the one before.
+/// The counts at the end of a second, and at the end of the one before.
 struct SampledSecond {
     let now: Sample
     let before: Sample?
@@ -91,7 +91,7 @@ struct SampledSecond {
     }
 }
 
-/// What was counted at a moment, for the differences to the next one.
+/// The counts at a moment, for the differences to the next one.
 struct Sample {
     let statistics: ShardStatistics
     let residentBytes: UInt64

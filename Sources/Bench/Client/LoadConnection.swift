@@ -397,7 +397,7 @@ private struct StampRun {
     }
 }
 
-/// Whoever wants to know how long messages took.
+/// Hears how long messages took.
 protocol DeliveryObserver: AnyObject {
     /// So many messages in a row arrived that were stamped at this time. Once for a run of equal stamps, not for each
     /// message.

@@ -10,7 +10,7 @@ import MQTTCodec
 /// Belongs to one publisher: the numbers that it stamps are those of one publisher on one topic.
 final class PublishTemplate {
     let qos: QoS
-    /// What is copied for each PUBLISH.
+    /// The bytes that are copied for each PUBLISH.
     let head: UnsafeMutableRawPointer
     let headCount: Int
     let identifierOffset: Int

@@ -200,7 +200,8 @@ struct ClientSpecification: Sendable {
             index: index, subscription: subscription(index, workload), connect: workload.connect("a", index, keepsSession: true))
     }
 
-    /// Whoever connects as this client ends its session: with the connection, if not before.
+    /// A client that connects under the same name, so that this one's session ends: with that connection, if not
+    /// before.
     var remover: ClientSpecification {
         var connect = connect
         connect.cleanStart = true  // [MQTT-3.1.2-4 v5]
@@ -219,7 +220,7 @@ struct ClientSpecification: Sendable {
 final class LoadClient: EventHandler {
     let connection: LoadConnection
     private let channel: any ByteChannel
-    /// The same channel, if it has layers.
+    /// The connection's channel, if it has layers.
     private let filtered: FilteredChannel?
     /// What a layer has against the broker.
     private var refusal: FilterRefusal?

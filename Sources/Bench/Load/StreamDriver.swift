@@ -8,7 +8,7 @@ final class StreamDriver: LoadDriver {
     private let publisherIndexes: [Int]
     private var opener: ClientOpener
     private var publishers: [Publisher] = []
-    /// Whose turn it is.
+    /// The publisher whose turn it is.
     private var cursor = 0
     private var openLoop: OpenLoop?
     private var timer: PacingTimer?

@@ -276,7 +276,7 @@ struct LoadCounts {
     var ready = 0
     /// Connections that ended before they were asked to.
     var ended = 0
-    /// Whole rounds, where a scenario has rounds.
+    /// How many whole rounds there were, where a scenario has rounds.
     var rounds: UInt64 = 0
 
     mutating func add(_ other: LoadCounts) {

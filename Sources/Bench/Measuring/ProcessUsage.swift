@@ -72,7 +72,7 @@ struct ProcessUsage {
     }
 }
 
-/// Who we are to the kernel.
+/// This process's identifier at the kernel.
 enum ProcessIdentifier {
     static var own: Int32 { getpid() }
 }
@@ -178,8 +178,8 @@ final class LatencyExchange: Sendable {
 
 /// Records how long messages took, in nanoseconds. Belongs to one thread until that has ended.
 ///
-/// What is read with one call arrived with it, so the clock is read once for each read. The messages of one burst are
-/// recorded together.
+/// Records how long messages took. Messages that are read with one call count as arrived with it, so the clock is read
+/// once for each read, and the messages of one burst are recorded together.
 final class LatencyRecorder: DeliveryObserver {
     /// When the bytes that are being looked at were read.
     var now: UInt64 = 0

@@ -48,7 +48,7 @@ struct Page {
 
     private var rateEntry: BenchResult.Entry? { report.result.entry(report.flow.name) }
 
-    /// Who talked to whom, in a line.
+    /// A line that says how many clients talked to how many.
     private var setting: String {
         let workload = report.facts.workload
         var words: [String] = []
@@ -344,7 +344,7 @@ struct Chart {
     }
 
     let title: String
-    /// What is seen, for whoever does not see it.
+    /// The chart in words, for readers who do not see it.
     let summary: String
     let across: ChartScale
     let up: ChartScale

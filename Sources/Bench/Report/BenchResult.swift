@@ -1,6 +1,6 @@
 internal import MQTTCodec
 
-/// What was measured, in the order in which it is told.
+/// The figures of a measurement, in the order in which they are printed.
 public struct BenchResult: Sendable, Equatable {
     /// A figure with its name in JSON and the words for people.
     public struct Entry: Sendable, Equatable {
@@ -293,7 +293,7 @@ struct RunFacts: Sendable {
     let brokerProcess: String?
     let machine: Machine
 
-    /// Who was measured, in words.
+    /// The broker that was measured, in words.
     var broker: String {
         let name = brokerVersion ?? brokerProcess.map { "process \($0)" }
         return options.brokerAddress + (name.map { ", \($0)" } ?? "")

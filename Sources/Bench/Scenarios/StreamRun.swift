@@ -92,7 +92,7 @@ struct StreamRun {
     }
 }
 
-/// What is known at one moment of a run.
+/// The counts of a run at one moment.
 struct Moment {
     let time: UInt64
     let counts: LoadCounts

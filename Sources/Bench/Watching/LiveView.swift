@@ -144,7 +144,7 @@ struct LiveFrame {
     var stage: String
     /// How much of the stage is over, 0 to 1; nil if nobody knows.
     var fraction: Double?
-    /// The same in words.
+    /// The progress in words.
     var extent = ""
     /// The first is the rate.
     var figures: [(label: String, value: String)] = []
@@ -187,7 +187,7 @@ struct LiveFrame {
         return lines.map { Self.cut($0, to: columns - 1) }
     }
 
-    /// The same in one line for a log.
+    /// The view as one line, for a log.
     var plain: String {
         let told = figures.map { "\($0.label) \($0.value)" } + (alarm.map { [$0] } ?? [])
         return "\(stage)\(extent.isEmpty ? "" : ", \(extent)"): \(told.joined(separator: ", "))"

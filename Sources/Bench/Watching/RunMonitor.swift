@@ -41,10 +41,10 @@ final class RunMonitor {
         flow = Flow(workload)
     }
 
-    /// Who is measured: host and port.
+    /// The broker that is measured: host and port.
     var broker: String { workload.options.brokerAddress }
 
-    /// Who is measured, as the view's first line says it.
+    /// The broker that is measured, as the view's first line says it.
     var title: String {
         get { view.title }
         set { view.title = newValue }
@@ -305,7 +305,7 @@ enum Flow: Sendable {
         }
     }
 
-    /// What is timed.
+    /// The title of the latencies: what is timed.
     var latencyTitle: String {
         self == .rounds ? "From connect to the last packet" : "Latency, from publisher to subscriber"
     }

@@ -144,7 +144,7 @@ public final class AccessPolicy: Sendable {
 
 /// Saying why something is denied. Walks through all lines: for the log, and not on the way of a message.
 extension AccessPolicy {
-    /// Which line is to blame, as a part of a sentence.
+    /// The rule that denies it, as a part of a sentence.
     ///
     /// - Parameters:
     ///   - wanted: what the client may not do.
@@ -159,7 +159,7 @@ extension AccessPolicy {
         return rule.line > 0 ? "line \(rule.line) of \(file) denies it" : "\(file) denies it"
     }
 
-    /// What dynamic security says against it; nil when it leaves that to the lists.
+    /// The reason why dynamic security denies it; nil when it leaves that to the lists.
     private func roleReason(denying wanted: AccessPermission, topic: UnsafeRawBufferPointer) -> String? {
         let culprit = rights?.roles.first { role in
             let verdict = wanted == .write ? role.mayPublish(topic, identity) : role.mayReceive(topic, identity)

@@ -4,7 +4,7 @@ public import MQTTCodec
 package enum AccessVerdict: Sendable {
     case granted
     case denied
-    /// Nothing: others are asked.
+    /// The rules say nothing: others are asked.
     case deferred
 }
 
@@ -126,7 +126,7 @@ package struct RankedRules: Sendable {
         package var granting = none
         package var denying = none
 
-        /// What the list says.
+        /// The verdict of the list.
         package var verdict: AccessVerdict {
             if granting == denying { return .deferred }
             return granting < denying ? .granted : .denied

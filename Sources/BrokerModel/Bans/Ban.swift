@@ -11,8 +11,8 @@ public enum BanKind: String, CaseIterable, Sendable {
     case network = "peerhost_net"
 }
 
-/// Whose connections as a client a ban is for: what somebody does with a Client Identifier that is not theirs must not
-/// keep out whom it belongs to.
+/// The connections of a client that a ban is for: an offence under somebody else's Client Identifier must not keep out
+/// the client that it belongs to.
 public struct BanScope: Hashable, Sendable {
     /// Nil for those without a user name.
     public let user: EncodedString?
@@ -21,8 +21,8 @@ public struct BanScope: Hashable, Sendable {
 
     public init(user: EncodedString?, party: String) { (self.user, self.party) = (user, party) }
 
-    /// Who stands behind an address: all of a network of 64 bits in IPv6; what is no address, such as a Unix socket's
-    /// path, is itself.
+    /// The party behind an address: in IPv6 the network of 64 bits. A text that is no address, such as a Unix socket's
+    /// path, stands for itself.
     public static func party(of address: String) -> String { AddressRange.ofParty(address) ?? address }
 }
 
@@ -32,7 +32,7 @@ public enum BanOption: String, Sendable {
     case flapping = "martlet_flapping"
 }
 
-/// Whom a ban is for, written in one way alone: `192.0.2.7/24` and `192.0.2.0/24` are the same network.
+/// The target of a ban, written in one way alone: `192.0.2.7/24` and `192.0.2.0/24` are the same network.
 public struct BanTarget: Hashable, Sendable {
     public let kind: BanKind
     public let who: String
@@ -63,12 +63,12 @@ public struct BanTarget: Hashable, Sendable {
         }
     }
 
-    /// A client as somebody uses it from somewhere, and nobody else with its name.
+    /// A client's name as one user or address uses it, and nobody else with that name.
     public init(client: EncodedString, _ scope: BanScope) {
         (kind, who, range, name, self.scope) = (.client, "\(client)", nil, client, scope)
     }
 
-    /// What tells it from all others, as one text; in the order of lists.
+    /// The key by which lists are sorted: one text, which no other target has.
     public var place: String {
         // Neither a kind has a space in it nor a name U+0000.
         "\(kind.rawValue) \(who)" + (scope.map { "\0\($0.party)\0" + ($0.user.map { "\($0)\0" } ?? "") } ?? "")
@@ -80,7 +80,7 @@ public struct BanTarget: Hashable, Sendable {
     }
 }
 
-/// Somebody is not let in, and not left in, until a time or for ever.
+/// A ban: its target is refused, and disconnected, until a time or for ever.
 public struct Ban: Hashable, Sendable {
     public let target: BanTarget
     /// The maker of the ban: an administrator, or the option by which the broker made it.
@@ -122,7 +122,7 @@ public enum Offence: Hashable, Sendable {
     case flapping(EncodedString, BanScope)
 }
 
-/// How often each of many has done something: a window of time begins with the first time.
+/// Counts how often each of many has done something: a window of time begins with the first time.
 ///
 /// Invariant: at most `SharedLimits.offendersMax` are counted, and of one origin at most
 /// `SharedLimits.offendersPerOriginMax`, so that names that somebody makes up do not take all places; while their
@@ -167,7 +167,7 @@ public struct OffenceCounts<Key: Hashable & Sendable>: Sendable {
         return false
     }
 
-    /// Nobody has done anything.
+    /// Forgets all that was counted.
     public mutating func removeAll() { (windows, origins, roomAt) = ([:], [:], 0) }
 
     private static func isOver(_ window: Window, _ rule: BanRule, _ now: UInt64) -> Bool {

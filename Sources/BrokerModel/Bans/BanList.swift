@@ -57,8 +57,8 @@ public struct BanList: Sendable, Equatable {
         }
     }
 
-    /// What an administrator means by a target: the ban of it, and of a client those for single users and addresses
-    /// too.
+    /// The bans that an administrator means by a target: the ban of it, and of a client those for single users and
+    /// addresses too.
     public func targets(meant target: BanTarget) -> [BanTarget] {
         let whole = self[target] == nil ? [] : [target]
         guard target.kind == .client, target.scope == nil, !scoped.isEmpty else { return whole }
@@ -74,7 +74,7 @@ public struct BanList: Sendable, Equatable {
             && administratorsBytes - oldBytes + ban.heldBytes <= SharedLimits.bansBytesMax
     }
 
-    /// Those that have to go before the broker makes another ban by itself: the oldest ones of the same user or
+    /// The bans that have to go before the broker makes another one by itself: the oldest ones of the same user or
     /// address, or of all. O(1) while there is room, else O(bans).
     public func givingWay(to ban: Ban) -> [Ban] {
         guard ban.option != nil else { return [] }
@@ -157,7 +157,7 @@ public struct BanList: Sendable, Equatable {
         return ban
     }
 
-    /// Takes out those whose time is over. O(bans).
+    /// Removes and returns the bans that have expired. O(bans).
     ///
     /// - Parameter now: milliseconds since 1970.
     public mutating func removeExpired(at now: UInt64) -> [Ban] {
@@ -214,7 +214,7 @@ public struct BanList: Sendable, Equatable {
 }
 
 extension BanList {
-    /// What holds on a node of a cluster that has just read all that the nodes share.
+    /// The list that holds on a node of a cluster which has just read all that the nodes share.
     ///
     /// - Parameters:
     ///   - shared: the cluster's bans.

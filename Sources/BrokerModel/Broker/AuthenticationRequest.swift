@@ -68,7 +68,7 @@ public enum LoginFailure: Sendable, Equatable {
     /// Its identifier, user or address is.
     case banned
 
-    /// As a part of a sentence: `wrong password`.
+    /// The failure as a part of a sentence: `wrong password`.
     public var words: String {
         switch self {
         case .unspecified: "the login was not accepted"

@@ -38,7 +38,7 @@ public struct FlowStep: Equatable, Sendable {
         case mark
     }
 
-    /// Whether it is of a message to the client.
+    /// Whether the step is one of a message to the client.
     public var isOfDelivery: Bool {
         switch kind {
         case .sent, .acknowledged, .dispatched: true
@@ -87,10 +87,10 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
         rawValue = sequence << 28 | UInt64(index & 0x1fff) << 8 | UInt64(partition & 0xff)
     }
 
-    /// Of a message that stands in no log.
+    /// The name of a message that stands in no log.
     public static let none = MessageName(rawValue: 0)
 
-    /// The same message as one of its share groups dispatches it.
+    /// The name of the message as one of its share groups dispatches it.
     ///
     /// - Parameter share: which one of those that stand with it in the log, from 0. All from
     ///   `SharedLimits.namedSharesMax` on have one name.
@@ -98,7 +98,7 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
         MessageName(rawValue: asPublished.rawValue | UInt64(min(share, SharedLimits.namedSharesMax) + 1) << 21)
     }
 
-    /// The same message as a session's own subscriptions bring it.
+    /// The name of the message as a session's own subscriptions bring it.
     package var asPublished: MessageName { MessageName(rawValue: rawValue & ~Self.shareMask) }
 
     /// Which of its share groups has dispatched to it; nil if none has.
@@ -122,7 +122,7 @@ public struct MessageName: Hashable, Sendable, BitwiseCopyable {
     private static let recordBits: UInt64 = 0xf_ffff_ffff
 }
 
-/// How far something has been given what stands in a cluster's log.
+/// Up to which records of a cluster's log something has been given, by partition.
 public struct LogPositions: Equatable, Sendable {
     /// A place in one partition.
     public struct Place: Equatable, Sendable {
@@ -144,7 +144,7 @@ public struct LogPositions: Equatable, Sendable {
         places = (0..<partitions).map { $0 < other.places.count ? other.places[$0] : nil }
     }
 
-    /// Whether a record is behind what was given.
+    /// Whether a record has not been given yet.
     package func isNew(_ sequence: UInt64, in partition: Int) -> Bool {
         partition < places.count && places[partition].map { sequence > $0.sequence } ?? false
     }
@@ -154,7 +154,7 @@ public struct LogPositions: Equatable, Sendable {
         partition < places.count && places[partition].map { sequence <= $0.sequence } ?? false
     }
 
-    /// A partition ends at this record.
+    /// Cuts a partition off that ends at this record.
     package mutating func cut(_ partition: Int, at last: UInt64) {
         guard partition < places.count, let place = places[partition], place.sequence > last else { return }
         places[partition]?.sequence = last

@@ -8,7 +8,7 @@ public import MQTTCodec
 /// `received` and `relayed`, and the cluster's numbers in `run`, which stand on the way of a message, have each part at
 /// its place instead: no byte and no instruction more.
 public enum StoreTable: UInt8, CaseIterable, Sendable {
-    /// What is the whole broker's: a `StoredBrokerState`, how it ran last, with the key 1; `StoredLogPositions` with
+    /// Rows of the whole broker: a `StoredBrokerState`, how it ran last, with the key 1; `StoredLogPositions` with
     /// the keys from 2 on; a `StoredMembership` with the key 128; `StoredDispatches` with those from 129 on; and each
     /// `StoredBan` by a number of its own.
     case broker = 0

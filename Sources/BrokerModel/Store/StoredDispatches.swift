@@ -19,8 +19,8 @@ public struct StoredDispatches: Equatable, Sendable {
         }
     }
 
-    /// Those that are not settled: of the present incarnation, the last one, of such as were killed, and of nodes that
-    /// are gone.
+    /// The parts that are not settled: of the present incarnation, of the last one, of such as were killed, and of
+    /// nodes that are gone.
     public var parts: [Part]
 
     public init(parts: [Part]) { self.parts = parts }

@@ -12,8 +12,8 @@ public struct StoredSession: Equatable, Sendable {
     public var endsAt: UInt64?
     /// Whether the client was connected: when the broker starts again, it has gone then.
     public var isConnected: Bool
-    /// Whose it is: the user name, and what stands before the client's topics inside the broker; of that nil in rows
-    /// that do not tell, where the listener's counts.
+    /// The session's owner: the user name, and what stands before the client's topics inside the broker; of that nil in
+    /// rows that do not tell, where the listener's counts.
     public var userName: EncodedString?
     public var mountPoint: [UInt8]?
     /// Whether it is the first user's who asks for it, because nobody knows whose it is: mosquitto before 2.0 did not

@@ -83,8 +83,8 @@ public struct DropRow: Hashable, Sendable {
     public package(set) var at: UInt64
     /// The first 256 bytes of it.
     public package(set) var topic: [UInt8]
-    /// Whom it concerns: its receiver, or its publisher where nobody else was to get it; nil for nobody. A long name is
-    /// cut.
+    /// The client that the drop concerns: its receiver, or its publisher where nobody else was to get it; nil for
+    /// nobody. A long name is cut.
     public package(set) var clientIdentifier: EncodedString?
     public package(set) var reason: DropReason
     public package(set) var qos: QoS

@@ -52,11 +52,11 @@ public struct ShardStatistics: Sendable, Equatable {
 
     public init() {}
 
-    /// Of any QoS.
+    /// PUBLISH packets received, of any QoS.
     public var publishReceived: UInt64 { messagesReceivedByQoS.total }
     public var publishSent: UInt64 { messagesSentByQoS.total }
 
-    /// For whatever reason.
+    /// Messages that were dropped, for any reason.
     public var publishDropped: UInt64 { drops.total }
 
     /// How many packets wait for sockets with room, reckoned from their bytes and the mean size of all packets:
@@ -170,7 +170,7 @@ public enum Latency: Hashable, Sendable {
     case loopTurn
 }
 
-/// What was measured on a shard, or on several.
+/// The latencies that were measured on a shard, or on several.
 public struct LatencyReport: Sendable, Equatable {
     public private(set) var histograms: [Latency: Histogram] = [:]
 
@@ -256,10 +256,10 @@ public struct Tally<Key: Hashable & Sendable>: Sendable, Equatable {
 
     public subscript(key: Key) -> UInt64 { counts[key] ?? 0 }
 
-    /// It has happened once more.
+    /// Counts it once.
     public mutating func count(_ key: Key) { counts[key, default: 0] &+= 1 }
 
-    /// It has happened so many times more.
+    /// Counts it so many times.
     public mutating func add(_ key: Key, _ count: UInt64) { counts[key, default: 0] &+= count }
 
     /// Adds what was counted elsewhere.
@@ -271,12 +271,12 @@ public struct LoginTally: Hashable, Sendable {
     public enum Result: String, Sendable {
         case accepted
         case refused
-        /// Nobody could say: as many logins wait as may.
+        /// The login was not decided: as many wait as may.
         case unavailable
     }
 
-    /// Who has decided: `password_file`, `dynamic_security`, the name of an Authentication Method, `certificate`,
-    /// `pre_shared_key`, or `anonymous` where nothing was checked. No peer can choose another one.
+    /// The authority that has decided: `password_file`, `dynamic_security`, the name of an Authentication Method,
+    /// `certificate`, `pre_shared_key`, or `anonymous` where nothing was checked. No peer can choose another one.
     public let backend: String
     public let result: Result
 

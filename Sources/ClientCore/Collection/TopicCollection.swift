@@ -1,7 +1,7 @@
 package import MQTTCodec
 
-/// What is retained below some topics, kept in step with the server: its values, what a new subscription gathers, and
-/// local writes on top.
+/// The retained messages below some topics, kept in step with the server: its values, what a new subscription gathers,
+/// and local writes on top.
 ///
 /// ```
 ///   shown at a topic  =  the overlay's latest write, else the server's value, else the program's own
@@ -14,7 +14,7 @@ package import MQTTCodec
 package struct TopicCollection: Sendable {
     /// What a commit brings.
     package struct Commit: Sendable {
-        /// What is shown otherwise now, in the order in which it was touched.
+        /// The topics that show something else now, in the order in which they were touched.
         package var steps: [CollectionStep] = []
         /// What the server has otherwise now, as it has told or taken over; nil where it has nothing.
         package var stored: [(topic: TopicName, content: EntryContent?)] = []
@@ -52,7 +52,7 @@ package struct TopicCollection: Sendable {
     private var restoredMarks: [[UInt8]: UInt64] = [:]
     /// How often everything has been told.
     private var pictureCount = 0
-    /// What was at the topics that were touched since the last commit.
+    /// The values before the last commit, of the topics that were touched since.
     private var before: [TopicName: Before] = [:]
     private var touched: [TopicName] = []
     private var confirmed: [UInt64] = []
@@ -398,7 +398,7 @@ package struct Overlay: Sendable {
         var isAcknowledged = false
     }
 
-    /// Those that are shown or lie below such a one, the latest last.
+    /// Each topic's writes that are not confirmed, the latest last: that one is shown.
     private var writes: [TopicName: [LocalWrite]] = [:]
     /// The topic of each that is not decided.
     private var topics: [UInt64: TopicName] = [:]
@@ -411,7 +411,7 @@ package struct Overlay: Sendable {
     /// Where a write that is not decided goes to.
     package func topic(of number: UInt64) -> TopicName? { topics[number] }
 
-    /// What is to be shown at a topic; nil if no write lies over it.
+    /// The content that a topic's latest write shows; nil if no write lies over it.
     package func latest(_ topic: TopicName) -> EntryContent?? { writes[topic]?.last.map(\.content) }
 
     /// What the server has taken over last at a topic, and not sent back; nil if there is no such write.

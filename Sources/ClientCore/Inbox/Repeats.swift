@@ -5,7 +5,7 @@
 /// same session. ![MQTT-4.3.2-5 v5] takes it for a new one when its PUBACK was sent; but whether the server has got
 /// that is what nobody knows after a cut or a crash.
 public struct Repeats: Sendable {
-    /// What is remembered of a message.
+    /// What tells a message from others, so that it is known when it comes again.
     public struct Mark: Hashable, Sendable {
         /// What its publisher calls it; nil if it does not say.
         public var identifier: [UInt8]?
@@ -22,7 +22,7 @@ public struct Repeats: Sendable {
     /// How many identifiers of publishers are remembered; of the others the oldest is forgotten.
     public let capacity: Int
     private var known: Set<[UInt8]> = []
-    /// The same in their order, a ring once it is full.
+    /// The identifiers in the order in which they came; a ring once it is full.
     private var order: [[UInt8]] = []
     private var oldest = 0
     private var contents: [UInt16: UInt64] = [:]

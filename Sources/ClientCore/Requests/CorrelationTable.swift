@@ -193,7 +193,7 @@ public struct ResponseCache: Sendable {
         }
     }
 
-    /// What is to be done with a request.
+    /// What a responder does with a request that has come.
     public enum Admission: Hashable, Sendable {
         /// It is new: run it, and say `finish`.
         case run

@@ -79,7 +79,7 @@ extension ClientSession {
         return bytes.count
     }
 
-    /// What is wrong with a packet whose fixed header alone is looked at.
+    /// The failure that a packet's fixed header alone shows, or nil.
     @inline(__always)
     private func objection(_ headerLength: Int, _ bodyLength: Int) -> ClientFailure? {
         if let maximum = options.maximumPacketSize, headerLength + bodyLength > Int(maximum) {
@@ -277,7 +277,7 @@ public struct AnswerTexts: Hashable, Sendable {
         (self.words, self.userProperties) = (words, userProperties)
     }
 
-    /// Those of an answer's properties; nil where there is neither.
+    /// Takes the texts out of an answer's properties; nil where it has none.
     public init?(_ properties: Properties) {
         if properties.reasonString == nil, properties.userProperties.isEmpty { return nil }
         self.init(words: properties.reasonString?.description, userProperties: properties.userProperties)

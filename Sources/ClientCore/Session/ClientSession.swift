@@ -61,8 +61,8 @@ public struct ClientSession: Sendable {
 
     /// Goes on after a crash with what is stored of a session of the same client identifier.
     ///
-    /// What is stored is sent before all that is published now. What had been published and not sent is not stored
-    /// here: its owner publishes it again.
+    /// Restores a session. Its stored messages are sent before all that is published from now on. A message that had
+    /// been published and not sent is not stored here: its owner publishes it again.
     public init(_ options: ClientOptions, restoring stored: StoredClientSession) {
         self.options = options
         outgoing.restore(stored.outgoing)
@@ -461,7 +461,7 @@ extension ClientSession {
     }
 }
 
-/// Who a client is, and what it asks of the server.
+/// A client's identity, and what it asks of the server.
 public struct ClientOptions: Sendable {
     public var version: ProtocolVersion = .v5
     public var clientIdentifier: EncodedString = ""

@@ -27,7 +27,7 @@ public struct SubscriptionTable: Sendable {
     }
 
     private var consumers: [UInt32: Consumer] = [:]
-    /// Who wants a filter, in the order in which they came.
+    /// The consumers that want a filter, in the order in which they came.
     private var wanted: [TopicFilter: [UInt32]] = [:]
     /// What the server may have, because it was asked for it.
     private var known: Set<TopicFilter> = []

@@ -2,8 +2,8 @@ internal import Glibc
 internal import Platform
 internal import RowStore
 
-/// What is to be done to one store, and does it on the process's writing thread: batches that wait are committed
-/// together. So the disk's sync is the time in which batches gather, and there is no timer.
+/// Does the work of one store on the process's writing thread: batches that wait are committed together. So the disk's
+/// sync is the time in which batches gather, and there is no timer.
 ///
 ///     open ──no room──► open, and what waits for room is tried again twice a second      ──any other failure──► failed
 ///       └─end──► ended
@@ -26,7 +26,7 @@ final class StoreWorker: @unchecked Sendable {
         var waiting: [Work] = []
         /// Whether the thread is to come, or is here.
         var isDue = false
-        /// The same for work that nobody waits for.
+        /// Whether the thread is to come for work that nobody waits for.
         var isDueSoon = false
         var end: End?
     }
@@ -117,7 +117,7 @@ final class StoreWorker: @unchecked Sendable {
         return isHeld
     }
 
-    /// The same for what is left at the end, on any thread.
+    /// Does what is left at the end, on any thread.
     private func finish() { _ = run() }
 
     private static func refuse(_ work: Work, _ error: StoreError) {

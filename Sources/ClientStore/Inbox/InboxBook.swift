@@ -270,7 +270,7 @@ extension InboxBook {
         return Own(message: message, recency: row.recency, before: before)
     }
 
-    /// What is to be written for a message of one's own.
+    /// The changes that store a message of one's own.
     ///
     /// - Parameters:
     ///   - own: the message, as it was appended.

@@ -60,12 +60,12 @@ public struct SpillQueue: Sendable {
     /// The consumer has left for good: what waits is gone.
     public var removal: StoreChange { .removeAll(.spill, under: prefix) }
 
-    /// What is to be read now; nil for nothing. Each is to be answered by `read`.
+    /// The rows to read now; nil for none. Each query is answered by `read`.
     public mutating func nextReading() -> StoreQuery? {
         queue.nextReading().map { StoreQuery(.spill, from: prefix.number($0.from), to: prefix.end, limit: $0.count) }
     }
 
-    /// What was read. Returns what is to be written: damaged rows go.
+    /// Takes rows that were read. Returns what is to be written: damaged rows are removed.
     ///
     /// - `wallOffset`: as above.
     public mutating func read(_ rows: StoreRows, of query: StoreQuery, wallOffset: UInt64 = 0) -> [StoreChange] {

@@ -119,7 +119,7 @@ public struct OutboxQueue: Sendable {
         remove(byteCount)
     }
 
-    /// What is next.
+    /// What an outbox sends next.
     public enum Next: Hashable, Sendable {
         /// It is in flight from now on.
         case send(OutboxMessage)
@@ -191,14 +191,14 @@ public struct OutboxQueue: Sendable {
         return (oldest.element, .remove(.outbox, StoreKey(oldest.number)))
     }
 
-    /// What is to be read now; nil for nothing. Each is to be answered by `read`.
+    /// The rows to read now; nil for none. Each query is answered by `read`.
     public mutating func nextReading() -> StoreQuery? {
         guard let reading = queue.nextReading() else { return nil }
         // Those in flight since an earlier run are among them.
         return StoreQuery(.outbox, from: StoreKey(reading.from), to: nil, limit: reading.count + inFlight.count)
     }
 
-    /// What was read. Returns what is to be written: damaged rows go.
+    /// Takes rows that were read. Returns what is to be written: damaged rows are removed.
     public mutating func read(_ rows: StoreRows, of query: StoreQuery) -> [StoreChange] {
         var items: [NumberedQueue<OutboxMessage>.Item] = []
         var damaged = rows.damages.map(\.key)
@@ -248,7 +248,7 @@ struct OutboxSweep: Sendable {
     private var earliest: UInt64?
     /// Not before that does it look again, in the same milliseconds.
     private var pausesUntil: UInt64 = 0
-    /// What is to be looked at next; nil while it rests.
+    /// The number of the next message to look at; nil while the sweep rests.
     private var from: UInt64?
     /// Whether an answer is awaited.
     private var isAsked = false
@@ -299,7 +299,7 @@ extension OutboxQueue {
     /// When those in the store only are to be looked at, in milliseconds since 1970; nil for never.
     public var nextSweep: UInt64? { queue.hasMoreInStore ? sweep.due : nil }
 
-    /// What is to be read now so as to find messages that are too old; nil for nothing. To be answered by `swept`.
+    /// The rows to read now in search of messages that are too old; nil for none. The query is answered by `swept`.
     public mutating func sweepReading(now: UInt64) -> StoreQuery? {
         guard queue.hasMoreInStore, let from = sweep.next(first: queue.readThrough + 1, now: now) else {
             return nil
@@ -307,8 +307,8 @@ extension OutboxQueue {
         return StoreQuery(.outbox, from: StoreKey(from), to: nil, limit: Limits.sweepRowsMax)
     }
 
-    /// What was read. Returns the numbers of those that are too old, which are gone from now on, and what is to be
-    /// written.
+    /// Takes rows that were read. Returns the numbers of those that are too old, which are gone from now on, and what
+    /// is to be written.
     public mutating func swept(_ rows: StoreRows, of query: StoreQuery, now: UInt64) -> (
         expired: [UInt64], changes: [StoreChange]
     ) {

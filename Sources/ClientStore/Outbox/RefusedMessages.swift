@@ -97,7 +97,7 @@ public struct RefusedMessages: Sendable {
     private var byteCount = 0
     private var lastNumber: UInt64 = 0
 
-    /// Those that a store has, whatever its bounds were.
+    /// Reads the refused messages that a store has, whatever its bounds were.
     public init(in storage: any ClientStorage) throws(StoreError) {
         let found = try storage.rows(StoreQuery(.refusal))
         for row in found.rows { if let number = row.key.lastNumber { keep(number, row.body.count) } }

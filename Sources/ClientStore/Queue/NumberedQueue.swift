@@ -69,7 +69,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
         return item
     }
 
-    /// What is in memory and in the store, beyond a number.
+    /// The elements in memory that the store has as well, beyond a number.
     func stored(after number: UInt64 = 0) -> some Sequence<Item> {
         let start = items[firstIndex...].lastIndex { $0.number <= number }.map { $0 + 1 } ?? firstIndex
         return items[start...].prefix { $0.number <= storedThrough }

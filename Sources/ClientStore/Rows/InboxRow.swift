@@ -205,7 +205,7 @@ public struct OwnMessageRow: Hashable, Sendable {
         }
     }
 
-    /// Those of a conversation's messages with these numbers.
+    /// Asks for a conversation's messages with these numbers.
     public static func query(_ inbox: String, _ conversation: String, _ numbers: ClosedRange<UInt64>) -> StoreQuery {
         let key = StoreKey(inbox).text(conversation)
         return StoreQuery(

@@ -17,7 +17,7 @@ public struct SessionRecords: Sendable {
     }
 
     private var serial: UInt64
-    /// What is in flight, by ticket, as it is stored.
+    /// The messages in flight, by ticket, as they are stored.
     private var flights: [UInt64: Flight] = [:]
     private var released: Set<UInt64> = []
     /// What earlier runs have left.
@@ -148,7 +148,7 @@ public struct SessionRecords: Sendable {
     }
 }
 
-/// Who a client is, as its store knows.
+/// A client's identity, as its store has it.
 ///
 ///     key: "client", body: client identifier │ "own": 8 random bytes │ "run": how often the store was opened, 8
 public struct StoredIdentity: Sendable {
@@ -171,7 +171,7 @@ public struct StoredIdentity: Sendable {
         run = (Self.number(known["run"]) ?? (known.isEmpty ? 0 : random() >> 16)) + 1
     }
 
-    /// What is to be written when a client has the store.
+    /// The changes that a client writes when it has opened the store.
     public var changes: [StoreChange] {
         var changes: [StoreChange] = [
             .put(.identity, StoreKey("own"), Self.bytes(own)), .put(.identity, StoreKey("run"), Self.bytes(run)),

@@ -250,7 +250,7 @@ public final class MemoryStore: ClientStorage {
             leastHead: found.rows.map { StoreMeasure.head($0.body) }.min())
     }
 
-    /// What was lost in a crash is answered now, as closed: for a simulation that is over, and whose dead nobody waits
+    /// Answers now, as closed, what was lost in a crash: for a simulation that is over, and whose dead nobody waits
     /// for any more.
     public func close() {
         holdsCommits = false
@@ -307,7 +307,7 @@ extension MemoryStore {
         }
     }
 
-    /// What is to be done next; nil if nothing waits, or another call does it.
+    /// Takes out the work that is next; nil if none waits, or another call does it.
     private func take() -> Work? {
         state.withLock { state in
             if state.isPerforming || state.waiting.isEmpty { return nil }

@@ -2,7 +2,7 @@
 public enum DocumentVerdict: Equatable, Sendable {
     /// The change is made, and is the state of this number.
     case stored(UInt64)
-    /// Another one came first, which was told before this: the change has to be made anew, on that.
+    /// Another change came first, which was told before this verdict: this one has to be made anew, on that.
     case conflict
     /// The change is not made, or nobody knows whether it is, for this reason.
     case refused(String)
@@ -56,7 +56,7 @@ public struct SharedDocument: Sendable {
     private var changeCount = 0
     private var effects: [Effect] = []
     private var isWhole = false
-    /// By name.
+    /// The parts that were read, by name.
     private var parts: [String: [UInt8]] = [:]
     private var head: DocumentHead?
     /// The number of `head`; 0 for none.
@@ -64,7 +64,7 @@ public struct SharedDocument: Sendable {
     /// The number of the state that was told last, or that came of one's own change.
     private var told: UInt64?
     private var change: Change?
-    /// Entries that are none.
+    /// How many entries could not be read.
     public private(set) var illegible: UInt64 = 0
 
     public init(node: NodeID) { self.node = node }
@@ -82,12 +82,12 @@ public struct SharedDocument: Sendable {
 
     // MARK: What is read
 
-    /// Everything is read from the beginning.
+    /// The reading begins: everything is read from the beginning.
     public mutating func scanBegins() {
         (isWhole, parts, head, revision) = (false, [:], nil, 0)
     }
 
-    /// All that was there when the reading began was read.
+    /// The reading ends: all that was there when it began was read.
     public mutating func scanEnds() {
         isWhole = true
         told = nil
@@ -100,7 +100,7 @@ public struct SharedDocument: Sendable {
         putHead()
     }
 
-    /// What comes is not followed for now.
+    /// The bucket is not followed for now: newer entries may be missed.
     public mutating func lost() { isWhole = false }
 
     public mutating func receivedPart(_ name: String, _ bytes: [UInt8]) { parts[name] = bytes }
@@ -115,7 +115,7 @@ public struct SharedDocument: Sendable {
         if isWhole { headIsThere() }
     }
 
-    /// The entry that holds is another one than before.
+    /// Takes up a new entry: its parts may have to be read first.
     private mutating func headIsThere() {
         guard let head else { return }
         let used: Set<String> =
@@ -215,11 +215,11 @@ public struct SharedDocument: Sendable {
         if change?.missing.isEmpty == true { putHead() } else { putPart() }
     }
 
-    /// The servers have refused what was put last, for this reason. That another entry came first is none: that entry
-    /// is waited for.
+    /// The servers have refused what was put last, for this reason. Where they refused it because another entry came
+    /// first, that entry is waited for instead.
     public mutating func failed(_ reason: String) { if change?.isUncertain == false { settle(.refused(reason)) } }
 
-    /// There was no answer to what was put last: what has become of it is seen when everything was read.
+    /// There was no answer to what was put last: what has become of it shows when everything was read.
     public mutating func unanswered() {
         guard let change else { return }
         if change.isUnderWay { self.change?.isUncertain = true } else { settle(.refused("the servers do not answer")) }
@@ -251,9 +251,9 @@ struct DocumentHead: Equatable, Sendable {
         case parts([String])
     }
 
-    /// What was changed last, by a name that no other change has.
+    /// The last change, by a name that no other change has.
     let change: String
-    /// What was changed before that, newest first.
+    /// The changes before that, newest first.
     let earlier: [String]
     let content: Content
 
@@ -263,7 +263,7 @@ struct DocumentHead: Equatable, Sendable {
         self.content = content
     }
 
-    /// Nil for what is no such entry, or one of a later version.
+    /// Reads an entry; nil for bytes that are none, or one of a later version.
     init?(reading bytes: [UInt8]) {
         guard let end = bytes.firstIndex(of: Self.lineBreak) else { return nil }
         let words = bytes[..<end].split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
@@ -360,7 +360,7 @@ extension Limits {
     /// known whether it was made.
     static let documentEarlierChanges = 16
 
-    /// Parts of a document that are under way to the engine at the same time.
+    /// Parts of a document that are under way to the servers at the same time.
     static let documentQueues = 8
 
     /// Milliseconds without progress that a change of a document has; then whoever wants it is told that it is not

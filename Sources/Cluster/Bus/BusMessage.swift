@@ -19,7 +19,7 @@ public struct BusMessage {
     /// Milliseconds that are left of its life; nil if it does not expire. Not a point in time, because the nodes'
     /// clocks differ.
     public var millisecondsLeft: UInt64?
-    /// Whether the log has it as well, from which sessions that last get it.
+    /// Whether the log has the message as well: lasting sessions get it from there.
     public var isLogged = false
     /// Stands for its publisher's Client Identifier, on all nodes alike; 0 for none. In the log only: a client's
     /// session is on one node.
@@ -27,17 +27,17 @@ public struct BusMessage {
     /// Of a message to be retained: the number of the change among its node's, by which the stream of retained messages
     /// has it; else 0. Every node gets it then, whatever it wants.
     public var change: UInt64 = 0
-    /// Of a message to be retained: whose it is, in the words of the brokers.
+    /// The publisher of a message to be retained, encoded by the broker.
     public var origin = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The nodes whose turn it is in the share groups that the publisher's node knows; nil if that knows of none, and
     /// each node dispatches to its own.
     public var shares: [GroupShare]?
-    /// In the log: whose turn it is in share groups.
+    /// In the log: the share groups' members whose turn it is.
     public var logShares: [LogShare] = []
-    /// In the log, of what was passed on by it: what names it there before, in the brokers' way; else 0.
+    /// In the log, of a message that was passed on to another node: the `MessageName` that it had before; else 0.
     public var nameBefore: UInt64 = 0
-    /// How often nodes have passed it on to others, because they had no member any more; then it is for the shares
-    /// alone.
+    /// How often nodes have passed the message on to others because they had no member left. If it is not 0, the
+    /// message is for the shares alone.
     public var hops: UInt8 = 0
     /// On its arrival: the share groups of this node whose turn it is; nil if it is to dispatch to its own.
     public internal(set) var dispatched: [ShareGroupName]?
@@ -151,10 +151,10 @@ extension BusMessage {
 
 /// Carries out what a `ClusterBus` decides, in the order of the calls. It does not call the bus from them.
 ///
-/// What concerns the engine goes to one connection, which keeps the order and does not send a node's own messages back
+/// What is for the servers goes to one connection, which keeps the order and does not send a node's own messages back
 /// to it.
 public protocol BusSink: AnyObject {
-    /// Asks the engine for what is published to a subject; `identifier` has not been used on this connection.
+    /// Asks the servers for what is published to a subject; `identifier` has not been used on this connection.
     func subscribe(_ subject: [UInt8], identifier: UInt64)
 
     func unsubscribe(_ identifier: UInt64)
@@ -162,16 +162,16 @@ public protocol BusSink: AnyObject {
     /// Publishes; the bytes are valid during the call.
     ///
     /// - Parameters:
-    ///   - reply: the subject for the answer, or for the engine's word that nobody is there; empty for none.
+    ///   - reply: the subject for the answer, or for the servers' word that nobody is there; empty for none.
     ///   - payload: what it holds, without headers.
     ///   - count: how many messages of clients that are; 0 for a message.
     ///   - subject: where to.
     func publish(_ subject: UnsafeRawBufferPointer, reply: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, count: Int)
 
-    /// A message of another node, for whoever is interested here; valid during the call.
+    /// Delivers a message of another node to the subscribers here. It is valid during the call.
     func deliver(_ message: BusMessage, from node: NodeID)
 
-    /// Another node has so many members of share groups.
+    /// Tells the shards how many members of share groups another node has.
     ///
     /// - Parameters:
     ///   - news: each all that the node has of its group.
@@ -179,12 +179,12 @@ public protocol BusSink: AnyObject {
     ///   - receipt: `ClusterBus.learned` is to be called with it when the whole node knows this, and what came before.
     func learn(_ news: [GroupNews], of node: NodeID, _ receipt: GroupReceipt)
 
-    /// Another node is gone, and its members of share groups with it.
+    /// Tells the shards that another node is gone, and its members of share groups with it.
     func forget(_ node: NodeID)
 
-    /// All interest with a ticket up to this one is in force everywhere: its SUBACK may leave.
+    /// Confirms all interest with a ticket up to this one: it is in force everywhere, and its SUBACKs may leave.
     func confirm(through ticket: UInt64)
 
-    /// Messages leave and come from now on.
+    /// Says that the bus is open: messages leave and come from now on.
     func opened()
 }

@@ -38,18 +38,18 @@ extension ClusterBus {
         return .sent
     }
 
-    /// What was collected leaves.
+    /// Sends the messages that were collected.
     public mutating func sendCollected(_ sink: some BusSink) {
         guard !batch.isEmpty else { return }
         batch.take { sink.publish($0, reply: UnsafeRawBufferPointer(start: nil, count: 0), payload: $1, count: $2) }
     }
 
-    /// The engine has delivered something.
+    /// Handles a message that the servers have delivered.
     ///
     /// - Parameters:
     ///   - subject: where it was published to.
     ///   - reply: the subject for answers; empty if there is none.
-    ///   - isNobodyThere: whether this is the engine's word (status 503) that nobody listens on the subject of a
+    ///   - isNobodyThere: whether this is the servers' word (status 503) that nobody listens on the subject of a
     ///     request.
     ///   - payload: without headers.
     ///   - now: milliseconds of any clock that does not go back.
@@ -136,8 +136,8 @@ extension ClusterBus {
         }
     }
 
-    /// Whose turn it is in a share group, by what all nodes have told: one with a connected member, if there is any, by
-    /// turns of members. The number of this node says nothing; nil if there is no member.
+    /// The node whose turn it is in a share group, by what all nodes have told: one with a connected member, if there
+    /// is any, by turns of members. The number of this node says nothing; nil if there is no member.
     func choose(_ name: ShareGroupName, turn: UInt64) -> GroupShare? {
         var sizes = [(share: GroupShare(node: node, number: 0), size: groups.size(of: name))]
         for peer in peers.sorted() {
@@ -163,7 +163,7 @@ extension ClusterBus {
         Self.publish(subject, reply: [], payload, count: 1, sink)
     }
 
-    /// Of what was published before nothing is overtaken.
+    /// Sends a message to one node, behind all that was published before.
     mutating func sendNodeMessage(_ subject: [UInt8], reply: [UInt8], _ payload: [UInt8], _ sink: some BusSink) {
         sendCollected(sink)
         counters.nodeMessages += 1
@@ -191,12 +191,12 @@ struct BusBatch {
     private(set) var subject: [UInt8] = []
     private(set) var count = 0
     private var bytes: [UInt8] = []
-    /// Where the first envelope begins.
+    /// The offset of the first envelope.
     private var first = 0
 
     var isEmpty: Bool { count == 0 }
 
-    /// Whether a message of so many bytes may go along.
+    /// Whether a message of so many bytes fits into the batch.
     func takes(_ byteCount: Int, on subject: [UInt8], bytesMax: Int) -> Bool {
         // A length has up to ten bytes.
         count > 0 && bytes.count + 10 + byteCount <= bytesMax && self.subject == subject
@@ -217,7 +217,7 @@ struct BusBatch {
         count += 1
     }
 
-    /// Gives subject, payload and count to `body`, and is empty then.
+    /// Gives subject, payload and count of the batch to `body`, and empties it.
     mutating func take(_ body: (_ subject: UnsafeRawBufferPointer, _ payload: UnsafeRawBufferPointer, _ count: Int) -> Void) {
         subject.withUnsafeBytes { subject in
             bytes.withUnsafeBytes { bytes in

@@ -1,6 +1,6 @@
 internal import MQTTCodec
 
-/// One node's end of the bus: what its clients want of the other nodes, and what they publish, by way of the engine's
+/// One node's end of the bus: what its clients want of the other nodes, and what they publish, by way of the servers'
 /// subjects.
 ///
 ///     detached ── attached ──► joining ── fence complete ──► open
@@ -16,13 +16,13 @@ internal import MQTTCodec
 /// The promise: interest whose ticket is confirmed gets every message that any node publishes afterwards, as long as
 /// the connections of the two nodes stand; in the order of each publisher; once.
 ///
-/// Owned by the loop that speaks to the engine. The order of calls is free, but for `attached` and `detached`, which
+/// Owned by the loop that speaks to the servers. The order of calls is free, but for `attached` and `detached`, which
 /// alternate.
 public struct ClusterBus {
     /// What becomes of a message that is published.
     public enum Outcome: Equatable, Sendable {
         case sent
-        /// It leaves when the bus is open.
+        /// The message waits, and leaves when the bus is open.
         case held
         /// There is no connection, or too much waits.
         case dropped
@@ -42,13 +42,13 @@ public struct ClusterBus {
         public var copies: UInt64 = 0
         /// Messages that found no connection, or no room to wait in.
         public var dropped: UInt64 = 0
-        /// What came and cannot be read.
+        /// Messages that came and cannot be read.
         public var illegible: UInt64 = 0
         /// Messages of fences that were sent, answers among them.
         public var nodeMessages: UInt64 = 0
     }
 
-    /// What waits for the bus to open.
+    /// A message that waits for the bus to open.
     struct HeldMessage {
         let subject: [UInt8]
         let payload: [UInt8]
@@ -64,34 +64,34 @@ public struct ClusterBus {
     public internal(set) var state = State.detached
     public internal(set) var counters = Counters()
     var interest: InterestTable
-    /// The engine's identifiers of a filter's subjects.
+    /// The servers' identifiers of a filter's subjects.
     var identifiers: [[UInt8]: [UInt64]] = [:]
     var lastIdentifier: UInt64 = 0
     var fences = FenceBook()
     var groups: GroupBook
-    /// What the other nodes have told of their share groups.
+    /// The share groups of the other nodes, as these have told of them.
     var memories: [NodeID: GroupMemory] = [:]
     var lastMemory: UInt64 = 0
     /// Up to which change of this node's share groups an answer to the fence under way has to know all.
     var fenceVersion: UInt64 = 0
-    /// When fences go on for nodes that do not know of the share groups here, or have not told of theirs, though no
-    /// interest waits for them.
+    /// When the next fence begins for nodes that do not know the share groups here, or have not told of theirs, even if
+    /// no interest waits for one.
     var tellsAgainAt: UInt64?
     var told: UInt64 = 0
-    /// Of the newest filter that the engine was asked for.
+    /// The ticket of the newest filter that the servers were asked for.
     var interestTicket: UInt64 = 0
     /// When every node knows that a share group has members here, and connected ones: of those of which some do not
     /// yet.
     var groupTickets: [ShareGroupName: UInt64] = [:]
     /// The other nodes by the list of leases; nil until it came.
     var listed: Set<NodeID>?
-    /// Others that have been heard of before the list named them.
+    /// The other nodes that have been heard of before the list named them.
     var arrived: Set<NodeID> = []
     var copies = SecondCopies()
     var lastSequence: UInt64 = 0
     var held: [HeldMessage] = []
     var heldBytes = 0
-    /// What has been published and not sent.
+    /// The messages that are published and not sent yet.
     var batch = BusBatch()
     var batchBytesMax = 0
     var subject: [UInt8] = []
@@ -119,8 +119,7 @@ public struct ClusterBus {
 
     // MARK: The connection
 
-    /// There is a connection to one of the engine's servers, which takes messages of so many bytes, and nothing has
-    /// been sent on it.
+    /// There is a new connection to one of the servers, which accepts messages of so many bytes.
     public mutating func attached(now: UInt64, payloadBytesMax: Int = .max, _ sink: some BusSink) {
         precondition(state == .detached, "a lane has one connection")
         state = .joining
@@ -147,8 +146,8 @@ public struct ClusterBus {
         report(sink)
     }
 
-    /// Without a connection: this node is another one for all others from now on. They may be others too: the list of
-    /// them is waited for, unless the node goes on without the servers that have it.
+    /// Goes on as another incarnation of this node; to be called without a connection. The other nodes may have changed
+    /// too, so their list is waited for, unless the node goes on without the servers that have it.
     public mutating func begin(as node: NodeID) {
         precondition(state == .detached, "on a connection the others know who it is")
         self.node = node
@@ -173,7 +172,7 @@ public struct ClusterBus {
         settle(now: now, sink)
     }
 
-    /// Time has passed; to be called when `wakesAt` has come.
+    /// Does what is due by now; to be called when `wakesAt` has come.
     public mutating func tick(now: UInt64, _ sink: some BusSink) {
         guard state != .detached else { return }
         if let tellsAgainAt, now >= tellsAgainAt {
@@ -191,7 +190,7 @@ public struct ClusterBus {
 
     // MARK: Interest
 
-    /// One more wants what a filter matches (without `$share/NAME/`).
+    /// Counts one more subscription to a filter (without `$share/NAME/`).
     ///
     /// - Returns: the ticket that `BusSink.confirm` names when the interest is in force everywhere; nil if it is.
     public mutating func want(_ filter: [UInt8], now: UInt64, _ sink: some BusSink) -> UInt64? {
@@ -209,13 +208,13 @@ public struct ClusterBus {
         return interestTicket > fences.complete ? interestTicket : nil
     }
 
-    /// One less wants it.
+    /// Counts one subscription to a filter less.
     public mutating func release(_ filter: [UInt8], _ sink: some BusSink) { carryOut(interest.remove(filter), sink) }
 }
 
 /// Share groups on the bus.
 extension ClusterBus {
-    /// A part of this node has so many members of a share group.
+    /// Takes note of how many members of a share group a shard of this node has.
     ///
     /// - Returns: the ticket that `BusSink.confirm` names when every node knows that the group has members here, and
     ///   connected ones, if it has; nil if all do. How many there are nobody has to wait for.
@@ -240,18 +239,19 @@ extension ClusterBus {
         return nil
     }
 
-    /// Behind all that was wanted, and all that was told of share groups. `isInForce` says when every node knows it.
+    /// The ticket behind all interest, and all changes of share groups, so far. `isInForce` says when every node knows
+    /// them.
     public var lastTicket: UInt64 { fences.last }
 
     public func isInForce(_ ticket: UInt64) -> Bool { ticket <= fences.complete }
 
-    /// The whole node knows what `BusSink.learn` has brought with this receipt.
+    /// All shards of this node know what `BusSink.learn` has told them with this receipt.
     public mutating func learned(_ receipt: GroupReceipt, _ sink: some BusSink) {
         memories[receipt.node]?.learned(receipt)
         if state != .detached, !receipt.reply.isEmpty { answer(receipt.node, receipt.reply, sink) }
     }
 
-    /// With the answer comes what the other node has to know before it opens its bus.
+    /// Answers a node's fence, with all that it has to know before it opens its bus.
     mutating func answer(_ peer: NodeID, _ reply: [UInt8], _ sink: some BusSink) {
         sendNodeMessage(reply, reply: [], nodeMessage(to: peer).encoded, sink)
     }
@@ -274,8 +274,8 @@ extension ClusterBus {
         }
     }
 
-    /// Takes what a node tells of its share groups and knows of those here. Who has asked is answered when the whole
-    /// node knows as much.
+    /// Takes up what a node tells of its share groups, and what it knows of those here. If the node has asked, it is
+    /// answered when all shards of this node know as much.
     ///
     /// - Parameters:
     ///   - message: nil from a node that knows nothing of share groups.
@@ -300,13 +300,13 @@ extension ClusterBus {
         sink.learn(news, of: peer, GroupReceipt(node: peer, memory: memory.number, word: memory.told, reply: reply))
     }
 
-    /// How many filters the engine is asked for.
+    /// How many filters the servers are asked for.
     public var askedCount: Int { interest.askedCount }
     /// The nodes that have not answered the fence under way, sorted.
     public var waitingFor: [NodeID] { fences.waitingFor }
 }
 
-/// What the engine is asked for, and whether the other nodes have heard of it.
+/// What the servers are asked for, and whether the other nodes have heard of it.
 extension ClusterBus {
     @discardableResult
     mutating func ask(_ subject: [UInt8], _ sink: some BusSink) -> UInt64 {
@@ -315,7 +315,7 @@ extension ClusterBus {
         return lastIdentifier
     }
 
-    /// Returns whether the engine has been asked for something new.
+    /// Returns whether the servers have been asked for something new.
     @discardableResult
     mutating func carryOut(_ changes: [InterestTable.Change], _ sink: some BusSink) -> Bool {
         guard state != .detached else { return false }
@@ -430,13 +430,13 @@ extension ClusterBus {
     }
 }
 
-/// Knows the second copies of messages, which the engine sends where several of a node's filters match.
+/// Knows the second copies of messages, which the servers send where several of a node's filters match.
 ///
-/// A node numbers its messages, and the engine keeps the order of one connection's. So what is not newer than the last
+/// A node numbers its messages, and the servers keep the order of one connection's. So what is not newer than the last
 /// one is a copy, or has been overtaken while its sender changed to another server: order is a promise, arrival on this
 /// bus is none.
 struct SecondCopies {
-    /// Few: they are sought one by one for each message.
+    /// The last number of each node. There are few nodes, so they are searched one by one for each message.
     private var last: [(node: NodeID, sequence: UInt64)] = []
 
     /// Whether a message has not come yet.
@@ -450,12 +450,12 @@ struct SecondCopies {
         return true
     }
 
-    /// The others will send nothing any more.
+    /// Forgets all nodes but these, since the others will send nothing more.
     mutating func keep(_ nodes: Set<NodeID>) { last.removeAll { !nodes.contains($0.node) } }
 }
 
 extension Limits {
-    /// How many filters a node asks the engine for; beyond them they are cut to prefixes, and more comes than is
+    /// How many filters a node asks the servers for; beyond them they are cut to prefixes, and more comes than is
     /// wanted. Bytes: `subjectBytesMax` each at most.
     static let interestFiltersMax = 10_000
 

@@ -1,6 +1,6 @@
 /// Which of a node's interest is known to be in force at every other node.
 ///
-/// Interest travels through the engine by itself, and nobody tells when it has arrived. So the node asks every other
+/// Interest travels through the servers by itself, and nobody tells when it has arrived. So the node asks every other
 /// one for an answer, behind its interest on the same connection: what asks comes to the other's server behind the
 /// interest, and the answer comes to ours behind the interest of the other. When all have answered, both directions are
 /// in force.
@@ -22,7 +22,7 @@ struct FenceBook {
     /// The newest number that was given out.
     private(set) var last: UInt64 = 0
     private var current: Fence?
-    /// Since when the engine says of a node that nobody is there.
+    /// Since when the servers say of a node that nobody is there.
     private var absentSince: [NodeID: UInt64] = [:]
 
     /// The number of the fence under way; nil if none is.
@@ -44,28 +44,28 @@ struct FenceBook {
         completeIfAnswered()
     }
 
-    /// There is no connection any more: what was asked is asked anew, and what was known of absent nodes came from
-    /// another server.
+    /// Takes note that the connection is gone: open fences are asked again on the next one, and absences are forgotten,
+    /// since they came from another server.
     mutating func interrupt() {
         absentSince = [:]
         if let current, last == current.number { last += 1 }
         current = nil
     }
 
-    /// Everything that was given out counts as in force.
+    /// Lets everything that was given out count as in force.
     mutating func waive() {
         current = nil
         complete = last
     }
 
-    /// A node has answered.
+    /// Takes a node's answer to a fence.
     mutating func answered(_ node: NodeID, _ number: UInt64) {
         absentSince[node] = nil
         guard current?.number == number else { return }
         leave(node)
     }
 
-    /// The engine says that nobody is there. Believed when it goes on saying so.
+    /// Takes the servers' word that a node is not there. It is believed when they go on saying so.
     ///
     /// - Returns: whether it is.
     mutating func absent(_ node: NodeID, _ number: UInt64, now: UInt64) -> Bool {
@@ -76,10 +76,10 @@ struct FenceBook {
         return true
     }
 
-    /// A node has been heard of.
+    /// Takes note that a node is there.
     mutating func heard(_ node: NodeID) { absentSince[node] = nil }
 
-    /// Only these are there.
+    /// Forgets all nodes but these.
     mutating func keep(_ peers: Set<NodeID>) {
         absentSince = absentSince.filter { peers.contains($0.key) }
         guard current != nil else { return }
@@ -110,7 +110,7 @@ struct FenceBook {
 }
 
 extension Limits {
-    /// How long the engine has to say of a node that nobody is there, in milliseconds, until fences go on without it:
+    /// How long the servers have to say of a node that nobody is there, in milliseconds, until fences go on without it:
     /// longer than two of its servers need to find each other again, so that a server that has just started does not
     /// vouch for nodes that it has not heard of.
     static let absenceMilliseconds: UInt64 = 3000

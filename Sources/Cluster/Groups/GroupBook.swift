@@ -23,9 +23,9 @@ struct GroupBook {
     }
 
     private let newsBytesMax: Int
-    /// Of the newest change.
+    /// The version of the newest change.
     private(set) var version: UInt64 = 0
-    /// Of the newest group.
+    /// The number of the newest group.
     var lastNumber: UInt32
     private var numbers: [ShareGroupName: UInt32] = [:]
     private var entries: [UInt32: Entry] = [:]
@@ -50,7 +50,7 @@ struct GroupBook {
         return lastNumber
     }
 
-    /// A part of the node has so many members of a group.
+    /// Takes note of how many members of a group a shard of this node has.
     ///
     /// - Returns: whether the other nodes have something to hear.
     mutating func set(_ name: ShareGroupName, part: Int, _ size: GroupSize) -> Bool {
@@ -101,7 +101,7 @@ struct GroupBook {
     /// Whether a node does not know everything.
     func isBehind(_ node: NodeID) -> Bool { known(to: node) < version }
 
-    /// A node says what it knows.
+    /// Takes note of what a node says that it knows.
     mutating func heard(_ word: GroupWord, of node: NodeID) {
         guard let conversation = conversations[node] else { return }
         if word.conversation == conversation.number, word.through >= conversation.known {
@@ -111,7 +111,7 @@ struct GroupBook {
         }
     }
 
-    /// A node knows nothing of groups, and need not be told.
+    /// Takes note that a node knows nothing of share groups, and need not be told of them.
     mutating func heardNothing(of node: NodeID) {
         lastConversation += 1
         conversations[node] = Conversation(number: lastConversation, known: version)
@@ -135,7 +135,7 @@ struct GroupBook {
         return gone
     }
 
-    /// What a node does not know, as far as a message takes it.
+    /// Makes the message that tells a node what it does not know, as far as one message has room for it.
     mutating func nodeMessage(for node: NodeID) -> GroupUpdate {
         if conversations[node] == nil {
             lastConversation += 1

@@ -39,7 +39,7 @@ struct GroupUpdate: Equatable {
         return bytes
     }
 
-    /// nil for what is no such message.
+    /// Reads a message; nil for bytes that are none.
     init?(reading bytes: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(bytes)
         guard reader.byte() == Self.version, let flags = reader.byte(), flags <= 3, let conversation = reader.integer(),
@@ -123,7 +123,7 @@ public struct GroupShare: Equatable, Sendable {
 struct GroupMemory {
     /// Tells it from earlier ones of the same node, which were given up.
     let number: UInt64
-    /// What was told.
+    /// Up to which change the other node has told.
     private(set) var told = GroupWord()
     /// What all parts of this node know of that.
     private(set) var learned = GroupWord()
@@ -148,7 +148,7 @@ struct GroupMemory {
         if !one.size.isEmpty { names[one.number] = one.name }
     }
 
-    /// Takes a message.
+    /// Takes up a node's message about its share groups.
     ///
     /// - Returns: what is new.
     mutating func take(_ nodeMessage: GroupUpdate) -> [GroupNews] {
@@ -178,7 +178,7 @@ struct GroupMemory {
         return news
     }
 
-    /// All parts of this node know so much.
+    /// Takes note that all shards of this node know as much as the receipt says.
     mutating func learned(_ receipt: GroupReceipt) {
         if receipt.memory == number { learned = receipt.word }
     }

@@ -4,13 +4,13 @@
 ///     isGone ─► open ── said(successorOf:by:) ──► inheritances ── their line ends at this node ──► takeDuties
 ///     begin  ─► undecided ───── … ─────────► won, or another's ── all are decided ──────────► takeEarlierDispatches
 ///
-/// Who dispatches for a node may be gone as well before all is dispatched: who dispatches for it dispatches for that
-/// one too, and so on. A part is always the node's that stands at the end of this line. The past are earlier
-/// incarnations of this node, and those that they dispatched for.
+/// A successor may be gone itself before all is dispatched: its own successor dispatches for both then, and so on. A
+/// part always belongs to the node at the end of this line. "Earlier" are earlier incarnations of this node, and the
+/// nodes that those dispatched for.
 public struct NodeSuccessors: Sendable {
     /// What was dispatched to one incarnation, and was not done with.
     public struct Part: Equatable, Sendable {
-        /// By partition: up to where it was done.
+        /// By partition: the last record up to which the node was done.
         public var done: [UInt64]
         /// The node that dispatches for it; nil if nobody knows.
         public var successor: NodeID?
@@ -26,7 +26,7 @@ public struct NodeSuccessors: Sendable {
     }
 
     private var current: NodeID
-    /// By node that is gone: who has said first to dispatch for it.
+    /// The node that said first that it dispatches for a node that is gone, by that node.
     private var successors: [NodeID: NodeID] = [:]
     /// Nodes that are gone for which this one would dispatch, and by partition up to where each was done.
     private var open: [NodeID: [UInt64]] = [:]
@@ -42,7 +42,7 @@ public struct NodeSuccessors: Sendable {
 
     // MARK: Input
 
-    /// An incarnation of this node begins.
+    /// Begins an incarnation of this node.
     ///
     /// - Parameters:
     ///   - incarnation: its number.
@@ -66,19 +66,19 @@ public struct NodeSuccessors: Sendable {
         return news
     }
 
-    /// All of what earlier incarnations left is dispatched, and nobody leaves it anything any more.
+    /// Ends the earlier incarnations' part: all that they left is dispatched.
     public mutating func endEarlierDispatches() { (earlierDispatches, undecided, won) = ([:], [], []) }
 
-    /// Another node is there.
+    /// Takes note that another node is there.
     public mutating func isThere(_ node: NodeID) { (open[node], inheritances[node], successors[node]) = (nil, nil, nil) }
 
-    /// Another node is gone, and was done up to these records.
+    /// Takes note that another node is gone, and was done up to these records.
     public mutating func isGone(_ node: NodeID, done: [UInt64]) {
         open[node] = done
         if let successor = successors[node] { inherits(node, by: successor) }
     }
 
-    /// The log has a node's word that it would dispatch for one that is gone. The first one counts.
+    /// Takes note that a node offers in the log to dispatch for one that is gone. The first offer counts.
     ///
     /// - Returns: whether this one does, and the past has to know of it.
     public mutating func said(successorOf gone: NodeID, by successor: NodeID) -> Bool {
@@ -154,7 +154,7 @@ public struct NodeSuccessors: Sendable {
     /// Whether this node dispatches for that one still.
     public func isMine(_ gone: NodeID) -> Bool { inheritances[gone]?.isMine ?? false }
 
-    /// A second is over in which all that is dispatched could go into the log.
+    /// Counts a second in which all that was dispatched could go into the log.
     ///
     /// - Returns: those for which this node has dispatched all.
     public mutating func passSecond() -> [NodeID] {
@@ -176,7 +176,7 @@ public struct DispatchProgress: Sendable {
 
     /// A change that is to be made when nodes have come and gone.
     public struct Change: Equatable, Sendable {
-        /// They dispatch their parts themselves.
+        /// The nodes that have come: they dispatch their parts themselves.
         public var come: [NodeID] = []
         public var gone: [NodeID] = []
         /// The nodes among them for which this one could dispatch, and by partition up to where each was done.
@@ -233,7 +233,7 @@ public struct DispatchProgress: Sendable {
 
     // MARK: Others' parts
 
-    /// Nodes have come or gone.
+    /// Compares the list of nodes with the last one, and says which have come or gone.
     ///
     /// - Parameters:
     ///   - nodes: those that are there, this one apart.

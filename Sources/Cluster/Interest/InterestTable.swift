@@ -1,4 +1,4 @@
-/// What a node's clients want of the cluster, and what the node asks the engine for: each filter once, counted, those
+/// What a node's clients want of the cluster, and what the node asks the servers for: each filter once, counted, those
 /// left out that another one covers, and beyond a bound cut to prefixes.
 ///
 /// Invariant: what is asked for matches every topic that a wanted filter matches, after each change; while a change is
@@ -20,14 +20,14 @@ public struct InterestTable {
     /// - Parameter filtersMax: beyond so many filters they are cut.
     public init(filtersMax: Int) { self.filtersMax = filtersMax }
 
-    /// What the engine is asked for, sorted.
+    /// The filters that the servers are asked for, sorted.
     public var asked: [[UInt8]] { tree.tops }
     public var askedCount: Int { tree.topCount }
     public var wantedCount: Int { wanted.count }
     /// Whether more comes than is wanted, because there are too many filters.
     public var isCut: Bool { levelsMax != nil }
 
-    /// One more wants what a filter matches.
+    /// Counts one more subscription to a filter.
     public mutating func insert(_ filter: [UInt8]) -> [Change] {
         wanted[filter, default: 0] += 1
         guard wanted[filter] == 1 else { return [] }
@@ -40,7 +40,7 @@ public struct InterestTable {
         return rising.map(Change.add) + sinking.map(Change.drop)
     }
 
-    /// One less wants it; nothing happens if nobody did.
+    /// Counts one subscription to a filter less; nothing happens if there was none.
     public mutating func remove(_ filter: [UInt8]) -> [Change] {
         guard let count = wanted[filter] else { return [] }
         wanted[filter] = count > 1 ? count - 1 : nil

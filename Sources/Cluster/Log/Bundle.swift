@@ -132,7 +132,7 @@ public struct Bundle {
     /// The queue of records that have one will each. They are in no order, for several nodes may publish the same one.
     static let willQueue: UInt8 = 255
 
-    /// A record with one will. Whoever publishes it does so under the same name, so that the engine stores it once.
+    /// A record with one will. Whoever publishes it does so under the same name, so that the servers store it once.
     ///
     /// - Parameters:
     ///   - will: with its message as an entry.

@@ -1,4 +1,4 @@
-/// One reading of a partition of the log, for all who lack some of it.
+/// One reading of a partition of the log, for all readers that lack records of it.
 ///
 ///     found ──► passed ──► … ──► caughtUp, and found again while something that is wanted has not come
 ///
@@ -29,7 +29,7 @@ public struct LogScan<Reader: Hashable> {
         position = wants.map(\.after).min() ?? 0
     }
 
-    /// Takes one more, unless the reading is beyond its beginning; false then.
+    /// Adds a reader's span. Returns false if the reading is already beyond its beginning.
     public mutating func add(_ want: Want) -> Bool {
         guard want.after >= position else { return false }
         wants.append(want)
@@ -75,8 +75,8 @@ public struct LogScan<Reader: Hashable> {
     /// The readers whose records have been given, one for each want.
     public mutating func takeDone() -> [Reader] { take { [position] in $0.through <= position } }
 
-    /// All that was found has been given: what of it is wanted and has not come is not there any more. While there are
-    /// wants left the stream is to be looked at again.
+    /// Takes note that all records that were found have been given: those that are wanted and have not come are lost.
+    /// While `wants` is not empty, the stream is to be found again.
     public mutating func caughtUp() -> [Reader] { take { [last] in $0.through <= last || $0.findings > 1 } }
 
     private mutating func take(where isDone: (Want) -> Bool) -> [Reader] {
@@ -87,11 +87,11 @@ public struct LogScan<Reader: Hashable> {
     }
 }
 
-/// Which records of a partition count, for whoever reads them in the log's order.
+/// Says which records of a partition count, to a reader that reads them in the log's order.
 ///
 /// A node sends a queue's records one after the other. One that comes behind a later one of its queue was given up
 /// before: nobody was told that it is stored, and what followed it has been read. One that comes a second time was sent
-/// again after the engine had forgotten it. One that comes behind the word that its node is gone was on its way for so
+/// again after the servers had forgotten it. One that comes behind the word that its node is gone was on its way for so
 /// long that nobody is there any more who would be told; others have acted for that node by what stood before. All
 /// these are passed over, by all readers alike. Of records with one will `WillOrder` says whether they count.
 public struct LogOrder: Sendable {
@@ -102,8 +102,8 @@ public struct LogOrder: Sendable {
 
     public init() {}
 
-    /// For who begins at a record that another reader has passed: what had been said by then of nodes that are gone
-    /// counts here too, however far before it stands.
+    /// Begins at a record that another reader has passed. What that reader had read by then about nodes that are gone
+    /// counts here too, however far in front it stands.
     public init(from sequence: UInt64, knowing other: LogOrder) { gone = other.gone.filter { $0.value < sequence } }
 
     /// Whether a record counts; to be asked once for each, in the log's order.
@@ -130,8 +130,8 @@ public struct LogOrder: Sendable {
     }
 }
 
-/// Which wills count, for whoever reads them in the log's order: each connection's once, also if the node that was to
-/// publish it has died, and the one after it could not know whether it had.
+/// Says which wills count, to a reader that reads them in the log's order: each connection's once, also if the node
+/// that was to publish it has died and the next one could not know whether it had.
 public struct WillOrder: Sendable {
     private var last: [[UInt8]: WillName] = [:]
     /// The sessions in `last`, in the order of their wills.

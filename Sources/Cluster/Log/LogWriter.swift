@@ -1,24 +1,24 @@
-/// Takes what has to be in the log to one of its partitions, packed into records as large as the engine's pace makes
+/// Takes what has to be in the log to one of its partitions, packed into records as large as the servers' pace makes
 /// them.
 ///
-///     append ──► queue 0   entries that wait   [record under way]  ──► engine
+///     append ──► queue 0   entries that wait   [record under way]  ──► servers
 ///                queue 1   entries that wait   [record under way]  ──►
 ///                …        by publisher: what one publishes stays in one queue
 ///
-/// A queue has one record under way. While it is, what comes waits, and goes together in the next one: a slow engine
-/// gets few large records, a quick one many small ones. With four queues four are under way at once, which is what an
-/// engine that syncs each record needs.
+/// A queue has one record under way. While it is, what comes waits, and goes together in the next one: slow servers get
+/// few large records, quick ones many small ones. With four queues four are under way at once, which is what servers
+/// need that sync each record.
 ///
-/// What became of a record is unknown until the engine has answered: without an answer the same record is sent again
+/// What became of a record is unknown until the servers have answered: without an answer the same record is sent again
 /// under the same Nats-Msg-Id, until there is one. Nothing of the same queue is sent in between, so each publisher's
 /// order holds whatever happens. (With several records of one publisher under way, the first could be lost with a
-/// leader and the second not.) It is given up before the engine forgets the identifier, and nobody is told that it is
+/// leader and the second not.) It is given up before the servers forget the identifier, and nobody is told that it is
 /// stored then.
 ///
 /// Without a connection it waits as long, and is refused then.
 ///
-/// Of a log that has no room the engine says so at once. What it was asked to store then is not there, unless the same
-/// record had been sent before: that one is tried on. Messages that come are refused from then on, also those that
+/// Of a log that has no room the servers say so at once. What they were asked to store then is not there, unless the
+/// same record had been sent before: that one is tried on. Messages that come are refused from then on, also those that
 /// might fit, so that each publisher's order holds. Every second the writer looks whether there is room again, with a
 /// record that says nothing and is as large as the one that was refused.
 ///
@@ -50,7 +50,7 @@ public struct LogWriter {
         var finished: UInt64 = 0
     }
 
-    /// How far a publisher's messages had come in.
+    /// Up to which of a queue's entries a publisher's messages had been appended.
     public struct Place: Hashable, Sendable {
         let queue: Int
         let count: UInt64
@@ -84,13 +84,14 @@ public struct LogWriter {
     /// Whether so much waits that nothing more should be read from publishers.
     public var isFull: Bool { waitingBytes > Limits.logWaitingBytesMax }
 
-    /// Whether the engine has refused a record for want of room, and none of its size has been stored since.
+    /// Whether the servers have refused a record for want of room, and none of its size has been stored since.
     public var lacksRoom: Bool { lacking != nil }
 
     /// How many records are under way.
     public var recordCount: Int { queues.count { $0.record != nil } }
 
-    /// Behind all that a publisher has given so far. `hasPassed` says when all of that is in the log, or is given up.
+    /// The position behind all that a publisher has appended so far. `hasPassed` says when all of that is in the log,
+    /// or is given up.
     public func place(of publisher: UInt64) -> Place {
         let queue = queueOf(publisher)
         let open = (queues[queue].record?.waiters.count ?? 0) + queues[queue].waiting.count
@@ -127,8 +128,8 @@ public struct LogWriter {
         send(index, now: now, sink)
     }
 
-    /// Without a connection: what comes is another incarnation's from now on. Nobody is told that anything of the last
-    /// one is stored.
+    /// Goes on as another incarnation of the node; to be called without a connection. No entry of the last incarnation
+    /// is reported as stored any more.
     public mutating func begin(as node: NodeID, _ sink: some LogSink) {
         precondition(!isAttached, "a record under way is the last run's")
         self.node = node
@@ -137,7 +138,8 @@ public struct LogWriter {
         }
     }
 
-    /// There is a connection: what is under way may have been lost with the last one.
+    /// Goes on with a new connection: records that are under way are sent again, since they may have been lost with the
+    /// last one.
     public mutating func attached(now: UInt64, _ sink: some LogSink) {
         isAttached = true
         for index in queues.indices {
@@ -147,7 +149,7 @@ public struct LogWriter {
 
     public mutating func detached() { isAttached = false }
 
-    /// The engine has answered. An answer to a record that is not under way any more is ignored.
+    /// Takes the servers' answer to a record. An answer to a record that is no longer under way is ignored.
     public mutating func answered(queue index: Int, number: UInt64, _ answer: LogAnswer, now: UInt64, _ sink: some LogSink) {
         guard queues.indices.contains(index), let record = queues[index].record, record.number == number else { return }
         switch answer {
@@ -181,7 +183,7 @@ public struct LogWriter {
         }
     }
 
-    /// Time has passed; to be called when `wakesAt` has come.
+    /// Does what is due by now; to be called when `wakesAt` has come.
     public mutating func tick(now: UInt64, _ sink: some LogSink) {
         if let lacking, isAttached, now >= lacking.looksAt { lookForRoom(lacking.byteCount, now: now, sink) }
         for index in queues.indices {
@@ -206,7 +208,7 @@ public struct LogWriter {
         return (ofQueues + (isAttached ? [lacking?.looksAt].compactMap { $0 } : [])).min()
     }
 
-    /// Has a record stored that says nothing, in a queue that has nothing else to say.
+    /// Looks whether the log has room again: has a record without meaning stored, in a queue that is empty.
     private mutating func lookForRoom(_ byteCount: Int, now: UInt64, _ sink: some LogSink) {
         lacking?.looksAt = now + Limits.logRoomMilliseconds
         guard let index = queues.indices.first(where: { queues[$0].record == nil && queues[$0].waiting.isEmpty }) else { return }
@@ -247,8 +249,8 @@ public struct LogWriter {
         sink.store(record.bytes, messageID: messageID, partition: partition, queue: index, number: record.number)
     }
 
-    /// What waits behind a record of unknown fate fails with it: the publishers of that one are closed and publish
-    /// anew, and their later messages must not be in front of the earlier ones.
+    /// Gives a record up whose fate is unknown, and all that waits behind it: its publishers are closed and publish
+    /// anew, and their later messages must not come before the earlier ones.
     private mutating func giveUp(_ index: Int, _ record: Record, _ sink: some LogSink) {
         end(index, record)
         let waiting = queues[index].waiting
@@ -258,7 +260,7 @@ public struct LogWriter {
         fail(record.waiters + waiting.map(\.waiter), .unknown, sink)
     }
 
-    /// What was never sent is in no log.
+    /// Fails the entries of a queue that were never sent: they are certainly not in the log.
     private mutating func turnAway(_ index: Int, _ sink: some LogSink) {
         let waiting = queues[index].waiting
         waitingBytes -= waiting.reduce(0) { $0 + $1.entries.count }
@@ -280,7 +282,7 @@ public struct LogWriter {
     private func messageID(_ queue: Int, _ number: UInt64) -> String { "\(node)-\(partition)-\(queue)-\(number)" }
 }
 
-/// What the engine answers to a record that is to be stored.
+/// What the servers answer to a record that is to be stored.
 public enum LogAnswer: Equatable, Sendable {
     /// The record stands in the log at this place: now, or since it was sent before.
     case stored(at: UInt64)
@@ -288,7 +290,7 @@ public enum LogAnswer: Equatable, Sendable {
     case unavailable
     /// There is no room for it: it is not in the log, and may be taken when there is.
     case noRoom
-    /// The engine does not take it, and would not take it again: the record is too large.
+    /// The servers do not take it, and would not take it again: the record is too large.
     case refused
 }
 
@@ -308,7 +310,7 @@ public enum LogWaiter: Hashable, Sendable {
 
 /// Why something did not get into the log.
 public enum LogFailure: Equatable, Sendable {
-    /// The engine has refused it: it is not in the log.
+    /// The servers have refused it: it is not in the log.
     case refused
     /// The log had no room for it: it is not there, and there may be room later.
     case noRoom
@@ -318,7 +320,7 @@ public enum LogFailure: Equatable, Sendable {
 
 /// Carries out what a `LogWriter` decides. It does not call the writer from its methods.
 public protocol LogSink: AnyObject {
-    /// Asks the engine to store a record; its answer goes to `LogWriter.answered` with the same queue and number.
+    /// Asks the servers to store a record; its answer goes to `LogWriter.answered` with the same queue and number.
     ///
     /// - Parameters:
     ///   - record: the payload.

@@ -1,13 +1,13 @@
 /// A node of the cluster, as this one sees it.
 public struct ClusterMember: Equatable, Sendable {
     public enum State: String, Equatable, Sendable, CaseIterable {
-        /// It has been heard of a moment ago.
+        /// The node has sent a summary a moment ago.
         case up
-        /// It holds a lease, and says nothing of itself.
+        /// The node holds a lease, and sends no summary.
         case silent
-        /// It has said goodbye.
+        /// The node has said that it leaves.
         case left
-        /// Its lease is over, and it has not said goodbye.
+        /// The node's lease has expired, and it has not said that it leaves.
         case gone
     }
 
@@ -68,8 +68,8 @@ public struct SilenceWatch: Sendable {
 
     public init() {}
 
-    /// Gives each of a `MemberTable`'s once when it falls silent, and once when it is heard of again; to be called
-    /// every second or so. One that has never said anything has just come.
+    /// Returns each node once when it falls silent, and once when it is heard of again; to be called every second or
+    /// so. A node that has never sent a summary has just come, and is not silent.
     public mutating func look(_ members: [ClusterMember]) -> [(node: NodeID, isSilent: Bool)] {
         var news: [(node: NodeID, isSilent: Bool)] = []
         var still: Set<NodeID> = []
@@ -105,7 +105,7 @@ public struct ClockWatch: Sendable {
 
     public init() {}
 
-    /// A node has said what its clock shows; both in milliseconds since 1970.
+    /// Takes note of what a node's clock shows; both times in milliseconds since 1970.
     public mutating func heard(_ theirs: UInt64, of node: NodeID, at mine: UInt64) {
         guard theirs > 0, clocks[node] != nil || clocks.count < Limits.membersMax else { return }
         let most: UInt64 = 1 << 62
@@ -122,7 +122,7 @@ public struct ClockWatch: Sendable {
         return greatest > 0 || clock.differences.count == Limits.clockSamples ? greatest : nil
     }
 
-    /// Whether that is more than clocks may differ.
+    /// Whether an offset is more than clocks may differ.
     public static func isFar(_ offset: Int64) -> Bool { offset.magnitude > Limits.clockOffsetMillisecondsMax }
 
     /// How far a clock is from this node's, in words: `9.0 s ahead of`.
@@ -162,7 +162,7 @@ public struct NamesakeWatch: Sendable {
 
     public init() {}
 
-    /// Gives each of a `MemberTable`'s namesakes once; to be called every second or so.
+    /// Returns each name that several nodes have once; to be called every second or so.
     public mutating func look(_ namesakes: [(name: String, nodes: [NodeID])], now: UInt64) -> [(name: String, nodes: [NodeID])] {
         let names = Set(namesakes.map(\.name))
         since = since.filter { names.contains($0.key) }

@@ -88,7 +88,7 @@ public enum SyncConduct: Sendable, Equatable {
 }
 
 extension ClusterMember {
-    /// What people call it: its name, or its identifier.
+    /// The node's name, or its identifier if it has none.
     public var shownName: String { summary.map { $0.name.isEmpty ? node.description : $0.name } ?? node.description }
 
     /// Whether it does anything: of another one its figures are what it has said last.

@@ -7,8 +7,8 @@
 /// A node whose lease has ended goes on as another incarnation of its store: when that is heard of, its earlier
 /// incarnation is nobody any more. Only who is heard of again after that is another process, with a copy of the store.
 ///
-/// Who is gone or has left is told of for a while, unless a node of the same name has come. Pure: `now` is milliseconds
-/// on any clock that does not go back.
+/// A node that is gone or has left is listed for a while longer, unless a node of the same name has come. Pure: `now`
+/// is milliseconds on any clock that does not go back.
 public struct MemberTable: Sendable {
     private struct Entry: Sendable {
         var summary: NodeSummary?
@@ -31,7 +31,7 @@ public struct MemberTable: Sendable {
 
     public init(node: NodeID) { self.node = node }
 
-    /// This node goes on as another one.
+    /// Goes on as another incarnation of this node.
     public mutating func begin(as node: NodeID, now: UInt64) {
         if var entry = entries.removeValue(forKey: self.node) {
             entry.summary?.node = node
@@ -85,7 +85,7 @@ public struct MemberTable: Sendable {
         }
     }
 
-    /// These hold a lease.
+    /// Takes the list of the nodes that hold a lease.
     public mutating func listed(_ nodes: some Sequence<NodeID>, now: UInt64) {
         let nodes = Set(nodes)
         for (node, entry) in entries where entry.state != .left { entries[node]?.isListed = nodes.contains(node) }
@@ -98,7 +98,7 @@ public struct MemberTable: Sendable {
         settle(now: now)
     }
 
-    /// Time has passed.
+    /// Updates the states of all nodes for a moment.
     public mutating func settle(now: UInt64) {
         for (node, entry) in entries {
             let age = entry.heardAt.map { now - min(now, $0) } ?? .max

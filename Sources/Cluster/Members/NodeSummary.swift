@@ -68,7 +68,7 @@ public struct NodeSummary: Equatable, Sendable {
         return bytes
     }
 
-    /// nil for what is no summary.
+    /// Reads a summary; nil for bytes that are none.
     public init?(reading bytes: UnsafeRawBufferPointer) {
         guard bytes.count <= Limits.summaryBytesMax else { return nil }
         var reader = EnvelopeReader(bytes)
@@ -141,7 +141,7 @@ public struct NodeQuestion: Equatable, Sendable {
         return bytes
     }
 
-    /// nil for what is no question.
+    /// Reads a question; nil for bytes that are none.
     public init?(reading bytes: UnsafeRawBufferPointer) {
         guard bytes.count <= Limits.questionBytesMax else { return nil }
         var reader = EnvelopeReader(bytes)
@@ -174,7 +174,7 @@ public struct NodeAnswer: Equatable, Sendable {
         return bytes + body
     }
 
-    /// nil for what is no answer.
+    /// Reads an answer; nil for bytes that are none.
     public init?(reading bytes: UnsafeRawBufferPointer) {
         var reader = EnvelopeReader(bytes)
         guard reader.byte() == Self.encodingVersion, let status = reader.integer(), (100...599).contains(status) else { return nil }

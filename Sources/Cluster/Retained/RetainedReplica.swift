@@ -21,7 +21,7 @@ public struct RetainedReplica {
     }
 
     private var node: NodeID
-    /// What it was before.
+    /// The earlier incarnations of this node.
     private var earlier: Set<NodeID> = []
     private let space: SubjectSpace
     private let shardCount: Int
@@ -36,14 +36,14 @@ public struct RetainedReplica {
     private var target: UInt64 = 0
     private var awaySince: UInt64 = 0
     /// Whether the sweep offers what the stream does not have: the node is new to the cluster, or the stream has never
-    /// had anything, so that it was lost with the engine's disks and the nodes' own stores are what is left.
+    /// had anything, so that it was lost with the servers' disks and the nodes' own stores are what is left.
     private var offers = false
     /// Which sweep; the answers to an earlier one do not count.
     private var round: UInt64 = 0
     /// Where the sweep goes on when the offers are stored.
     private var sweepPlace: Int?
     private var looksAt: UInt64 = 0
-    /// Records that could not be read, and changes that the engine has refused for good.
+    /// Records that could not be read, and changes that the servers have refused for good.
     public private(set) var illegible: UInt64 = 0
     public private(set) var refused: UInt64 = 0
 
@@ -57,7 +57,8 @@ public struct RetainedReplica {
         writer = RetainedWriter(shardCount: shardCount)
     }
 
-    /// This node goes on as another one. What waits for the stream is in it under the name that it was given.
+    /// Goes on as another incarnation of this node. Changes that wait for the stream keep the names that they were
+    /// given.
     public mutating func begin(as node: NodeID) {
         earlier.insert(self.node)
         self.node = node
@@ -80,7 +81,7 @@ public struct RetainedReplica {
 
     // MARK: Changes
 
-    /// A shard tells of changes that belong together.
+    /// Begins a group of changes that belong together.
     ///
     /// - Parameters:
     ///   - count: how many there are; `change` follows for each, with the ticket.
@@ -91,7 +92,7 @@ public struct RetainedReplica {
         serial == 0 || count == 0 ? nil : writer.ledger.begin(serial, of: shard, count: count)
     }
 
-    /// A retained message has changed here.
+    /// Takes a change of a retained message to the stream.
     ///
     /// - Parameters:
     ///   - record: with the change's number; its node is this one's.
@@ -117,12 +118,12 @@ public struct RetainedReplica {
     /// The numbers of the changes of a topic that are not in the stream yet.
     public func changes(of topic: UnsafeRawBufferPointer) -> [UInt64] { writer.changes(of: space.retained(topic)) }
 
-    /// Whether one of these is still on its way there.
+    /// Whether one of these changes is still on its way to the stream.
     public func isOpen(_ changes: [UInt64], of topic: UnsafeRawBufferPointer) -> Bool {
         writer.isOpen(changes, of: space.retained(topic))
     }
 
-    /// The engine has answered.
+    /// Takes the servers' answer to a change.
     public mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
         writer.answered(number, answer, now: now, sink)
         if answer == .refused {
@@ -167,16 +168,16 @@ public struct RetainedReplica {
         (state, awaySince) = (.away, now)
     }
 
-    /// A record has come, in the stream's order.
+    /// Takes a record of the stream, in its order.
     ///
     /// - Parameters:
-    ///   - record: its payload; empty for a mark of the engine's own.
+    ///   - record: its payload; empty for a mark of the servers' own.
     ///   - sequence: its place in the stream.
     ///   - sink: what is to be done about it.
     public mutating func received(_ record: UnsafeRawBufferPointer, sequence: UInt64, _ sink: some RetainedSink) {
         guard state != .away, sequence >= nextSequence else { return }
         nextSequence = sequence + 1
-        // The engine's own marks have no payload.
+        // The servers' own marks have no payload.
         if !record.isEmpty {
             if var record = RetainedRecord(record) {
                 if record.node == node || earlier.contains(record.node) { record.node = NodeID(0) }
@@ -188,7 +189,8 @@ public struct RetainedReplica {
         if sequence >= target { caughtUp(sink) }
     }
 
-    /// All that is there has come: of what was there when the stream was found the last may have gone.
+    /// Takes note that the reading has reached the end of the stream. The last records that were there when it was
+    /// found may have gone meanwhile.
     public mutating func caughtUp(_ sink: some RetainedSink) {
         switch state {
         case .reading, .catchingUp:
@@ -198,7 +200,7 @@ public struct RetainedReplica {
         }
     }
 
-    /// A shard has swept a part; nil for all.
+    /// Takes note that a shard has swept a part of its messages; `next` is where it goes on, nil when it is done.
     public mutating func swept(next: Int?, round: UInt64, _ sink: some RetainedSink) {
         guard round == self.round else { return }
         switch state {
@@ -216,7 +218,7 @@ public struct RetainedReplica {
         }
     }
 
-    /// Changes that other nodes have told of are not in the stream.
+    /// Reads the stream anew, because changes that other nodes have told of are not in it.
     public mutating func foundStale(_ sink: some RetainedSink) { if state == .following { readAll(sink) } }
 
     private mutating func readAll(_ sink: some RetainedSink) {
@@ -243,7 +245,7 @@ public struct RetainedReplica {
 
     // MARK: Time
 
-    /// Time has passed; to be called when `wakesAt` has come.
+    /// Does what is due by now; to be called when `wakesAt` has come.
     ///
     /// - Returns: whether the shards should look for changes that others have told of and the stream does not have.
     public mutating func tick(now: UInt64, _ sink: some RetainedSink) -> Bool {
@@ -267,7 +269,7 @@ public struct RetainedReplica {
 ///     append ─► waiting[subject] ─► queue ─► under way ─► stored
 ///               a newer one takes its place, and what it stands for is safe with it
 ///
-/// What became of a change is unknown until the engine has answered: it is sent again under the same name until there
+/// What became of a change is unknown until the servers have answered: it is sent again under the same name until there
 /// is an answer, and no other of its topic in between. So a topic's changes stand in the stream in the order in which
 /// the node has made them.
 struct RetainedWriter {
@@ -345,7 +347,7 @@ struct RetainedWriter {
 
     mutating func detached() { isAttached = false }
 
-    /// The engine has answered. An answer to what is not under way any more is ignored.
+    /// Takes the servers' answer to a change. An answer to a change that is no longer under way is ignored.
     mutating func answered(_ number: UInt64, _ answer: RetainedAnswer, now: UInt64, _ sink: some RetainedSink) {
         guard let entry = underWay[number] else { return }
         guard answer != .unavailable else {
@@ -408,7 +410,7 @@ public enum RetainedAnswer: Equatable, Sendable {
     case known
     /// There is no leader or no majority just now, or no answer has come: it is tried again.
     case unavailable
-    /// The engine does not take it, and would not take it again.
+    /// The servers do not take it, and would not take it again.
     case refused
 }
 
@@ -416,7 +418,7 @@ public enum RetainedAnswer: Equatable, Sendable {
 public struct RetainedChangeToStore: Equatable, Sendable {
     public let subject: [UInt8]
     public let record: [UInt8]
-    /// Names it in the answer, and, with the node, as Nats-Msg-Id to the engine.
+    /// Names it in the answer, and, with the node, as Nats-Msg-Id to the servers.
     public let number: UInt64
     /// After how many seconds the stream forgets it; nil for never.
     public let secondsToLive: UInt64?
@@ -431,25 +433,25 @@ public struct RetainedChangeToStore: Equatable, Sendable {
 
 /// Carries out what a `RetainedReplica` decides. It does not call the replica from its methods.
 public protocol RetainedSink: AnyObject {
-    /// Asks the engine to store a change; its answer goes to `RetainedReplica.answered` with the same number.
+    /// Asks the servers to store a change; its answer goes to `RetainedReplica.answered` with the same number.
     func store(_ change: RetainedChangeToStore)
 
-    /// What a shard had to tell up to this serial is in the stream.
+    /// Says that all changes of a shard up to this serial are in the stream.
     func isSafe(_ serial: UInt64, of shard: Int)
 
     /// Asks for the records of the stream from this number on, in order.
     func follow(from sequence: UInt64)
 
-    /// A record has come out of the stream: its shard is to settle it.
+    /// Gives a record of the stream to its shard, which compares it with its own retained message.
     func settle(_ record: RetainedRecord)
 
-    /// All of the stream is about to be read: the shards are to mark what it has from now on.
+    /// Says that all of the stream is about to be read: from now on the shards mark the messages that it has.
     func beginReading()
 
-    /// A shard is to remove what the stream does not have, or to offer it; `RetainedReplica.swept` follows.
+    /// Has a shard remove the messages that the stream does not have, or offer them; `RetainedReplica.swept` follows.
     func sweep(_ shard: Int, from place: Int, offers: Bool, round: UInt64)
 
-    /// The cluster has all retained messages of this node.
+    /// Says that the cluster has all retained messages of this node.
     func becameMember()
 }
 

@@ -9,10 +9,10 @@ public protocol LeftSessionsSink: AnyObject {
     /// Stores the record without these wills; `saved` follows.
     func remove(_ wills: Set<WillName>, of session: [UInt8])
 
-    /// The session is over: its record is to go.
+    /// Ends the session: its record is removed.
     func end(_ session: [UInt8])
 
-    /// There is nothing to do for now: whoever wants the session need not be told to wait.
+    /// Lets go of a session for which there is nothing to do for now, so that a client that wants it need not wait.
     func letGo(_ session: [UInt8])
 }
 
@@ -53,7 +53,7 @@ public struct LeftSessions {
     /// How many are looked after, those that wait included.
     public var count: Int { handled.count + waiting.count }
 
-    /// Whether it is claimed here for nobody's sake, or about to be.
+    /// Whether a session is claimed here although no client has asked for it, or about to be.
     public func isHandling(_ session: [UInt8]) -> Bool { handled[session] != nil }
 
     /// The record of one that is claimed here; nil before the claim is stored.
@@ -66,8 +66,8 @@ public struct LeftSessions {
 
     // MARK: Input
 
-    /// A session is this node's to look after; see `SessionRecord.dutyAt`. What is due so late that it is read again
-    /// before is not kept.
+    /// Takes over the care of a session; see `SessionRecord.dutyAt`. A session that is due so late that its record is
+    /// read again before is not kept.
     public mutating func record(_ session: [UInt8], dutyAt: UInt64?) {
         guard handled[session] == nil else { return }
         guard let dutyAt else {
@@ -86,24 +86,24 @@ public struct LeftSessions {
         calendar[second, default: []].append(session)
     }
 
-    /// The claim is stored, and all who kept it before have stopped.
+    /// Goes on with a session whose claim is stored, and whose earlier owners have all stopped.
     public mutating func restored(_ session: [UInt8], _ record: SessionRecord) {
         guard case .adopting = handled[session] else { return }
         goOn(session, record)
     }
 
-    /// The session is another node's, has ended, or its client has come.
+    /// Forgets a session that is another node's, has ended, or whose client has come.
     public mutating func notTaken(_ session: [UInt8]) {
         (handled[session], waiting[session]) = (nil, nil)
     }
 
-    /// A will is in the log.
+    /// Takes note that a session's will is in the log.
     public mutating func published(_ session: [UInt8], _ name: WillName) {
         guard case .publishing(let record, let published, name) = handled[session] else { return }
         goOn(session, record, published: published.union([name]))
     }
 
-    /// The record is stored without the wills that were published.
+    /// Takes note that the record is stored without the wills that were published.
     public mutating func saved(_ session: [UInt8], _ record: SessionRecord) {
         guard case .removing = handled[session] else { return }
         goOn(session, record)
@@ -116,7 +116,7 @@ public struct LeftSessions {
 
     // MARK: Steps
 
-    /// Does what is to be done; to be called soon after the others, and a few times a second while there are any.
+    /// Does what is due; to be called soon after the other calls, and a few times a second while there are sessions.
     public mutating func step(wallClock now: UInt64, _ sink: some LeftSessionsSink) {
         passTime(now)
         while handled.count < Limits.leftSessionsHandledMax, head < due.count {

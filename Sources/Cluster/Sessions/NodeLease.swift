@@ -1,9 +1,9 @@
-/// A node's right to act for its sessions: an entry in the engine that goes by itself unless it is renewed.
+/// A node's right to act for its sessions: an entry on the servers that expires unless it is renewed.
 ///
 ///     own clock:   asked at t ──────────── stored ─────────► may act until t + life − allowance
-///     engine:            stored, not before t ──────────────────────────────► goes after life
+///     servers:           stored, not before t ──────────────────────────────► goes after life
 ///
-/// What counts is when the renewal was asked for, because the engine may have stored it at once and answered late. The
+/// What counts is when the renewal was asked for, because the servers may have stored it at once and answered late. The
 /// allowance covers the clocks: this node's may be slow, and that of a new leader early. So a node stops by itself
 /// before anybody else can know that its lease has ended. A lease that has ended is not renewed: the node starts anew,
 /// as another one.
@@ -17,7 +17,7 @@ public struct NodeLease {
         case ended
     }
 
-    /// How long the engine keeps the entry, in milliseconds.
+    /// How long the servers keep the entry, in milliseconds.
     public let lifeMilliseconds: UInt64
     private let allowanceMilliseconds: UInt64
     public private(set) var state = State.none
@@ -28,7 +28,7 @@ public struct NodeLease {
     private var askedAt: UInt64?
 
     /// - Parameters:
-    ///   - lifeMilliseconds: more than the engine takes to elect a leader.
+    ///   - lifeMilliseconds: more than the servers take to elect a leader.
     ///   - allowanceMilliseconds: by how much clocks may differ over that time, and the time that a node takes to stop.
     public init(lifeMilliseconds: UInt64, allowanceMilliseconds: UInt64) {
         precondition(allowanceMilliseconds < lifeMilliseconds, "a lease that ends before it has begun")
@@ -54,7 +54,7 @@ public struct NodeLease {
         return true
     }
 
-    /// The engine has stored the entry that was asked for at a time.
+    /// Takes note that the servers have stored the entry that was asked for at a time.
     public mutating func renewed(askedAt time: UInt64, at sequence: UInt64, now: UInt64) {
         expire(now: now)
         guard state != .ended else { return }
@@ -67,11 +67,11 @@ public struct NodeLease {
         expire(now: now)
     }
 
-    /// The engine holds another number than was expected: the entry has gone, or a renewal whose answer was lost was
-    /// stored.
+    /// Handles a renewal that met another number than it expected: the entry has gone, or a renewal whose answer was
+    /// lost was stored.
     ///
     /// - Parameters:
-    ///   - found: the number of the entry of this node that the engine holds; nil if there is none.
+    ///   - found: the number of the entry of this node that the servers hold; nil if there is none.
     ///   - now: milliseconds on this node's clock.
     public mutating func conflicted(found: UInt64?, now: UInt64) {
         expire(now: now)

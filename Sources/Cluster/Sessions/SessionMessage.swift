@@ -80,9 +80,9 @@ public struct SessionMessage: Hashable, Sendable {
 ///
 ///     version 1 │ kind │ what the kind has
 public enum SessionAnswer: Equatable, Sendable {
-    /// This node acts no more for the session, and offers what it has under a number; nil for nothing. Whether it has
-    /// kept the session up to now, and so has seen to its wills; of one that has not, they are still owed if they are
-    /// due.
+    /// The node has stopped acting for the session, and offers what it has of it under a number; nil for nothing.
+    /// `hasSettledWills`: the node has owned the session up to now, and so has published the wills that were due. If it
+    /// has not, they are still owed.
     case stopped(Offer?, hasSettledWills: Bool = false)
     case piece(number: Int, isLast: Bool, bytes: [UInt8])
     /// There is no such offer any more: ask again.

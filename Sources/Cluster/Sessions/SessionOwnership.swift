@@ -37,7 +37,7 @@ public struct SessionOwnership {
         var written: SessionRecord?
         /// The number of the record that is kept.
         var sequence: UInt64 = 0
-        /// Of the write under way.
+        /// The number of the write under way.
         var number: UInt64 = 0
         /// While kept: the same record with what has changed, on its way.
         var saving: SessionRecord?
@@ -122,8 +122,8 @@ public struct SessionOwnership {
         keep(session, record, sink)
     }
 
-    /// A client wants its session; `SessionOwnershipSink.restored` follows, or `stop` if it is claimed elsewhere
-    /// meanwhile.
+    /// Claims a session for a client that has connected. `SessionOwnershipSink.restored` follows, or `stop` if another
+    /// node claims it meanwhile.
     public mutating func connect(_ session: [UInt8], _ terms: Terms, now: UInt64, _ sink: some SessionOwnershipSink) {
         if let claim = claims[session] {
             // Its older connection here is the shell's to end; a claim under way serves the new one, unless it is for
@@ -145,7 +145,7 @@ public struct SessionOwnership {
         sink.read(session)
     }
 
-    /// The engine has answered a question for a record.
+    /// Takes the record that was asked for.
     ///
     /// - Parameters:
     ///   - session: whose.
@@ -176,7 +176,7 @@ public struct SessionOwnership {
         write(next, of: session, expecting: sequence, now: now, sink)
     }
 
-    /// The engine has answered to the record that was written with this number.
+    /// Takes the servers' answer to the record that was written under this number.
     public mutating func written(
         _ session: [UInt8], number: UInt64, _ answer: RecordAnswer, now: UInt64, _ sink: some SessionOwnershipSink
     ) {
@@ -198,8 +198,8 @@ public struct SessionOwnership {
         }
     }
 
-    /// The record that was to be written with this number is larger than the engine takes. A session that is kept stays
-    /// so, without the change; another claim is given up.
+    /// Gives up a write because the record is larger than the servers accept. A session that this node owns stays its
+    /// own, without the change; a claim that is not complete is given up.
     ///
     /// - Returns: whether that write was the one under way.
     public mutating func refused(_ session: [UInt8], number: UInt64) -> Bool {
@@ -246,7 +246,7 @@ public struct SessionOwnership {
         settle(session, record, waitingFor: waitingFor.filter { $0.node.store != node.store }, sink)
     }
 
-    /// The nodes that hold a lease, by all entries of their stream up to a number.
+    /// Takes the list of the nodes that hold a lease, by all entries of their stream up to a number.
     public mutating func live(_ nodes: Set<NodeID>, through sequence: UInt64, _ sink: some SessionOwnershipSink) {
         live = nodes
         liveThrough = sequence
@@ -279,7 +279,7 @@ public struct SessionOwnership {
         }
     }
 
-    /// The lease has ended: this node acts for nobody any more.
+    /// Stops all sessions, because this node's lease has ended.
     public mutating func fence(_ sink: some SessionOwnershipSink) {
         for session in claims.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) { sink.stop(session) }
         (claims, busy) = ([:], [])
@@ -468,7 +468,8 @@ extension SessionOwnership {
         sink.saved(session, record)
     }
 
-    /// What was to be saved met another entry: one of our own without an answer, or the claim of another node.
+    /// Goes on with a change that met another record than it expected: an earlier one of our own whose answer was lost,
+    /// or another node's claim.
     mutating func foundWhileSaving(
         _ session: [UInt8], _ saving: SessionRecord, _ record: SessionRecord?, at sequence: UInt64, now: UInt64,
         _ sink: some SessionOwnershipSink

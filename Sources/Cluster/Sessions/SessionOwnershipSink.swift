@@ -2,7 +2,7 @@
 ///
 /// Sessions are named by their client identifiers.
 public protocol SessionOwnershipSink: AnyObject {
-    /// Asks the engine's leader for the session's record; `SessionOwnership.found` takes the answer.
+    /// Asks the servers' leader for the session's record; `SessionOwnership.found` takes the answer.
     func read(_ session: [UInt8])
 
     /// Writes the record if the last entry of the session has this number (0: if there is none);
@@ -28,24 +28,24 @@ public protocol SessionOwnershipSink: AnyObject {
     ///   - isAssumed: whether no client has asked for it.
     func restored(_ session: [UInt8], _ record: SessionRecord, isAssumed: Bool)
 
-    /// A session that was to be assumed is another node's, or has ended.
+    /// Says that a session that was to be assumed is another node's, or has ended.
     ///
     /// - Parameters:
     ///   - session: which.
-    ///   - record: as it is in the engine; nil if there is none.
+    ///   - record: as the servers have it; nil if there is none.
     func notAssumed(_ session: [UInt8], _ record: SessionRecord?)
 
-    /// What was to be saved stands in the engine.
+    /// Says that the change of a session's record is stored.
     func saved(_ session: [UInt8], _ record: SessionRecord)
 
     /// The session is another node's from now on: its client is closed with 0x8E, here and before this returns.
     func stop(_ session: [UInt8])
 }
 
-/// What the engine answers to a record that is written by compare-and-set.
+/// What the servers answer to a record that is written by compare-and-set.
 public enum RecordAnswer: Equatable, Sendable {
     case stored(at: UInt64)
-    /// Another one has been written in between.
+    /// Another record has been written in between.
     case conflict
     case unavailable
 }

@@ -20,7 +20,8 @@ public struct SessionRecord: Equatable, Sendable {
 
     /// The will of one connection, which is published once when that has ended without DISCONNECT.
     public struct LastWill: Hashable, Sendable {
-        /// Whoever publishes it names session and connection, so that readers know it when it comes again.
+        /// The will's name: session and connection. It stands with the message in the log, so that readers know the
+        /// will when it comes again.
         public var name: WillName
         /// In seconds.
         public var delayInterval: UInt32
@@ -50,7 +51,7 @@ public struct SessionRecord: Equatable, Sendable {
         }
     }
 
-    /// Grows with each CONNECT: whoever acts by an earlier one does not act any more.
+    /// Grows with each CONNECT: a node that acts by an earlier epoch must not act any more.
     public var epoch: UInt64
     /// The node that keeps the session, first; behind it those that kept it before and may not know that they do not.
     public var owners: [Owner]

@@ -1,4 +1,5 @@
-/// Gives topics and filters their subjects, and back: one space for each cluster, so that several share an engine.
+/// Gives topics and filters their subjects, and back: one space for each cluster, so that several clusters can share
+/// the same servers.
 ///
 ///     martlet.CLUSTER.t.LEVEL.LEVEL …     a topic                    a/b        martlet.CLUSTER.t.a.b
 ///     martlet.CLUSTER.d.LEVEL …           a topic with $ in front    $x/y       martlet.CLUSTER.d.$x.y
@@ -16,11 +17,11 @@
 public struct SubjectSpace: Sendable {
     let topicRoot: [UInt8]
     let dollarRoot: [UInt8]
-    /// Where topics go that are too long for a subject of their own.
+    /// The subject of topics that are too long for a subject of their own.
     public let overflow: [UInt8]
     private let nodeRoot: [UInt8]
     private let logRoot: [UInt8]
-    /// Where nodes say how they are.
+    /// The subject on which nodes send their summaries.
     public let summaries: [UInt8]
     private let questionRoot: [UInt8]
     private let retainedRoot: [UInt8]
@@ -192,7 +193,7 @@ public struct SubjectSpace: Sendable {
 
     // MARK: The log
 
-    /// Where records of a partition are published.
+    /// The subject on which records of a partition are published.
     public func log(partition: Int) -> [UInt8] { logRoot + Array(String(partition).utf8) }
 
     // MARK: Nodes
@@ -200,10 +201,10 @@ public struct SubjectSpace: Sendable {
     /// All subjects on which a node gets messages.
     public func nodeMessages(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".>".utf8) }
 
-    /// Where a node gets messages about sessions.
+    /// The subject on which a node gets messages about sessions.
     public func sessions(to node: NodeID) -> [UInt8] { nodeRoot + node.token + Array(".s".utf8) }
 
-    /// Where a node is asked for administrators.
+    /// The subject on which a node is asked for administrators.
     public func questions(to node: NodeID) -> [UInt8] { questionRoot + node.token }
 
     /// Where a node is asked to answer a fence.
@@ -274,7 +275,7 @@ public struct SubjectSpace: Sendable {
 }
 
 extension Limits {
-    /// Bytes of a subject: the engine's control line has 4,096 for the command, the subject, the subject of the answer
+    /// Bytes of a subject: the servers' control line has 4,096 for the command, the subject, the subject of the answer
     /// and two numbers. Topics whose subject would be longer travel on the overflow subject.
     static let subjectBytesMax = 3500
 }

@@ -56,8 +56,8 @@ final class LogReplay {
     private var waiting: [[Want]]
     /// The spans that are dispatched again when all is known that became of them.
     private var inherited: [NodeID: [LogSpan]] = [:]
-    /// What was dispatched to earlier incarnations of this node, those whose part this one dispatches again, and who
-    /// waits for that.
+    /// The records in which messages were dispatched to earlier incarnations of this node, those whose part this one
+    /// dispatches again, and who waits for that.
     private var earlierDispatches: (spans: [LogSpan], won: Set<UInt64>, then: () -> Void)?
     /// How many spans are not given yet.
     private var left: [Reader: Int] = [:]
@@ -102,7 +102,7 @@ final class LogReplay {
 
     // MARK: Wants
 
-    /// A session of a shard lacks these records.
+    /// Reads records again for a shard's session that lacks them.
     func add(_ session: [UInt8], shard: Int, _ spans: [LogSpan]) {
         let missing = spans.filter { $0.after < $0.through && scans.indices.contains($0.partition) }
         forget(session)
@@ -110,21 +110,23 @@ final class LogReplay {
         add(.session(session, shard: shard), missing)
     }
 
-    /// A node is gone: all shards are to dispatch again what these records have for it, but for what they say to be its
-    /// sessions'.
+    /// Reads records again for a node that is gone: all shards dispatch again what these have for it, but for what they
+    /// say to be its sessions'.
     func add(_ node: NodeID, _ spans: [LogSpan]) {
         inherited[node] = spans
         add(.learners(node), behind(spans))
     }
 
-    /// What a node had told and not heard of may stand a little before what it was done with.
+    /// Begins the spans a little earlier: what a node had written and not got an answer to may stand in front of what
+    /// it was done with.
     private func behind(_ spans: [LogSpan]) -> [LogSpan] {
         spans.map {
             LogSpan(partition: $0.partition, after: $0.after - min($0.after, Limits.logRereadRecords), through: $0.through)
         }
     }
 
-    /// What was dispatched to earlier incarnations of this node stands in these records: all shards are to settle it.
+    /// Reads the records again in which messages were dispatched to earlier incarnations of this node: all shards
+    /// settle them.
     ///
     /// - Parameter won: the incarnations whose part this node dispatches again.
     func settleEarlierDispatches(_ spans: [LogSpan], won: Set<NodeID>, then: @escaping () -> Void) {
@@ -132,7 +134,7 @@ final class LogReplay {
         add(.earlierDispatches, behind(spans))
     }
 
-    /// There is more of it: the shards begin anew.
+    /// Forgets the reading for earlier incarnations, because there is more of it: the shards begin anew.
     func forgetEarlierDispatches() {
         earlierDispatches = nil
         for reader in [Reader.earlierDispatches, .earlierDispatchesSince, .earlierDispatchesShares] { forget(reader) }
@@ -150,7 +152,7 @@ final class LogReplay {
         }
     }
 
-    /// Nobody wants them any more.
+    /// Forgets a session's spans, which nobody wants any more.
     func forget(_ session: [UInt8]) {
         for shard in loop.loops.indices { forget(.session(session, shard: shard)) }
     }

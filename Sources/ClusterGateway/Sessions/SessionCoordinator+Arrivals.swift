@@ -6,7 +6,7 @@ import ServerLoops
 
 /// Sessions that come to this node.
 extension SessionCoordinator {
-    /// All who may have kept the session have stopped, or are gone: it is taken from the one that has it.
+    /// Goes on when all earlier owners of the session have stopped or are gone: fetches it from the one that has it.
     func settled(_ session: [UInt8]) {
         guard var visit = visits[session], let epoch = visit.record?.epoch else { return }
         let missing = missing(visit)
@@ -47,8 +47,8 @@ extension SessionCoordinator {
         post(.sessionClaimed(session, origin, epoch: epoch), to: visit.shard)
     }
 
-    /// What the cluster has stored of a session, if that is newer than what any node that is there has. Of one that
-    /// ends, if share groups may have dispatched something to it: that goes to others when it ends here.
+    /// The cluster's copy of a session, if it is newer than what any node that is there has. Of a session that ends,
+    /// the copy is used if share groups may have dispatched messages to it: those go to others when it ends here.
     private func saved(_ visit: SessionVisit) -> SessionRecord.Saved? {
         guard let saved = visit.record?.saved ?? visit.ended, !visit.claim.cleanStart || SavedSession.isMember(state: saved.state)
         else { return nil }
@@ -56,8 +56,8 @@ extension SessionCoordinator {
         return saved.epoch > max(own, visit.source?.offer.epoch ?? 0) ? saved : nil
     }
 
-    /// Who had a session last, if nobody has it any more: others have claimed it since it was saved, and have not
-    /// fetched it. nil if somebody may have it, or if who has saved it says now that it has ended.
+    /// The node that had a session last, if no node has it any more: others have claimed it since it was saved, and
+    /// have not fetched it. nil if somebody may have it, or if who has saved it says now that it has ended.
     private func forsaken(_ visit: SessionVisit, _ saved: SessionRecord.Saved) -> NodeID? {
         guard let found = visit.found, found.epoch > saved.epoch, !visit.claim.hasSession, visit.source == nil else { return nil }
         return found.owners.last?.node
@@ -77,7 +77,7 @@ extension SessionCoordinator {
         return false
     }
 
-    /// Takes a session up from what the cluster has stored of it, and has the log read for it from there on.
+    /// Restores a session from the cluster's copy, and has the log read for it from there on.
     func restore(_ session: [UInt8], _ saved: SessionRecord.Saved, from missing: NodeID, epoch: UInt64) {
         guard let visit = visits[session] else { return }
         let offer = SessionAnswer.Offer(number: 0, epoch: saved.epoch)
@@ -95,7 +95,7 @@ extension SessionCoordinator {
         post(.sessionArrives(session, piece ?? SessionChunk(number: 0, isLast: true, bytes: [0])), to: visit.shard)
     }
 
-    /// Whether what this node may have of a session counts. Nobody else has anything that is newer.
+    /// Whether this node's own copy of a session counts, because no other node has a newer one.
     private func origin(_ visit: SessionVisit) -> SessionOrigin {
         guard let previous = visit.previous else {
             // The record of what this node has was removed, unless the servers have lost them all: the session has
@@ -129,7 +129,7 @@ extension SessionCoordinator {
     /// the next one is.
     private func incarnations(of store: UInt32) -> [NodeID] { live.filter { $0.store == store }.sorted() }
 
-    /// A piece has come from another node.
+    /// Takes a chunk of a session from another node.
     func took(_ session: [UInt8], _ nodeMessage: SessionMessage, _ answer: SessionAnswer?, from other: NodeID) {
         guard let visit = visits[session], case .fetching(var fetch) = visit.stage, visit.record?.epoch == nodeMessage.epoch,
             nodeMessage.kind == .fetch(offer: fetch.offer.number, number: fetch.number), fetch.isLast == nil
@@ -151,7 +151,7 @@ extension SessionCoordinator {
         }
     }
 
-    /// Another node has stopped, and may have something.
+    /// Takes note that another node has stopped, and of what it offers of the session.
     func stopped(_ session: [UInt8], offer: SessionAnswer.Offer?, hasSettledWills: Bool, epoch: UInt64, by other: NodeID) {
         guard let visit = visits[session] else {
             guard left.isHandling(session) else {
@@ -179,7 +179,7 @@ extension SessionCoordinator {
         owner?.hasStopped(other, session, epoch: epoch, self)
     }
 
-    /// A piece is durable here.
+    /// Goes on when a chunk is durable here.
     func arrived(_ session: [UInt8], _ number: Int) {
         guard let visit = visits[session], case .fetching(var fetch) = visit.stage, fetch.number == number,
             let isLast = fetch.isLast
@@ -209,7 +209,7 @@ extension SessionCoordinator {
         giveUp(session, visit, "what another node has sent of the session cannot be read")
     }
 
-    /// Tells the client why, and the nodes that have stopped that they may go on.
+    /// Gives a claim up: tells the client why, and the nodes that have stopped that they may go on.
     func giveUp(_ session: [UInt8], _ visit: SessionVisit, _ words: String) {
         visits[session] = nil
         owner?.release(session)

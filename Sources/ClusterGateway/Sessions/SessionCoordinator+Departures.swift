@@ -45,7 +45,7 @@ extension SessionCoordinator {
         }
     }
 
-    /// Takes a message if it is a message.
+    /// Takes a message, if it is one about sessions; false if it is not.
     func received(_ message: MessageView) -> Bool {
         if scan.received(message, now: now) { return true }
         guard message.subject.elementsEqual(subject) else { return false }
@@ -109,7 +109,7 @@ extension SessionCoordinator {
         owner?.release(session)
     }
 
-    /// Has the shard stop, and give what it has.
+    /// Has the shard stop acting for a session, and export it.
     func depart(_ session: [UInt8], to other: NodeID, epoch: UInt64, _ asker: Subject, cleanStart: Bool) {
         guard let shard = shard(of: session) else { return reply(.stopped(nil), to: asker) }
         drops.removeAll { $0.session == session }
@@ -126,7 +126,7 @@ extension SessionCoordinator {
         reply(.stopped(offer, hasSettledWills: departure.hasSettledWills), to: asker)
     }
 
-    /// The shard has stopped, and gives a chunk.
+    /// Takes a chunk of a session that the shard has stopped acting for.
     func leaving(_ session: [UInt8], _ piece: SessionChunk) {
         guard var departure = departures[session] else { return }
         if publishesWill(of: session) {
@@ -179,8 +179,8 @@ extension SessionCoordinator {
         post(.sessionGone(session), to: shard)
     }
 
-    /// Takes back sessions that another node has asked for and does not fetch, for it has gone away: they wait here as
-    /// before.
+    /// Takes back sessions that another node has asked for and does not fetch, because it has gone away: they stay here
+    /// as before.
     func tickExports() {
         for (session, departure) in departures where now >= departure.touchedAt + Limits.sessionExportMillisecondsMax {
             departures[session] = nil
@@ -196,7 +196,7 @@ extension SessionCoordinator {
     static func isMessage(_ token: UInt64) -> Bool { token >> 59 == 3 }
 }
 
-/// A message, and whom it went to.
+/// A message about a session, with the node that it went to.
 struct SentSessionMessage: Hashable {
     let node: NodeID
     let nodeMessage: SessionMessage

@@ -10,7 +10,7 @@ import ServerLoops
 ///     SessionScan ──► LeftSessions ──► SessionOwnership.adopt ──► FromCluster.sessionAssumed ──► this node's shard has it, or
 ///                          └──► wills, and the record's end
 extension SessionCoordinator: LeftSessionsSink {
-    /// A record was read.
+    /// Looks at a record that was read: whether this node has to look after its session.
     func consider(_ record: SessionRecord) {
         let session = record.identifier
         guard owner?.isLeft(session, record) == true, let dutyAt = record.dutyAt, !endings.keys.contains(session),
@@ -31,7 +31,7 @@ extension SessionCoordinator: LeftSessionsSink {
         return min(Limits.leftSessionRanksMax, live.count { (weight($0), $0) > own })
     }
 
-    /// A shard has something of a session that is due, and does not know whose that is.
+    /// Takes note that a shard has a session that is due, and does not know which node owns it.
     func wakes(_ session: [UInt8], _ waking: Waking) {
         guard owner != nil, visits[session] == nil, owner?.keeps(session) != true else { return }
         woken[session] = waking
@@ -50,7 +50,7 @@ extension SessionCoordinator: LeftSessionsSink {
         left.step(wallClock: wallClock, self)
     }
 
-    /// This node acts for nobody any more.
+    /// Forgets all sessions that this node looks after, because its lease has ended.
     func forgetLeft() {
         left = LeftSessions()
         (adoptions, awaitingShards, leftNews, woken) = ([:], [:], [], [:])
@@ -100,7 +100,8 @@ extension SessionCoordinator: LeftSessionsSink {
         }
     }
 
-    /// A session that a shard has is another node's, or has ended; or the servers have lost what they knew of it.
+    /// Tells a shard that a session which it has is another node's or has ended, or that the servers have lost its
+    /// record.
     private func sendToShard(_ session: [UInt8], _ record: SessionRecord?, _ waking: Waking) {
         guard let shard = shard(of: session) else { return }
         // A client has come for it elsewhere: the one that has stayed is closed as if it had come then.

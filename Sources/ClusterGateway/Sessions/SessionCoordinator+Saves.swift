@@ -9,7 +9,7 @@ import ServerLoops
 ///
 ///     shard ── ToCluster.saves ──► SessionOwnership.save ──► record ──► FromCluster.sessionSaved ──► shard
 extension SessionCoordinator {
-    /// Stores it, or keeps it until what is on its way has been stored.
+    /// Stores what a shard has given of a session, or keeps it until an earlier write is done.
     func save(_ saved: SavedSession) {
         var saved = saved
         if let earlier = savesWaiting[saved.identifier], earlier.epoch == saved.epoch {
@@ -84,7 +84,7 @@ extension SessionCoordinator {
                 + "(\(bytesMax)): they are lost if its node is gone for good.")
     }
 
-    /// It stands in the record.
+    /// Takes note that a session's record is stored.
     func saved(_ session: [UInt8], _ record: SessionRecord) {
         endedWills.keep(record.wills, of: session)
         if left.isHandling(session) { leftNews.append(.saved(session, record)) }
@@ -102,7 +102,7 @@ extension SessionCoordinator {
         for saved in savesWaiting.values.sorted(by: { $0.identifier.lexicographicallyPrecedes($1.identifier) }) { write(saved) }
     }
 
-    /// Records that were not even sent, because they are too large: whoever waits for them need not.
+    /// Handles records that were not even sent, because they are too large: nothing waits for them any more.
     func takeRefused() {
         for (session, number) in records.takeRefused() where owner?.refused(session, number: number) == true {
             if let visit = visits[session] {
@@ -118,13 +118,13 @@ extension SessionCoordinator {
         }
     }
 
-    /// The session is over, or another node's.
+    /// Forgets the saves of a session that has ended, or is another node's.
     func forgetSaves(of session: [UInt8]) {
         (savesUnderWay[session], savesWaiting[session]) = (nil, nil)
         unsavable.remove(session)
     }
 
-    /// The lease has ended.
+    /// Forgets all saves, because the lease has ended.
     func endSaves() {
         if plan.detached == .local {
             let numbers = savesUnderWay.merging(savesWaiting.mapValues(\.number)) { $1 }

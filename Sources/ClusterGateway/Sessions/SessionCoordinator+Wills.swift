@@ -11,7 +11,7 @@ import ServerLoops
 ///     shard ── ToCluster.will ──► job ──► the stream of what is retained ──► the log ──► the record without it
 ///     LeftSessions.publish ────────►
 extension SessionCoordinator {
-    /// A shard's client has gone.
+    /// Takes the will of a client whose connection has ended on a shard.
     func due(_ saved: SavedWill, of session: [UInt8], from shard: Int) {
         guard owner != nil else {
             // Otherwise it stands in the record, for whoever is there.
@@ -49,14 +49,15 @@ extension SessionCoordinator {
         goOnWithWills()
     }
 
-    /// What was on its way to the servers may be there.
+    /// Sends the wills whose way is free by now: what had to be at the servers before them may be there.
     func goOnWithWills() {
         willQueue += willsBehind
         willsBehind = []
         sendWills()
     }
 
-    /// The connection is gone: nobody knows what has become of what was sent.
+    /// Takes note that the connection is gone: the fate of the wills that were sent is unknown, and they are sent
+    /// again.
     func endWillRequests() {
         for session in willTokens.values {
             for index in willJobs[session]?.indices ?? 0..<0 { willJobs[session]?[index].token = nil }
@@ -65,7 +66,7 @@ extension SessionCoordinator {
         willTokens = [:]
     }
 
-    /// This node acts for nobody any more: they stand in the records.
+    /// Forgets all wills, because the lease has ended: they stand in the records.
     func forgetWills() {
         (willJobs, willTokens, willQueue, willHead, willRetries, willsBehind) = ([:], [:], [], 0, [], [])
     }
@@ -109,7 +110,7 @@ extension SessionCoordinator {
         }
     }
 
-    /// nil if it is no message.
+    /// The request that brings a will; nil if its message cannot be read.
     private func request(_ job: WillJob) -> JetStreamRequest? {
         let made = job.will.withMessage { message -> JetStreamRequest? in
             var expectation = JetStreamRequest.Expectation(messageIdentifier: job.messageIdentifier)
@@ -195,7 +196,7 @@ extension SessionCoordinator {
         publishedWills(of: session, job.key.name)
     }
 
-    /// All that were due are in the log: what has waited for it goes on.
+    /// Goes on with what has waited for a session's wills: all that were due are in the log.
     private func publishedWills(of session: [UInt8], _ name: WillName) {
         if let piece = heldLeavings.removeValue(forKey: session) { leaving(session, piece) }
         if endsAfterWills.remove(session) != nil { return ended(session) }
@@ -221,7 +222,7 @@ extension SessionCoordinator {
         return false
     }
 
-    /// Publishes what is due, although its client has come.
+    /// Publishes the wills that are due although the client has come.
     func publishOwedWills(of session: [UInt8], _ visit: SessionVisit) {
         guard let record = visit.record else { return }
         visits[session]?.wills = .publishing
@@ -231,7 +232,7 @@ extension SessionCoordinator {
         if !publishesWill(of: session) { clearWills(of: session) }
     }
 
-    /// What stood in the record is over, and its client begins a session that does not last.
+    /// Takes note that the session of the record is over, and that its client begins one that does not last.
     func forgetSession(of session: [UInt8]) {
         let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
@@ -239,7 +240,7 @@ extension SessionCoordinator {
         if isOnItsWay == true { visits[session]?.wills = .publishing }
     }
 
-    /// The others are not to be published any more: the client has come back in time.
+    /// Drops the wills that must not be published any more, because the client has come back in time.
     private func clearWills(of session: [UInt8]) {
         _ = owner?.save(session, now: now, self) { ($0.wills, $0.awaySince) = ([], 0) }
     }
@@ -288,7 +289,7 @@ struct WillJob {
     var stage: Stage
     /// The request under way; nil for none.
     var token: UInt64?
-    /// What goes to the servers before it; nil before its first turn.
+    /// The messages that have to be at the servers before the will; nil before its first turn.
     var ahead: WillAhead?
 
     init(_ will: SessionRecord.LastWill, of session: [UInt8]) {
@@ -296,7 +297,7 @@ struct WillJob {
         stage = will.isRetained ? .retaining : .logging
     }
 
-    /// What names it to the servers.
+    /// The will's Nats-Msg-Id, by which the servers know it.
     var messageIdentifier: String {
         let session = String(decoding: SubjectSpace.digest(key.session), as: UTF8.self)
         return "will-\(session)-\(key.name.epoch)-\(key.name.number)"
@@ -309,7 +310,7 @@ struct WillJob {
 }
 
 extension SessionRecord.LastWill {
-    /// Whether it is to be retained.
+    /// Whether the will is to be retained.
     var isRetained: Bool { withMessage { $0.retain } ?? false }
 
     /// Calls `body` with the message; nil if there is none.
@@ -318,8 +319,8 @@ extension SessionRecord.LastWill {
     }
 }
 
-/// What was on its way to the servers when a will was to be sent: what its client has published before, and changes of
-/// the retained message of its topic. The will waits for that, so that it does not come first.
+/// The messages that were on their way to the servers when a will was to be sent: what its client has published before,
+/// and changes of the retained message of its topic. The will waits for that, so that it does not come first.
 struct WillAhead {
     /// Where the client's messages stand that were given to the log.
     var log: (partition: Int, place: Cluster.LogWriter.Place)?

@@ -47,20 +47,20 @@ final class SessionCoordinator {
     var visits: [[UInt8]: SessionVisit] = [:]
     var departures: [[UInt8]: OutgoingSession] = [:]
     var counters = Counters()
-    /// Which stores are alive, and by whom.
+    /// The nodes that hold a lease.
     private(set) var live: Set<NodeID> = []
     /// Since when stores are missed.
     private(set) var missedSince: [UInt32: UInt64] = [:]
     /// The clients that were refused because of missing nodes.
     var awaited = AwaitedNodes()
-    /// What other nodes are to forget, until they say that they have.
+    /// The sessions that other nodes are to forget, until they say that they have.
     var drops: [SessionDrop] = []
-    /// What was asked of other nodes, by token.
+    /// The messages to other nodes that are not answered, by token.
     var nodeMessages: [UInt64: SentSessionMessage] = [:]
     var messagesUnderWay: Set<SentSessionMessage> = []
     var lastMessage: UInt64 = 0
     var lastOffer: UInt64
-    /// While another node's question is given to the owner.
+    /// Where another node's question is answered, while `owner` is asked.
     var asker: (reply: Subject, cleanStart: Bool)?
     /// Sessions that are over, whose records are to go: the record's epoch and number; nil while they are looked for.
     var endings: [[UInt8]: (epoch: UInt64, number: UInt64)?] = [:]
@@ -103,7 +103,7 @@ final class SessionCoordinator {
     /// The sessions of which shards have asked whose they are.
     var woken: [[UInt8]: Waking] = [:]
 
-    /// By which claim a shard has a session, and whether its client has stayed.
+    /// The claim by which a shard has a session, and whether its client has stayed.
     struct Waking {
         let epoch: UInt64
         let isConnected: Bool
@@ -193,7 +193,7 @@ final class SessionCoordinator {
 
     // MARK: The lease
 
-    /// These nodes hold a lease, by all entries up to a number; `me` is this one, if it holds one.
+    /// Takes the list of the nodes that hold a lease, by all entries up to a number; `me` is this one, if it holds one.
     func live(_ nodes: [NodeID], through sequence: UInt64, me: SessionRecord.Owner?) {
         let stores = Set(nodes.map(\.store))
         for gone in live where !stores.contains(gone.store) {
@@ -214,7 +214,7 @@ final class SessionCoordinator {
         }
     }
 
-    /// This node acts for nobody any more.
+    /// Stops all sessions, because this node's lease has ended.
     func leaseEnded() {
         guard owner != nil else { return }
         isFencing = true
@@ -301,7 +301,7 @@ final class SessionCoordinator {
         }
     }
 
-    /// The record of a session whose client has come, before this node has claimed it.
+    /// Takes the record of a session whose client has come, before this node has claimed it.
     func recordFound(_ record: SessionRecord?, by session: [UInt8]) {
         visits[session]?.found = record
         visits[session]?.previous = record
@@ -348,7 +348,7 @@ extension SessionCoordinator {
 
     private func clockTime(_ time: UInt64) -> String { Timestamp.text(wallClock &+ time &- now) }
 
-    /// Tells by their number of clients that have been refused meanwhile.
+    /// Logs how many clients have been refused meanwhile.
     func logAwaited() {
         for (node, count) in awaited.due(now: now) {
             let until = awaitedUntil(node.store)
@@ -396,7 +396,7 @@ extension SessionCoordinator: SessionOwnershipSink {
         if !isConnecting { overtake(session) }
     }
 
-    /// The client that waits here came before one that has come to another node.
+    /// Refuses the client that waits here: it came before one that has come to another node.
     func overtake(_ session: [UInt8]) {
         replay.forget(session)
         guard let visit = visits.removeValue(forKey: session) else { return }
@@ -454,7 +454,7 @@ extension SessionCoordinator {
         isConnecting = false
     }
 
-    /// A session is over: its record goes, if it is this node's.
+    /// Removes the record of a session that is over, if it is this node's.
     func ended(_ session: [UInt8]) {
         guard visits[session] == nil else { return }
         drops.removeAll { $0.session == session }
@@ -466,7 +466,7 @@ extension SessionCoordinator {
         if !endsUnsettled(session) { releaseAndEnd(session) }
     }
 
-    /// This node acts for a session no more, and its record goes.
+    /// Stops acting for a session, and removes its record.
     func releaseAndEnd(_ session: [UInt8]) {
         let epoch = owner?.epoch(of: session)
         let number = owner?.release(session)

@@ -7,13 +7,13 @@ import NATSClient
 ///
 /// A bounded number of questions is under way; the rest waits in line. Belongs to the loop that speaks to the servers.
 final class SessionRecords {
-    /// What a question has come to.
+    /// The outcome of a question.
     enum Answer {
         /// The record of a session, and its number; of a mark of its end the number, 0 for nothing at all, and the last
         /// epoch.
         case found([UInt8], SessionRecord?, at: UInt64, ended: UInt64 = 0)
         case written([UInt8], number: UInt64, RecordAnswer)
-        /// What stands there is no record of this session, for this reason.
+        /// The entry is no record of this session, for this reason.
         case illegible([UInt8], String)
         /// A record that was to go is gone, or is another's now.
         case removed([UInt8])
@@ -41,7 +41,7 @@ final class SessionRecords {
     /// How many at the front of `waiting` have had their turn.
     private var head = 0
     private var lastToken: UInt64 = 0
-    /// What was too large to be sent.
+    /// The writes that were too large to be sent.
     private var tooLarge: [([UInt8], number: UInt64)] = []
     /// Whether the bucket is there, and whether it was asked for.
     private var isCreated = false
@@ -72,7 +72,7 @@ final class SessionRecords {
         ask(.inform)
     }
 
-    /// What was under way is asked again by whoever needs it.
+    /// Forgets all questions under way, since the connection is gone: whoever needs an answer asks again.
     func detached() { (underWay, waiting, head) = ([:], [], 0) }
 
     /// What the bucket is to be; nil without a connection.
@@ -162,7 +162,7 @@ final class SessionRecords {
 
     // MARK: Answers
 
-    /// Whether it was an answer to a question of this bucket; what it says goes to `take`.
+    /// Takes an answer. Returns whether it was one to a question of this bucket; what it says goes to `take`.
     func answered(_ token: UInt64, _ answer: NATSAnswer, _ take: (Answer) -> Void) -> Bool {
         guard Self.isToken(token) else { return false }
         guard let question = underWay.removeValue(forKey: token & ~Self.tokens) else { return true }
@@ -171,7 +171,7 @@ final class SessionRecords {
         return true
     }
 
-    /// nil if nothing is known.
+    /// Reads an answer; nil if it says nothing about the record.
     private func read(_ answer: NATSAnswer, to question: Question) -> Answer? {
         guard case .message(let message) = answer else {
             switch question {

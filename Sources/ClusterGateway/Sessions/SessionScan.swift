@@ -28,7 +28,7 @@ final class SessionScan {
     /// Everything is to be read from the beginning, from this time on.
     func begin(at time: UInt64) { beginsAt = time }
 
-    /// What was read last does not count: there is no connection, or nothing may be done.
+    /// Ends the reading: there is no connection, or this node holds no lease.
     func end() {
         stream?.detached()
         stream = nil

@@ -69,14 +69,14 @@ struct SessionVisit {
     /// The record as it was found.
     var found: SessionRecord?
     var record: SessionRecord?
-    /// What nodes with these stores have answered: who it was, and what they have.
+    /// The answers of the nodes, by their stores: which incarnation answered, and what it offers.
     var offers: [UInt32: (node: NodeID, offer: SessionAnswer.Offer?)] = [:]
 
     init(shard: Int, claim: SessionClaim, stage: Stage, now: UInt64) {
         (self.shard, self.claim, self.stage, progressAt, beganAt) = (shard, claim, stage, now, now)
     }
 
-    /// The session's time was over before its client came, or it has ended here: the client begins a new one.
+    /// Lets the client begin a new session: the old one had expired before it came, or has ended here.
     mutating func beginsAnew() { (claim.cleanStart, hasExpired) = (true, true) }
 
     /// The node that has what is newest of the session, if that is another one.
@@ -160,7 +160,7 @@ extension SessionCoordinator {
         }
     }
 
-    /// A session is over of which others may not know that they keep it no more; false if it is not such a one.
+    /// Ends a session that other nodes may still believe to own; false if it is not such a session.
     func endsUnsettled(_ session: [UInt8]) -> Bool {
         guard let entry = unsettled[session], owner?.epoch(of: session) == entry.epoch, owner?.isSettled(session) == false else {
             return false
@@ -170,7 +170,7 @@ extension SessionCoordinator {
         return true
     }
 
-    /// Nobody is to restore what stands in the record of a session that is over.
+    /// Empties the record of a session that is over, so that no node restores it.
     private func empty(_ session: [UInt8]) {
         let isOnItsWay = owner?.save(session, hasAll: true, now: now, self) {
             ($0.wills, $0.awaySince, $0.expiryInterval, $0.saved) = ([], 0, 0, nil)
@@ -212,7 +212,8 @@ struct AwaitedNodes {
         return false
     }
 
-    /// Of how many more is to be told now, by node; those of whom there were none for a while are forgotten.
+    /// How many more clients were refused, by node, where that is to be logged now. Nodes for which there were none for
+    /// a while are forgotten.
     mutating func due(now: UInt64) -> [(node: NodeID, count: UInt64)] {
         var due: [(node: NodeID, count: UInt64)] = []
         for (node, entry) in refused.sorted(by: { $0.key < $1.key })

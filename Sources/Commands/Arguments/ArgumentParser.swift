@@ -1,6 +1,6 @@
 import Platform
 
-/// What is wrong with the words of a command line. Places are as help writes them: `--port <port>`, `<file>`.
+/// An error in the words of a command line. Places are as help writes them: `--port <port>`, `<file>`.
 package enum ArgumentProblem: Error, CustomStringConvertible {
     case unknownOption(String, known: [String])
     case missingValue(place: String, help: String)

@@ -74,7 +74,7 @@ package struct CommandPath {
         return blocks.filter { !$0.isEmpty }.joined(separator: "\n")
     }
 
-    /// What was wrong, how the command is used, and where more is said.
+    /// The text of an error: what was wrong, how the command is used, and where more is said.
     package func complaint(_ problem: any Error) -> String {
         let text = "Error: \(problem)"
         if let problem = problem as? ArgumentProblem, case .missing = problem { return "\(text)\n\n\(help())" }

@@ -309,7 +309,7 @@ public struct ImportTarget: Sendable, Equatable {
     public var logDirectory: String?
     /// Where its sockets may be; nil for nowhere.
     public var runtimeDirectory: String?
-    /// Whom a broker that root starts becomes; nil where the import is not root's.
+    /// The user that a broker becomes when root starts it; nil where the import is not root's.
     public var userName: String?
     /// The files of the directory that `include_dir` names, where there is a main file that stays as it is; nil where
     /// there is none yet.
@@ -333,7 +333,7 @@ public struct ImportTarget: Sendable, Equatable {
 
 /// What an import asks the machine about mosquitto's files.
 public struct ImportSource: Sendable {
-    /// What is at a path.
+    /// The kind of file at a path.
     public enum Kind: Sendable, Equatable {
         case missing
         case file
@@ -342,7 +342,7 @@ public struct ImportSource: Sendable {
 
     /// Reads the files.
     public var files: any FileSource
-    /// What is at a path.
+    /// Says which kind of file is at a path.
     public var kind: @Sendable (String) -> Kind
     /// Whether the broker's user may read a file where it is.
     public var isReadable: @Sendable (String) -> Bool

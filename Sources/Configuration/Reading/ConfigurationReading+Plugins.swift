@@ -1,7 +1,7 @@
 import Platform
 
 extension ConfigurationReading {
-    /// Whom a `plugin` line serves that stands where the cursor is.
+    /// The listeners that a `plugin` line serves where the cursor stands.
     mutating func pluginScope(_ line: ConfigurationLine, _ cursor: SectionCursor) -> PluginDraft.Scope? {
         if securityPosition == nil { securityPosition = line.position }
         guard hasListenerSecurity else { return .broker }
@@ -225,7 +225,7 @@ struct PluginDraft: Sendable {
     /// Whether the plug-in is built in, wherever it stands.
     var isBuiltIn: Bool
 
-    /// Whom it serves.
+    /// The listeners that a plug-in serves.
     enum Scope: Sendable, Equatable {
         /// Every listener that takes the broker's security settings.
         case broker

@@ -44,9 +44,9 @@ public struct HTTPResponse {
 public enum HTTPBody {
     /// All of it, with its length in the head.
     case bytes([UInt8])
-    /// What is somewhere else, with its length in the head; it is taken piece by piece, as the peer reads.
+    /// A body that is kept somewhere else, with its length in the head; it is taken piece by piece, as the peer reads.
     case content(any HTTPContent)
-    /// What is written to it until it is finished, in chunks.
+    /// A body that is written piece by piece until it is finished, and sent in chunks.
     case stream(HTTPStream)
     /// Another protocol, of an answer with the status 101: what is written to the stream goes out as it is, and what
     /// the peer sends from now on is given to the closure. The connection ends with the stream.

@@ -57,7 +57,8 @@ extension EncodedString: CustomStringConvertible {
 
 /// The one pass over text that every check of text is made of.
 enum TextScan {
-    /// What is wrong with the bytes, or nil: UTF-8 without U+0000 and, if asked, without + and #.
+    /// The error that the bytes are refused with, or nil: they must be UTF-8 without U+0000 and, if asked, without +
+    /// and #.
     ///
     /// `rejectsWildcards` is always a literal, so that each caller gets its own loop.
     @inline(__always)
@@ -177,7 +178,8 @@ enum TextScan {
 
 /// Checks that bytes are a UTF-8 Encoded String: well-formed UTF-8 without U+0000.
 public enum UTF8Validation {
-    /// What is wrong with the bytes, or nil. Linear; eight bytes at a time while they are ASCII.
+    /// The error that the bytes are refused with, or nil if they are a legal text. Linear; eight bytes at a time while
+    /// they are ASCII.
     public static func validate(_ bytes: UnsafeRawBufferPointer) -> WireError? {
         TextScan.validate(bytes, rejectsWildcards: false)
     }
@@ -329,7 +331,7 @@ public struct TopicName: Hashable, Sendable {
     /// Takes bytes that were checked already.
     init(checked bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The same bytes as text.
+    /// The bytes of the topic or filter as a text.
     public var text: EncodedString { EncodedString(checked: bytes) }
 }
 
@@ -352,13 +354,15 @@ extension TopicName: CustomStringConvertible {
 
 /// Checks topic names and topic filters where they lie in a frame.
 public enum TopicValidation {
-    /// What is wrong with a topic name, or nil: at least one character, UTF-8, no wildcard. One pass. [MQTT-4.7.0-1 v5]
+    /// The error that a topic name is refused with, or nil: at least one character, UTF-8, no wildcard. One pass.
+    /// [MQTT-4.7.0-1 v5]
     public static func validateName(_ bytes: UnsafeRawBufferPointer) -> WireError? {
         if bytes.isEmpty { return .emptyTopic }  // [MQTT-4.7.3-1 v5]
         return TextScan.validate(bytes, rejectsWildcards: true)  // [MQTT-3.3.2-2 v5]
     }
 
-    /// What is wrong with a topic filter, or nil; one that begins with $share/ is checked as a shared subscription's.
+    /// The error that a topic filter is refused with, or nil; one that begins with $share/ is checked as a shared
+    /// subscription's.
     public static func validateFilter(_ bytes: UnsafeRawBufferPointer) -> WireError? {
         if let error = TextScan.validate(bytes, rejectsWildcards: false) { return error }
         guard let start = matchingOffset(bytes) else { return .invalidTopicFilter }

@@ -243,7 +243,7 @@ public enum ProtocolVersion: UInt8, Sendable {
     case v5 = 5
 }
 
-/// Who sent a packet. Some packets, properties and reason codes are for one side only.
+/// The side that sent a packet. Some packets, properties and reason codes are for one side only.
 public enum Peer: Sendable {
     case client
     case server

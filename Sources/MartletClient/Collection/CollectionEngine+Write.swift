@@ -7,9 +7,10 @@ struct CollectionWrites {
     /// What waits to be published to a topic behind what is being published there. The server is to take the writes of
     /// a topic in their order, also where it refuses some.
     var queues: [TopicName: [(number: UInt64, publication: Publication)]] = [:]
-    /// Those that the client's outbox has, with their bytes.
+    /// The writes that the client's outbox has, by number, with their bytes.
     private(set) var stored: [UInt64: Int] = [:]
-    /// Those of earlier runs in the outbox: their numbers there and here. Until the outbox is told who follows them.
+    /// The writes of earlier runs in the outbox: their numbers there and here. Until the outbox is told who follows
+    /// them.
     var restored: [(outbox: UInt64, number: UInt64)] = []
     /// How many wait to be published, and their bytes.
     var (waitingCount, waitingByteCount) = (0, 0)
@@ -293,7 +294,7 @@ public struct CollectionWrite: Sendable {
     public func confirmed() async throws(ClientError) { try await decision.wait() }
 }
 
-/// What is decided once, and those who wait for it.
+/// An outcome that is decided once, and the tasks that wait for it.
 final class Decision: Sendable {
     private struct State {
         var result: Result<Void, ClientError>?

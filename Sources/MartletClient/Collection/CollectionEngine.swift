@@ -16,7 +16,7 @@ final class CollectionEngine: Sendable {
     /// Random bits.
     let chance: @Sendable () -> UInt64
     private let storage: (any ClientStorage)?
-    /// Who keeps local writes until the server has them, also for a later run; nil where there is no store.
+    /// The client that keeps local writes until the server has them, also for a later run; nil where there is no store.
     let keeper: Client?
 
     struct State {
@@ -172,7 +172,7 @@ extension CollectionEngine {
         state.withLock { $0.observing = observing }
     }
 
-    /// What is known of connections.
+    /// The state of the client's connection, as the collection knows it.
     private struct ConnectionObservation {
         var subscription: CollectionSubscription
         /// The connection on which the subscription was first made; nil before that.
@@ -320,7 +320,7 @@ final class CollectionSubscription: Sendable {
         var retainedCount = 0
         /// The Subscription Identifier of the fence message, 0 for none; nil before it comes.
         var fenceIdentifier: UInt32?
-        /// Those who read and wait for this subscription.
+        /// The tasks that read this subscription.
         var tasks: [Task<Void, Never>] = []
     }
 

@@ -28,8 +28,8 @@ public struct CollectionReader<Value: Sendable, each Part: Sendable>: Sendable {
         store = try StoredCollection(path, "\(filter)")
     }
 
-    /// What is stored now and fulfils the condition, by topic. Throws `ClientError.store`, and what the condition
-    /// throws.
+    /// The entries that are stored now and fulfil the condition, by topic. Throws `ClientError.store`, and what the
+    /// condition throws.
     public func entries(where isWanted: (LiveCollection<Value, repeat each Part>.Entry) throws -> Bool = { _ in true }) throws
         -> [LiveCollection<Value, repeat each Part>.Entry]
     {

@@ -48,7 +48,7 @@ public struct LiveCollection<Value: Sendable, each Part: Sendable>: Sendable {
     /// Whether `ready()` would return at once. Entries of before are `stored`.
     public var isReady: Bool { engine.ready.isMade }
 
-    /// What is there now, by topic. Values are read anew at each call.
+    /// The entries that are there now, by topic. Values are read anew at each call.
     public var entries: [Entry] {
         engine.shown.compactMap { Entry($0.topic, $0.value, shape) }
     }

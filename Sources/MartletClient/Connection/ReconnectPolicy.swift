@@ -49,7 +49,8 @@ public struct ReconnectPolicy: Sendable {
         ReconnectPolicy(first: first, longest: longest)
     }
 
-    /// What is final if nothing else is said: what would be refused again whatever the server does.
+    /// Whether a refusal is final when the program says nothing else: it is where the server would refuse again,
+    /// whatever happens there.
     ///
     /// - `Session taken over` (0x8E): two clients with one identifier would take the session from each other for ever.
     /// - Of a connection that was not let in: `Unsupported Protocol Version` (0x84), `Client Identifier not valid`

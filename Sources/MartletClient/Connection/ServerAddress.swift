@@ -19,7 +19,7 @@ public struct ServerAddress: Sendable {
     }
 
     let kind: Kind
-    /// Who the client is there; nil for what the settings say.
+    /// How the client logs in there; nil for the login of the settings.
     public var login: ClientSettings.Login?
     /// How TLS is there; nil for what the settings say.
     public var tls: TLSSettings?
@@ -133,7 +133,7 @@ public struct ServerAddress: Sendable {
 }
 
 extension ServerAddress {
-    /// What is wrong with it, or with what goes with it; nil for nothing.
+    /// The error of the address, or of its layers and login; nil if they are right.
     var flaw: ClientError? {
         if case .invalid(let text, let reason) = kind { return .settings("server address \(text): \(reason)") }
         if let flaw = proxy?.flaw { return flaw }
@@ -201,7 +201,7 @@ public struct ProxyAddress: Hashable, Sendable {
     public private(set) var port: UInt16 = 0
     private var user: String?
     private var password: String?
-    /// What is wrong with a literal that is none; the client says so.
+    /// The error of a literal that is no address: a literal cannot throw, so the client does when it is made.
     private var complaint: String?
     /// Whether it stands for going straight.
     let isDirect: Bool
@@ -283,11 +283,12 @@ extension ProxyAddress: CustomStringConvertible {
 /// Files are read when a connection is made: what has replaced them is taken by the next one. Where they cannot be used
 /// then, as between the writing of a new certificate and of its key, what was read before is used once more.
 public struct TLSSettings: Sendable {
-    /// Whose certificates servers may show, a file in PEM; with none of the three the system's own.
+    /// The certification authorities whose certificates servers may show: a file in PEM. Without this file, directory
+    /// and bytes the system's authorities count.
     public var authoritiesFile: String?
-    /// The same as a directory, prepared with `openssl rehash`.
+    /// The certification authorities as a directory, prepared with `openssl rehash`.
     public var authoritiesDirectory: String?
-    /// The same in memory, PEM.
+    /// The certification authorities in memory, as PEM.
     public var authorities: [UInt8]?
     /// Whether the server's certificate is looked at. Without that anybody may pretend to be the server.
     public var verifiesServer = true
@@ -301,7 +302,7 @@ public struct TLSSettings: Sendable {
     public var requiresVersion13 = false
     /// The ciphers of TLS 1.2 as OpenSSL writes them; nil for its own choice.
     public var ciphers: String?
-    /// What is asked for by ALPN.
+    /// The application protocol that is asked for by ALPN.
     public var applicationProtocol: String?
     /// Instead of certificates: a key that the server has too. Nothing else tells that it is the server then.
     public var preSharedKey: PreSharedKey?

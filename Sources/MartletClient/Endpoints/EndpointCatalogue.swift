@@ -28,9 +28,9 @@ extension EndpointCatalogue {
     }
 }
 
-/// What is wrong with a catalogue: a sentence each.
+/// The faults of a catalogue: a sentence each.
 public struct CatalogueFaults: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong, a sentence each.
+    /// The faults, a sentence each.
     public let faults: [String]
 
     package init(faults: [String]) { self.faults = faults }
@@ -69,7 +69,7 @@ public struct EndpointDescription: Sendable {
         case call
     }
 
-    /// What is wrong with it alone.
+    /// The faults of this endpoint, without a look at others.
     func faults() -> [String] {
         var faults = template.faults
         do { try checkSample() } catch { faults.append("the sample of “\(topic)”: \(error)") }

@@ -46,7 +46,7 @@ package struct TopicTemplate: Sendable {
 }
 
 extension TopicTemplate {
-    /// What is wrong with the topics, whatever their parameters.
+    /// The faults of the topics, whatever their parameters.
     var faults: [String] {
         var faults: [String] = []
         var names: Set<String> = []

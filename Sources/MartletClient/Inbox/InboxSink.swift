@@ -9,7 +9,7 @@ final class InboxSink: MessageSink {
     let bounds: InboxBounds
     /// In this turn.
     private var arrived: [InboxMessage] = []
-    /// What is to be removed or looked for, one after another.
+    /// The jobs that wait, which are done one after another.
     var jobs: [InboxJob] = []
     var isWorking = false
     /// When the oldest message is too old, in milliseconds since 1970; nil for never.
@@ -115,7 +115,7 @@ extension ClientEngine {
 /// What an inbox has to look into its store for, on the loop's thread.
 struct InboxJob {
     enum Work {
-        /// What is beyond the inbox's bounds goes.
+        /// Removes what is beyond the inbox's bounds.
         case trim
         /// Messages of a conversation go.
         case remove(String, ClosedRange<UInt64>)
@@ -124,7 +124,7 @@ struct InboxJob {
     }
 
     var work: Work
-    /// Who waits for it.
+    /// The call that waits for the job.
     var call: AwaitedOutcome<Void>?
 }
 
@@ -221,7 +221,7 @@ extension InboxSink {
         jobs = []
     }
 
-    /// Who waits for a removal hears of it when it is on the disk, and the conversation as it is then.
+    /// Completes a removal's call when the removal is on the disk and the conversation shows it.
     private func tellWhenShown(_ call: AwaitedOutcome<Void>, _ records: ClientRecords) {
         guard let place = jobs.lastIndex(where: { if case .show = $0.work { true } else { false } }), jobs[place].call == nil else {
             records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(())) }

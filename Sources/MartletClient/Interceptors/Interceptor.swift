@@ -58,7 +58,8 @@ extension Interceptor {
 public struct AddUserProperties: Interceptor {
     private let added: @Sendable (Publication) throws(ClientError) -> [UserProperty]
 
-    /// The same for all. Names and values that are no UTF-8 Encoded String of MQTT are an error of every `publish`.
+    /// Gives all messages and requests the same properties. Names and values that are no UTF-8 Encoded String of MQTT
+    /// are an error of every `publish`.
     public init(_ properties: KeyValuePairs<String, String>) {
         let legal = Result { () throws(ClientError) in try Self.legal(properties) }
         added = { (_) throws(ClientError) in try legal.get() }
@@ -252,10 +253,10 @@ extension DroppedMessages: CustomStringConvertible {
 extension DroppedMessages {
     /// How many messages have come to a client that nobody got, since it was made.
     public struct Counts: Hashable, Sendable {
-        /// Those for which the backlog of their subscription had no room, of all subscriptions. Each counts its own:
+        /// Messages for which the backlog of their subscription had no room, of all subscriptions. Each counts its own:
         /// `Messages.droppedCount`.
         public var backlogFull = 0
-        /// Those that no subscription wanted.
+        /// Messages that no subscription wanted.
         public var noSubscription = 0
 
         /// - Parameters:
@@ -325,7 +326,7 @@ extension FinishedRequest.Outcome {
 }
 
 extension FinishedRequest {
-    /// What is done about an answer, before whoever asked gets it.
+    /// What an interceptor does about an answer, before the caller gets it.
     public enum Action: Hashable, Sendable {
         /// Nothing: whoever asked gets the outcome.
         case none

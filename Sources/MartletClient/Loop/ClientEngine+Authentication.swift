@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// A client that shows once more who it is, on a connection that stands.
 struct Reauthentication {
-    /// Those who wait for its end.
+    /// The calls that wait for its end.
     var calls: [AwaitedOutcome<Void>]
     /// When the server, or our own next step, has taken too long.
     let deadline: UInt64

@@ -37,7 +37,7 @@ extension ClientEngine {
         }
     }
 
-    /// Who waited for the first success does not any longer. Without anybody else who wants it there is no connection.
+    /// A call no longer waits for the first success. If nothing else wants the connection either, it is given up.
     func withdrawStart(_ call: AwaitedOutcome<Void>) {
         startCalls.removeAll { $0 === call }
         if !isWanted, !staysForEver, startCalls.isEmpty { disconnect(.normalDisconnection, Properties(), nil) }
@@ -184,7 +184,7 @@ struct HoldingSubscriptions {
     private var hasMany = false
     /// The subscriptions that have not acknowledged the first; nil before they were asked.
     private var firstOwners: [UInt32]?
-    /// Those that hold the client, as they were told last, in their order.
+    /// The subscriptions that hold the client, as they were reported last, in their order.
     private(set) var told: [UInt32] = []
 
     mutating func becameFull(_ number: UInt32, now: UInt64) {
@@ -194,8 +194,8 @@ struct HoldingSubscriptions {
     /// Its consumer has taken something, or it has ended.
     mutating func hasRoom(_ number: UInt32) { fullSince[number] = nil }
 
-    /// What is to be acknowledged next, nil for nothing, and how many messages are not acknowledged. At the end of each
-    /// turn.
+    /// Takes note, at the end of each turn, of the message that is to be acknowledged next, nil for none, and of how
+    /// many are not acknowledged.
     mutating func isFirst(_ token: AcknowledgementToken?, count: Int, now: UInt64) {
         hasMany = count >= Limits.holdingMessagesMin
         guard first?.token != token else { return }

@@ -192,7 +192,7 @@ final class PublishCall: Sendable {
     var byteCount: Int { publication.byteCount }
 }
 
-/// What is asked of a client from outside its loop.
+/// A command to a client from outside its loop.
 enum ClientCommand: Sendable {
     /// Connect, and stay connected. The call hears of the first success, or why there is none; without one it is tried
     /// for ever.

@@ -92,7 +92,7 @@ package final class ClientEngine: @unchecked Sendable {
     let dropped = Locked(DroppedMessages.Counts())
     var sharedTokens = SharedTokens()
     var unmatched = UnmatchedMessages()
-    /// What is kept in the store; nil without one.
+    /// What the client keeps in its store; nil without a store.
     let records: ClientRecords?
     let storeNames = StoreNames()
 

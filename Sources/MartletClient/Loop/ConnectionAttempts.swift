@@ -53,7 +53,7 @@ struct ConnectionAttempts {
     /// Before anybody has said which there are.
     private static let unknown = ServerAddress(.invalid(text: "the servers", reason: "none is known yet"))
 
-    /// Those that are tried from now on; none, if that could not be learned.
+    /// Replaces the servers that are tried from now on; none, if their provider failed.
     mutating func take(_ servers: [ServerAddress]) {
         (self.servers, choice, redirection) = (servers, ServerChoice(count: servers.count), nil)
         needsServers = servers.isEmpty
@@ -161,7 +161,7 @@ struct ConnectionAttempts {
         try layers(to: server, settings, identity)
     }
 
-    /// The same for any server.
+    /// The layers of a connection to any server.
     mutating func layers(
         to server: ServerAddress, _ settings: ClientSettings, _ identity: TLSSettings.Identity?
     ) throws(ClientError) -> ClientLayers {

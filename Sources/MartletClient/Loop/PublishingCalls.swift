@@ -16,7 +16,7 @@ struct PublishingCalls {
     private var offlineByteCount = 0
     private var cancelledCount = 0
 
-    /// Those in the session's hands, and those of QoS 0 that wait for a connection.
+    /// The messages that the session has, and those of QoS 0 that wait for a connection.
     var size: ClientSize.Part { ClientSize.Part(messages: calls.count, bytes: byteCount) }
     var offlineSize: ClientSize.Part { ClientSize.Part(messages: offline.count, bytes: offlineByteCount) }
 

@@ -109,7 +109,7 @@ extension Properties {
 }
 
 extension Duration {
-    /// Whole seconds, rounded up, as far as an interval of MQTT goes.
+    /// The duration in whole seconds, rounded up, as far as an interval of MQTT goes.
     fileprivate var wholeSeconds: UInt32 { UInt32(clamping: (milliseconds + 999) / 1000) }
 }
 

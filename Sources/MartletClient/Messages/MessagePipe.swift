@@ -16,7 +16,7 @@ package final class MessagePipe: Sendable {
     package let settings: SubscriptionSettings
     package let backlog: SubscriptionSettings.Backlog
     private let state: Locked<State>
-    /// Who gets messages before the pipe; nil for nobody. The source's thread alone touches it.
+    /// The sink that gets messages before the pipe; nil for none. The source's thread alone touches it.
     nonisolated(unsafe) var sink: (any MessageSink)?
     /// Messages of this turn. The source's thread alone touches it.
     nonisolated(unsafe) private var gathered: [ReceivedMessage?] = []
@@ -57,7 +57,7 @@ package final class MessagePipe: Sendable {
         /// bounds those of QoS 1 and 2 any more, as they will not be acknowledged.
         var forgottenCount = 0
 
-        /// Whoever waits for a message or for the grant.
+        /// Takes out the tasks that wait for a message or for the grant.
         mutating func takeWaiters() -> Waiters {
             defer { (consumer, granting) = (nil, []) }
             return Waiters(consumer: consumer, granting: granting)
@@ -182,8 +182,8 @@ extension MessagePipe {
         }
     }
 
-    /// The same where not all has room that is to be held. What is acknowledged at once is so when it is taken, for the
-    /// server would send without end.
+    /// Adds the gathered messages where not all of them have room and the backlog holds. Messages that are otherwise
+    /// acknowledged at once are acknowledged when they are taken, or the server would send without end.
     private func addBeyond(_ state: inout State, _ settled: inout [AcknowledgementToken], _ most: Int, _ bytes: Int) {
         for case let message? in gathered {
             let hasRoom =
@@ -384,7 +384,7 @@ extension MessagePipe {
     }
 }
 
-/// Whoever gets messages on the source's thread, as they come: it must not wait.
+/// Gets messages on the source's thread, as they come. It must not wait.
 protocol MessageReceiver: AnyObject, Sendable {
     func received(_ message: ReceivedMessage)
 

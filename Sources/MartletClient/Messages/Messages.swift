@@ -62,7 +62,7 @@ public struct Messages: AsyncSequence, Sendable {
     /// How many wait to be taken.
     public var waitingCount: Int { lease.pipe.waitingCount }
 
-    /// The same with their bytes, for tests that look whether bounds are kept.
+    /// How many messages wait, with their bytes: for tests that look whether bounds are kept.
     var waitingSize: ClientSize.Part { ClientSize.Part(messages: lease.pipe.waitingCount, bytes: lease.pipe.waitingByteCount) }
 
     /// Whether a consumer waits, and so has done with all that came before.

@@ -172,7 +172,7 @@ extension MessageCoding where Value: RawRepresentable, Value.RawValue: LosslessS
 /// let endpoint = Endpoint(Climate.self, coding: MessageCoding(CBORCoding())) { "home"; "climate" }
 /// ```
 public protocol PayloadCoding<Value>: Sendable {
-    /// What is written and read.
+    /// The type of the values.
     associatedtype Value: Sendable
 
     /// The Content Type of messages with such bytes (a MIME type); nil if there is none.

@@ -92,7 +92,8 @@ final class DeliveryTracking: Sendable {
     }
 }
 
-/// Whose statuses somebody wants to know. Messages that nobody follows are not in it, so that very many may wait.
+/// The statuses of the messages that somebody follows. Messages that nobody follows are not in it, so that very many
+/// may wait.
 final class DeliveryBoard: Sendable {
     private struct Entry {
         weak var tracking: DeliveryTracking?
@@ -302,7 +303,7 @@ final class EnqueueCall: Sendable {
 }
 
 extension EnqueueCall {
-    /// Who hears how far it has come.
+    /// The observer that hears how far the message has come.
     var observer: OutboxOwners.Observer? { if case .collection(_, let observer) = destination { observer } else { nil } }
 }
 

@@ -51,11 +51,11 @@ extension CachedResponse: Equatable where Value: Equatable {}
 /// A client keeps the latest 1000 answers of together 8 MiB, all scopes together; those that were stored longest ago go
 /// first. Requests are the same where their topic and their bytes are.
 public final class AnswerCache: Sendable {
-    /// Whose answers these are: those of one scope are forgotten together.
+    /// The user or account that the answers belong to: answers of one scope are forgotten together.
     public let scope: String
     private let client: any RequestClient
     private let answers: StoredAnswers
-    /// What is asked for behind an older answer: each once at a time.
+    /// The requests that are sent again while an older answer is given: each once at a time.
     private let refreshing = Locked<Set<AnswerTable.Key>>([])
 
     init(_ client: any RequestClient, _ answers: StoredAnswers, scope: String) {

@@ -58,7 +58,7 @@ package final class PendingRequests: Sendable {
     /// How many requests have no answer yet.
     package var count: Int { state.withLock(\.table.count) }
 
-    /// The same with their bytes: at most `Limits.requestBytesMax`.
+    /// The requests that wait, with their bytes: at most `Limits.requestBytesMax`.
     var size: ClientSize.Part { state.withLock { ClientSize.Part(messages: $0.table.count, bytes: $0.table.byteCount) } }
 
     /// How many answers came after their request had ended.
@@ -136,7 +136,8 @@ package final class PendingRequests: Sendable {
         return publication
     }
 
-    /// Whole seconds, at least 1: the server forgets what nobody waits for any more.
+    /// The Message Expiry Interval of a request, in whole seconds, at least 1: the server forgets what nobody waits for
+    /// any more.
     private static func expirySeconds(_ duration: Duration) -> UInt32 {
         let (seconds, attoseconds) = duration.components
         return UInt32(clamping: max(1, seconds + (attoseconds > 0 ? 1 : 0)))
@@ -250,7 +251,8 @@ extension PendingRequests {
         return (topic, filter)
     }
 
-    /// Who waits for a server that never comes keeps the client: not without requests.
+    /// Gives up the subscription for answers when no request waits, so that it does not keep a client alive whose
+    /// server never comes.
     private func giveUpSubscribingIfIdle() {
         let task = state.withLock { state -> Task<Result<TopicName, ClientError>, Never>? in
             guard state.table.count == 0, case .subscribing(let task) = state.responses else { return nil }

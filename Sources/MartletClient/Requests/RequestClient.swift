@@ -1,6 +1,6 @@
 internal import Platform
 
-/// Whoever sends requests and gets their answers: a `Client`, a `StubClient`, or a double of a program's own.
+/// Sends requests and gets their answers: a `Client`, a `StubClient`, or a double of a program's own.
 public protocol RequestClient: Sendable {
     /// Sends a request and returns its answer.
     ///
@@ -54,7 +54,7 @@ extension RequestError: CustomStringConvertible {
 package protocol RequestingClient: AnyObject, RequestClient, ConnectionObserving {
     /// The requests of this client alone.
     var requests: PendingRequests { get }
-    /// Who are told how each request ends, and may have it sent again.
+    /// The interceptors, which are told how each request ends and may have it sent again.
     var interceptors: [any Interceptor] { get }
     /// Ends all subscriptions but those for answers to requests.
     func endAllSubscriptions() async
@@ -137,7 +137,7 @@ extension RequestingClient {
     }
 }
 
-/// What is asked, with the type of its answer: a value, and nothing of how it travels.
+/// A request with the type of its response: a value, and nothing of how it travels.
 ///
 /// ```swift
 /// struct PlaceSearch: Request, Codable {
@@ -209,8 +209,8 @@ enum AnswerStatus: String {
     }
 }
 
-/// Who uses the program: login and logout as calls of the application's own service, beside the login of MQTT, which is
-/// the connection's.
+/// The user of a program: login and logout as calls of the application's own service, beside the login of MQTT, which
+/// is the connection's.
 ///
 /// ```swift
 /// let session = ApplicationSession(userPropertyName: "user")
@@ -262,7 +262,7 @@ public final class ApplicationSession: Interceptor {
 
     package func attach(_ client: any RequestingClient) { state.withLock { $0.client = client } }
 
-    /// Who is logged in; nil for nobody.
+    /// The user who is logged in; nil for none.
     public var user: String? { state.withLock(\.user) }
 
     /// What happens from now on; of a consumer that is behind the latest 64 wait.

@@ -73,7 +73,7 @@ extension ClientEngine {
         records.board.end()
     }
 
-    /// Those who wait in the outbox learn how many are ahead.
+    /// Tells the followers of queued messages how many messages are ahead of theirs.
     private func tellPlaces(_ records: ClientRecords) {
         guard records.outbox.count != records.toldCount else { return }
         records.toldCount = records.outbox.count
@@ -267,7 +267,8 @@ extension ClientEngine {
         return true
     }
 
-    /// The same of one that was sent, got too old before it could be sent to a server that had forgotten it.
+    /// A message of the outbox that had been sent became too old before it could be sent again, to a server that had
+    /// forgotten it.
     func outboxExpired(_ ticket: PublishTicket) -> Bool {
         guard let records, let flight = records.flights.removeValue(forKey: ticket) else { return false }
         over(flight.number, .expired, records)

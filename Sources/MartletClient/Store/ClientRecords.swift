@@ -27,7 +27,7 @@ final class ClientRecords {
     var blocked = Queue<EnqueueCall>()
     /// Messages of this turn for the outbox.
     var additions: [Addition] = []
-    /// Those whose messages come from the store.
+    /// The subscriptions whose messages come from the store.
     var spills: [UInt32: SpillSink] = [:]
     var inboxes: [String: InboxSink] = [:]
     /// By their numbers and names, so that a simulation is the same in every process.

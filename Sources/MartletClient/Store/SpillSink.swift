@@ -2,7 +2,7 @@ internal import ClientCore
 internal import ClientStore
 internal import Platform
 
-/// Whoever gets messages of a subscription before its pipe. Belongs to the loop's thread.
+/// Gets the messages of a subscription before its pipe does. Belongs to the loop's thread.
 protocol MessageSink: AnyObject {
     /// Takes a message, or leaves it to the pipe. One that is taken is acknowledged at once: the answer waits for the
     /// store with all output.

@@ -17,7 +17,7 @@ public final class StubClient: RequestingClient {
     package let requests = PendingRequests()
     /// By which samples are late and requests time out.
     public let clock: any Clock<Duration>
-    /// Who change what is published, and are told how requests end.
+    /// The interceptors, which may change what is published and are told how requests end.
     public let interceptors: [any Interceptor]
     private let samples: StubSamples
     private let answering: Answering
@@ -265,7 +265,7 @@ package final class StubServer: MessageSource {
         var turns: [TopicFilter: Int] = [:]
     }
 
-    /// Who holds it may hand messages to pipes: they take them from one thread at a time.
+    /// The server's state. Whoever has the lock may hand messages to pipes, which take them from one thread at a time.
     private let state = Locked(State())
     /// Apart from the state, as pipes settle while they are handed messages.
     private let settled = Locked<[Settlement]>([])

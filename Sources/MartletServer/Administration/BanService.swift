@@ -17,7 +17,7 @@ final class BanService {
     private(set) var list: BanList
     /// How many were made since the start.
     private(set) var made: [BanKind: Int] = [:]
-    /// Is called with what has changed.
+    /// Called with each change.
     private let changed: (Ban, BanChange) -> Void
     private let log: Log
     private let mailboxes: [Mailbox<LoopMessage>]
@@ -33,9 +33,9 @@ final class BanService {
     private var isFullTold = false
     /// Tells all nodes; nil on a broker that is alone.
     private let share: ((AccessOrder) -> Void)?
-    /// Bans that the broker has made and that the other nodes have yet to hear of.
+    /// Bans that this broker has made and that the other nodes do not know yet.
     private var offers: [BanTarget: BanEntry] = [:]
-    /// What all nodes are being told, by token.
+    /// The orders to all nodes that are under way, by token.
     private var orders: [UInt64: Order] = [:]
     private var lastToken: UInt64 = 0
     /// Whether this node's own bans are the cluster's too.
@@ -63,7 +63,7 @@ final class BanService {
         (self.changed, self.share) = (changed, share)
     }
 
-    /// What the configuration says, now.
+    /// Applies the limits of a configuration.
     func apply(_ limits: LimitsConfiguration) {
         let wanted = limits.banAfter.map { BanRule($0) }
         if wanted != failedLogins { failures.removeAll() }
@@ -134,14 +134,14 @@ final class BanService {
         return true
     }
 
-    /// For whom alone a ban is, as a sentence of the log.
+    /// The scope of a ban, as a sentence of the log; empty for one that is for everybody.
     private static func scope(_ target: BanTarget) -> String {
         guard let scope = target.scope else { return "" }
         let user = scope.user.map { "user '\(LoggedText($0.bytes))'" } ?? "clients without a user name"
         return " It applies only to \(user) from \(LoggedText(scope.party.utf8))."
     }
 
-    /// Tells once that the broker's own bans give way to one another.
+    /// Logs once that the broker's own bans give way to one another.
     private func logFull(_ hasGivenWay: Bool, _ ban: Ban) {
         guard hasGivenWay, !isFullTold else { return }
         isFullTold = true
@@ -155,7 +155,7 @@ final class BanService {
         changed(ban, .lifted)
     }
 
-    /// Lets those in again whose time is over.
+    /// Removes the bans that have expired.
     ///
     /// - Parameter now: milliseconds since 1970.
     func expire(at now: UInt64) {
@@ -172,7 +172,7 @@ final class BanService {
         spread {}
     }
 
-    /// Every loop goes by the list that waits longest to be in force.
+    /// Takes note that the oldest list that the loops were given is in force on all of them.
     func isInForce() {
         if !waiters.isEmpty { waiters.removeFirst()() }
     }
@@ -181,7 +181,7 @@ final class BanService {
     /// What an administrator has banned still logs in there, so that nobody locks themselves out.
     func refusesPasswords(of address: String) -> Bool { list.ban(ofAddress: address)?.option == .failedLogins }
 
-    /// Somebody has done what may end in a ban.
+    /// Counts an offence, which may end in a ban.
     func received(_ offence: Offence, at now: Moment) {
         switch offence {
         case .failedLogin(let address):
@@ -225,7 +225,7 @@ final class BanService {
 // MARK: - In a cluster
 
 extension BanService {
-    /// All that the nodes share was read.
+    /// Takes the bans of the cluster when all of them have been read.
     func received(_ state: AccessState, at now: UInt64) {
         (isRead, hasJoined) = (true, state.joined.contains(.bans))
         // What was being told is known to be told, or is told again.
@@ -238,7 +238,7 @@ extension BanService {
         offer()
     }
 
-    /// A ban was made or lifted, here or on another node.
+    /// Takes a ban that was made or lifted, here or on another node.
     func received(_ entry: BanEntry, at now: UInt64) {
         guard let ban = entry.ban else {
             // Of one that was told without an answer, too.
@@ -251,7 +251,7 @@ extension BanService {
         if add(ban) { spread {} }
     }
 
-    /// What became of an order.
+    /// Takes the outcome of an order.
     func answered(_ token: UInt64, _ failure: String?) {
         switch orders.removeValue(forKey: token) {
         case .administrator(let done)?:
@@ -265,7 +265,7 @@ extension BanService {
         }
     }
 
-    /// Tells all nodes what this one has done by itself.
+    /// Offers all nodes the bans that this one has made by itself.
     private func offer() {
         let underWay = Set(orders.values.compactMap { order in if case .offer(let entry) = order { entry.target } else { nil } })
         let next = offers.values.lazy.filter { !underWay.contains($0.target) }.prefix(max(0, Limits.banOffersMax - underWay.count))

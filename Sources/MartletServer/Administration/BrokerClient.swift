@@ -4,7 +4,7 @@ import MQTTCodec
 import Platform
 import ServerLoops
 
-/// What the control thread asks the loops and orders from them, and who waits for the answers.
+/// Sends the control thread's queries and orders to the loops, and brings the answers to those who wait for them.
 ///
 ///     ask ─► message to the loop ─► BrokerShard.ask ─► Effect.reply ─► message to the control thread ─► the closure
 ///
@@ -47,7 +47,7 @@ final class BrokerClient {
         mailboxes[shard].post(.ask(query))
     }
 
-    /// Has a shard do something.
+    /// Gives a shard an order.
     func order(_ order: ShardOrder, to shard: Int, _ done: @escaping (ShardOrderOutcome?) -> Void) {
         guard !hasEnded else { return done(nil) }
         var order = order
@@ -81,7 +81,7 @@ final class BrokerClient {
         for mailbox in mailboxes { mailbox.post(.watchEvents(watcher != nil)) }
     }
 
-    /// A loop has answered.
+    /// Takes a loop's answer.
     ///
     /// - Parameter now: in milliseconds.
     func received(_ answer: LoopAnswer, now: UInt64) {
@@ -98,7 +98,7 @@ final class BrokerClient {
         }
     }
 
-    /// What a shard has recorded for traces is written down.
+    /// Tells a shard that its trace records are written, so that it may send more.
     func tracesTaken(by shard: Int) { mailboxes[shard].post(.tracesTaken) }
 
     private func counted(_ token: UInt64, _ shard: Int, _ statistics: ShardStatistics) {
@@ -109,7 +109,7 @@ final class BrokerClient {
         counts[token] = count
     }
 
-    /// The loops end: nobody answers any more.
+    /// Completes all calls with nil, because the loops end.
     func end() {
         hasEnded = true
         let (questions, orders, counts) = (questions, orders, counts)

@@ -5,7 +5,7 @@ import MQTTCodec
 import Platform
 import ServerLoops
 
-/// Sends all clients away, so many a second, and keeps the door shut until it is told otherwise. Belongs to the control
+/// Disconnects all clients, so many a second, and refuses new ones until it is told otherwise. Belongs to the control
 /// thread.
 ///
 /// ```
@@ -24,11 +24,11 @@ final class DrainService: AlarmHandler {
     private let count: () -> Int
     /// How many clients are logged in; answered later.
     private let countClients: (@escaping (Int) -> Void) -> Void
-    /// Where the other nodes of the cluster are reached; nil on a broker that is alone.
+    /// The addresses of the other nodes of the cluster; nil on a broker that is alone.
     private let otherNodes: () -> [String]?
     /// Ends the broker.
     private let stop: () -> Void
-    /// What the loops were told last.
+    /// The notice that the loops were given last.
     private var notice: DrainNotice?
     /// Thousandths of clients that may be sent away now.
     private var credit = 0
@@ -47,7 +47,7 @@ final class DrainService: AlarmHandler {
         (self.count, self.countClients, self.otherNodes, self.stop) = (count, countClients, otherNodes, stop)
     }
 
-    /// Lets nobody in any more, and begins to send the clients away, or goes on with it as this order says.
+    /// Refuses new clients, and begins to disconnect those that are connected, or goes on with it as this order says.
     ///
     /// - Parameter now: milliseconds since 1970.
     func begin(_ order: DrainOrder, at now: UInt64) {
@@ -78,7 +78,7 @@ final class DrainService: AlarmHandler {
         for mailbox in mailboxes { mailbox.post(.drain(nil)) }
     }
 
-    /// The other nodes may have changed.
+    /// Renews the notice, because the other nodes may have changed.
     func renewNotice() {
         guard let status else { return }
         let others = otherNodes()
@@ -91,7 +91,7 @@ final class DrainService: AlarmHandler {
         for mailbox in mailboxes { mailbox.post(.drain(notice)) }
     }
 
-    /// A list that begins with each place in turn, and names some more behind it.
+    /// Server References that begin with each address in turn, and name some more behind it.
     static func rotations(of places: [String]) -> [EncodedString] {
         places.indices.compactMap { first in
             let all = places[first...] + places[..<first]
@@ -141,11 +141,11 @@ final class DrainService: AlarmHandler {
         return true
     }
 
-    /// How often some clients are sent away.
+    /// How often some clients are disconnected.
     private static let stepMilliseconds: UInt64 = 50
 }
 
 extension Limits {
-    /// How many places a client is told that is sent away; each client begins with another one.
+    /// How many addresses a disconnected client is told; each client's list begins with another one.
     static let serverReferencePlacesMax = 8
 }

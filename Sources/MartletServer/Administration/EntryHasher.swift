@@ -10,7 +10,7 @@ final class EntryHasher {
 
     init(_ mailbox: Mailbox<ControlLoopMessage>) { self.mailbox = mailbox }
 
-    /// Hashes one. `done` gets nil where there is no memory for it, or as many are being hashed as may be.
+    /// Hashes a password. `done` gets nil where there is no memory for it, or as many are being hashed as may be.
     func hash(_ password: [UInt8], _ scheme: PasswordScheme, _ done: @escaping (String?) -> Void) {
         guard waiting.count < Limits.entriesHashedMax else { return done(nil) }
         lastNumber += 1
@@ -25,7 +25,7 @@ final class EntryHasher {
         }
     }
 
-    /// One is there.
+    /// Takes a hash that is finished.
     func hashed(_ number: Int, _ entry: String?) { waiting.removeValue(forKey: number)?(entry) }
 }
 

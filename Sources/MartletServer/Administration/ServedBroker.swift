@@ -16,10 +16,10 @@ final class ServedBroker: AdministeredBroker {
     unowned let server: Server
     private let brokerClient: BrokerClient
     let login: HTTPLogin
-    /// The topics below `$SYS/broker/alarms`, and what they say.
+    /// The topics below `$SYS/broker/alarms`, and what was published there last.
     private var toldAlarms: [String: String] = [:]
     let facts: BrokerFacts
-    /// Told of what happens to clients, while it is watched.
+    /// Gets the events of clients, while somebody watches them.
     var report: ((PresenceEvent) -> Void)?
 
     init(_ server: Server, _ brokerClient: BrokerClient, _ login: HTTPLogin) {
@@ -68,7 +68,7 @@ final class ServedBroker: AdministeredBroker {
 
     // MARK: Traces
 
-    /// Beside the store, else where temporary files belong.
+    /// Makes a file for a trace: beside the store, else in the directory of temporary files.
     func makeTraceFile() -> (any TraceFile)? {
         let persistence = server.configuration.persistence
         let temporary = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"

@@ -11,7 +11,7 @@ import Transports
 
 /// Seeing and steering the broker over HTTP. On the control thread.
 extension Server {
-    /// Makes what administrators see and steer the broker by.
+    /// Makes the administration of this broker.
     func makeAdministration(_ brokerClient: BrokerClient, _ login: HTTPLogin) -> Administration {
         if let reread { record(reread()) }
         let broker = ServedBroker(self, brokerClient, login)
@@ -28,13 +28,13 @@ extension Server {
         return administration
     }
 
-    /// Now.
+    /// The present moment.
     static func moment() -> Moment {
         let now = MonotonicClock.milliseconds()
         return Moment(milliseconds: now, wallMilliseconds: now &+ WallClock.offsetMilliseconds())
     }
 
-    /// What reaches the control thread.
+    /// Handles a message to the control thread.
     func received(_ message: ControlLoopMessage) {
         switch message {
         case .answer(let answer): brokerClient?.received(answer, now: control.events.nowMilliseconds)
@@ -68,13 +68,14 @@ extension Server {
         AdministrationSettings(configuration, isUnconfigured: reread == nil)
     }
 
-    /// A reload has changed what the configuration says.
+    /// Applies a reloaded configuration to the administration.
     func renewAdministration() {
         reloadedAt = Self.moment().wallMilliseconds
         administration?.apply(administrationSettings, tokens: readTokens())
     }
 
-    /// A broker without a configuration has no users: whoever can read its log may have it.
+    /// Logs a link to the dashboard. A broker without a configuration has no users: whoever can read its log may
+    /// administer it.
     private func showLink(_ administration: Administration) {
         guard let (listener, _) = open.httpSockets.first(where: { $0.listener.boundAddress.path == nil }) else { return }
         let address = listener.boundAddress.description
@@ -103,13 +104,13 @@ extension Server {
 
     // MARK: What is logged
 
-    /// Logs lines of these kinds, until the configuration is read again.
+    /// Chooses the kinds of log lines, until the configuration is read again.
     func chooseLogTopics(_ topics: LogTopics) {
         log.choose(topics)
         renewSettings()
     }
 
-    /// Tells the loops what they go by, where an administrator has changed that.
+    /// Gives the loops the settings that an administrator has changed.
     func renewSettings() {
         guard let http else { return }
         let settings = brokerSettings(log.topics, http.login.tables)
@@ -118,7 +119,7 @@ extension Server {
 
     // MARK: The configuration, shown
 
-    /// A configuration was read: it is in force now.
+    /// Takes note of a configuration that has come into force.
     func record(_ result: ConfigurationResult) {
         (places, digest) = (result.places, nil)
     }

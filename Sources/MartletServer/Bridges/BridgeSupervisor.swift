@@ -9,7 +9,7 @@ import ServerLoops
 /// The bridges that the broker has: those of the configuration's files, and those that administrators have added while
 /// it runs. Belongs to the control thread.
 ///
-/// What is told to the loops waits in `takeMessages`, so that it is sent behind the settings that it goes with: the
+/// Messages to the loops wait in `takeMessages`, so that they are sent behind the settings that they belong to: the
 /// bounds of queues.
 final class BridgeSupervisor {
     struct Row {
@@ -21,16 +21,16 @@ final class BridgeSupervisor {
         /// How its connections are, by their numbers.
         var statuses: [Int: BridgeStatus] = [:]
 
-        /// How they are together; nil before one has told.
+        /// The state of all connections together; nil before one has reported.
         var status: BridgeStatus? { BridgeStatus(sumOf: statuses.sorted { $0.key < $1.key }.map(\.value)) }
     }
 
     /// By name.
     private(set) var rows: [String: Row] = [:]
     private var memory = BridgeMemory()
-    /// Where that is kept; nil for nowhere.
+    /// The file that the bridges of administrators are stored in; nil for none.
     private var path: String?
-    /// Why that file must not be written: it holds what could not be read.
+    /// Why that file must not be written: it has contents that could not be read.
     private var unreadable: String?
     private var orders: [(BridgeMessage, BridgePlan)] = []
     /// How many connections each bridge runs with, by its client identifier here: as long as the broker runs, for
@@ -69,7 +69,7 @@ final class BridgeSupervisor {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Where the bridges tell whether they are connected.
+    /// The topics on which bridges publish whether they are connected.
     var stateTopics: Set<[UInt8]> { Set(rows.values.compactMap { $0.plan?.settings.stateTopic?.bytes }) }
 
     /// Which topics are for which connections of bridges that have several, by their client identifiers here.
@@ -77,7 +77,7 @@ final class BridgeSupervisor {
         Dictionary(rows.values.compactMap(\.plan).flatMap(\.topicParts), uniquingKeysWith: { first, _ in first })
     }
 
-    /// What the loops are to be told, in order, and by which plan's client identifier they are found.
+    /// Takes the messages to the loops, in order, each with the plan whose client identifier says which loop it is for.
     func takeMessages() -> [(BridgeMessage, BridgePlan)] {
         defer { orders = [] }
         return orders
@@ -85,7 +85,7 @@ final class BridgeSupervisor {
 
     // MARK: From start to end
 
-    /// Takes up what was kept. A broken file is said in the log, and keeps no broker from its start.
+    /// Reads the bridges that administrators have added. A broken file is logged, and keeps no broker from starting.
     func start(_ configuration: BrokerConfiguration) {
         if configuration.persistence.isEnabled {
             let path = BridgeMemory.path(of: configuration.persistence)
@@ -104,7 +104,7 @@ final class BridgeSupervisor {
         for row in sorted { if let plan = row.plan { run(plan) } }
     }
 
-    /// The configuration was read again.
+    /// Applies a configuration that was read again.
     ///
     /// - Parameters:
     ///   - planned: those of its files.
@@ -190,7 +190,7 @@ final class BridgeSupervisor {
         plan.settings.localClientIdentifier == other?.settings.localClientIdentifier
     }
 
-    /// A loop has told. Returns the names of those that are in another state than before.
+    /// Records the states that a loop has reported. Returns the names of the bridges whose state has changed.
     func record(_ statuses: [BridgeStatus]) -> [String] {
         var changed: [String] = []
         for status in statuses {
@@ -202,12 +202,12 @@ final class BridgeSupervisor {
         return changed
     }
 
-    /// A session of an earlier number of connections ends.
+    /// Ends a session of a connection that the bridge does not have any more.
     func endSession(_ clientIdentifier: EncodedString, of plan: BridgePlan) {
         orders.append((.endSession(clientIdentifier), plan))
     }
 
-    /// A bridge has as many connections as before, since messages wait for them.
+    /// Keeps the number of connections that a bridge had before, because messages wait for them.
     func keep(_ count: Int, of name: String, instead plan: BridgePlan, waiting messages: Int) {
         var kept = plan
         kept.connectionCount = count
@@ -229,7 +229,7 @@ final class BridgeSupervisor {
         let reasons: [String]
     }
 
-    /// Does what an administrator wants.
+    /// Carries out an administrator's order.
     ///
     /// - Parameters:
     ///   - order: what.
@@ -282,7 +282,7 @@ final class BridgeSupervisor {
         }
     }
 
-    /// Makes a bridge of options, or changes those of one that is there.
+    /// Creates a bridge from options, or changes those of one that exists.
     private func set(
         _ settings: [BridgeOrder.Setting], _ name: String, _ old: (section: BridgeSection, row: Row)?,
         _ configuration: BrokerConfiguration
@@ -371,7 +371,7 @@ final class BridgeSupervisor {
 
     // MARK: What is kept
 
-    /// Changes what is kept, and goes on if it is written.
+    /// Changes the file of bridges, and calls `done` if it was written.
     private func keeping(_ change: (inout BridgeMemory) -> Void, then done: () -> BridgeOrderOutcome) -> BridgeOrderOutcome {
         var changed = memory
         change(&changed)

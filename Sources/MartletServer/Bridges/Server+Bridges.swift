@@ -37,7 +37,7 @@ extension Server {
         return nil
     }
 
-    /// Tells the loops what they are to do with bridges, behind the settings that were sent.
+    /// Sends the loops their orders for bridges, behind the settings that were sent.
     func sendBridgeOrders() {
         for (message, plan) in bridges.takeMessages() {
             if case .endSession(let identifier) = message {
@@ -53,7 +53,7 @@ extension Server {
 
     private func loop(of clientIdentifier: EncodedString) -> Int { loops[0].shard.placement.shard(of: clientIdentifier) }
 
-    /// Does what an administrator wants of a bridge.
+    /// Carries out an administrator's order for a bridge.
     func perform(_ order: BridgeOrder, onBridge name: String) -> BridgeOrderOutcome {
         let (bounds, parts, states) = (bridges.queueBounds, bridges.topicParts, bridges.stateTopics)
         let outcome = bridges.perform(order, on: name, configuration, places)
@@ -63,7 +63,7 @@ extension Server {
         return outcome
     }
 
-    /// Asks the loops how their bridges are.
+    /// Asks the loops for the states of their bridges.
     func askForBridges() {
         let identifiers = bridges.rows.values.compactMap(\.plan).flatMap(\.localClientIdentifiers)
         for loop in Set(identifiers.map(loop)).sorted() {
@@ -71,7 +71,7 @@ extension Server {
         }
     }
 
-    /// A loop has told.
+    /// Records the states of bridges that a loop has reported.
     func record(_ statuses: [BridgeStatus]) {
         let changed = bridges.record(statuses)
         for name in Set(statuses.map(\.name)).sorted() {

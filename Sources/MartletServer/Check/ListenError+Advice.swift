@@ -16,7 +16,7 @@ extension ListenError {
         }
     }
 
-    /// Whoever listens at the address already; nil when that is not what is wrong, or nobody can be found.
+    /// The process that listens at the address already; nil when that is not what is wrong, or no process is found.
     var holder: SocketHolder? {
         guard case .refused(let address, let error) = self, error.errno == EADDRINUSE else { return nil }
         return SocketHolder.of(address)

@@ -20,7 +20,7 @@ public struct StartCheck {
     /// The installed service that runs the broker with this configuration; nil if there is none, or this is its user
     /// already.
     private let service: ServiceUnit?
-    /// Whom root judges for from the first file on.
+    /// The service's user, with whose rights root checks from the first file on; nil without such a service.
     private let serviceUser: Privileges.User?
     private var configuration: BrokerConfiguration { result.configuration }
 

@@ -11,8 +11,8 @@ import Security
 import ServerLoops
 import Transports
 
-/// The control thread's part in a cluster: says how this node is, hands on what administrators ask other nodes, and
-/// what those ask here.
+/// The control thread's part in a cluster: makes this node's summaries, passes administrators' questions on to other
+/// nodes, and answers theirs.
 final class ClusterAdministration {
     private unowned let server: Server
     private let plan: ClusterPlan
@@ -27,14 +27,14 @@ final class ClusterAdministration {
 
     // MARK: How it is
 
-    /// Counts, and has the others told.
+    /// Makes a summary of this node, and sends it to the others.
     func summarize() {
         server.brokerClient?.statistics { [weak self] shards in
             if let self, !shards.isEmpty { post(.summary(figures(shards))) }
         }
     }
 
-    /// What this thread knows of the node: the loop that speaks to the servers adds who it is.
+    /// The figures that this thread knows of the node. The gateway adds the node's name and state.
     private func figures(_ shards: [ShardStatistics]) -> NodeSummary {
         let now = MonotonicClock.milliseconds()
         var sum = ShardStatistics()
@@ -99,13 +99,13 @@ final class ClusterAdministration {
                     cursor: request.cursor ?? "")))
     }
 
-    /// What they have answered.
+    /// Takes the answers of the other nodes.
     func answered(_ token: UInt64, _ reports: [NodeReport]) {
         waiting.removeValue(forKey: token)?(
             reports.map { NodeResponse(node: $0.node, status: $0.answer?.status, body: $0.answer?.body ?? []) })
     }
 
-    /// Another node asks.
+    /// Answers another node's question.
     func asked(_ number: UInt64, _ question: NodeQuestion) {
         guard let administration = server.administration, let role = AdministrationRole(rawValue: question.role) else {
             // Without a listener of HTTP there is nobody who could say.
@@ -214,7 +214,7 @@ extension ClusterPlan {
 
 /// The cluster that the broker is a node of. On the control thread.
 extension Server {
-    /// Lets the loops be a node, before they run.
+    /// Makes this broker a node of its cluster, before the loops run.
     func joinCluster() {
         guard let clusterPlan else { return }
         let node = NodeIncarnations.first(storeSeed: openStore?.store.seed)
@@ -248,8 +248,8 @@ extension Server {
         control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
     }
 
-    /// By what the node is to be let in by the servers from now on; nil if that has not changed. A file that the same
-    /// options name as before, and that cannot be read now, is no reason to refuse all of a new configuration.
+    /// The credentials for the servers in a new configuration; nil if they have not changed. A file that the same
+    /// options name as before, and that cannot be read now, is no reason to refuse the whole configuration.
     func newCredentials(_ wantedConfiguration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
         guard let clusterPlan else { return nil }
         let wanted: ClusterCredentials
@@ -268,7 +268,7 @@ extension Server {
         loops[0].mailbox.post(.gateway(.credentials(credentials)))
     }
 
-    /// How the cluster is, as the loop that speaks to the servers says.
+    /// Records the cluster's status that the gateway reports.
     func record(_ status: ClusterStatus) {
         clusterStatus = status
         drain?.renewNotice()
@@ -278,7 +278,7 @@ extension Server {
 // MARK: - What nodes share
 
 extension Server {
-    /// Brings an order to the bucket that the nodes share.
+    /// Sends an order to the bucket that the nodes share.
     func sendToCluster(_ order: AccessOrder) { loops[0].mailbox.post(.gateway(.access(order))) }
 
     func received(_ news: AccessNews) {
@@ -294,7 +294,7 @@ extension Server {
         }
     }
 
-    /// Dynamic security of a file, for all nodes.
+    /// Makes the dynamic security of a file one that all nodes share.
     func sharedSecurity(of document: SecurityDocument) -> SharedSecurity {
         let mailbox = control.mailbox
         return SharedSecurity(
@@ -322,7 +322,7 @@ extension Server {
 }
 
 extension Server {
-    /// How the cluster is, with what this thread has found out; nil on a broker that is alone.
+    /// The cluster's status, with what this thread has found out about its servers; nil on a broker that is alone.
     var clusterCondition: ClusterStatus? {
         guard let clusterPlan else { return nil }
         var status = clusterStatus

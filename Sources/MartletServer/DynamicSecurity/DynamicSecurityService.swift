@@ -21,7 +21,7 @@ import ServerLoops
 ///
 /// Belongs to the control thread.
 final class DynamicSecurityService {
-    /// The party that gives commands.
+    /// The administrator or client that gives commands.
     struct Asker {
         var clientIdentifier: String
         var userName: String?
@@ -80,7 +80,7 @@ final class DynamicSecurityService {
         if passwords.isEmpty { askForConnections() } else { hash(passwords) }
     }
 
-    /// The passwords of the message that is being performed.
+    /// Goes on with the message that is being performed, with the hashes of its passwords.
     func hashed(_ passwords: [[UInt8]: StoredPassword]) {
         current?.passwords = passwords
         askForConnections()
@@ -163,19 +163,19 @@ extension DynamicSecurityService {
     /// Shares dynamic security with the other nodes.
     func share(_ shared: SharedSecurity) { self.shared = shared }
 
-    /// All that the nodes share was read.
+    /// Takes note that all that the nodes share has been read.
     func received(_ state: AccessState) { shared?.received(state) }
 
-    /// Another node has changed it.
+    /// Takes dynamic security as another node has changed it.
     func received(revision: UInt64, _ pieces: [[UInt8]]) { shared?.received(revision: revision, pieces) }
 
-    /// What another node has changed was read.
+    /// Takes what was read of another node's change.
     func read(_ model: Result<SecurityModel, SecurityFile.Complaint>) {
         shared?.take(model)
         goOn()
     }
 
-    /// What became of the change that was proposed last.
+    /// Takes the cluster's verdict on the change that was proposed last.
     func received(_ verdict: DocumentVerdict) {
         guard let shared else { return }
         guard let job = current, let proposal = shared.proposal else {
@@ -192,7 +192,7 @@ extension DynamicSecurityService {
         }
     }
 
-    /// Performs what has waited for what the nodes share.
+    /// Performs the messages that have waited for the cluster.
     private func goOn() {
         guard isHeld, shared?.isBusy != true else { return }
         perform()

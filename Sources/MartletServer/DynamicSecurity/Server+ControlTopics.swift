@@ -14,7 +14,7 @@ extension Server {
     static let securityEndpoint: TopicName = "$CONTROL/dynamic-security/v1"
     static let brokerEndpoint: TopicName = "$CONTROL/broker/v1"
 
-    /// Makes what performs commands on dynamic security.
+    /// Makes the service that performs commands on dynamic security.
     func makeSecurityService(_ brokerClient: BrokerClient) -> DynamicSecurityService {
         let mailbox = control.mailbox
         let securityService = DynamicSecurityService(brokerClient, log: log, sendToLoops: { [unowned self] in sendToLoops($0) }) {
@@ -39,7 +39,7 @@ extension Server {
         return securityService
     }
 
-    /// A client has published a request.
+    /// Answers a request that a client has published below `$CONTROL/`.
     func received(_ message: ControlMessage) {
         switch message.topic {
         case Self.brokerEndpoint: answer(message, with: brokerAnswer(to: message)) {}
@@ -69,7 +69,7 @@ extension Server {
         }
     }
 
-    /// Commands came over HTTP.
+    /// Performs commands that came over HTTP.
     func performSecurityCommands(
         _ payload: [UInt8], for who: String, listener: Int, _ done: @escaping (SecurityCommandsAnswer) -> Void
     ) {
@@ -105,12 +105,12 @@ extension Server {
         }
     }
 
-    /// The loop that a request came from may take another one in its place.
+    /// Tells the loop that a request came from that it is answered, so that the loop accepts another one.
     private func notifyAnswered(_ message: ControlMessage) {
         loops[message.shard].mailbox.post(.answered(byteCount: message.payload.count))
     }
 
-    /// Notes what was changed, or could not be, for whoever asks who did it.
+    /// Writes to the audit log what was changed, or could not be.
     private func audit(_ answer: SecurityDocument.Answer, _ message: ControlMessage) {
         guard !answer.changes.isEmpty || answer.failure != nil else { return }
         administration?.record(

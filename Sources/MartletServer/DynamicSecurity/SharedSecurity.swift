@@ -25,19 +25,19 @@ final class SharedSecurity {
     private let document: SecurityDocument
     private let log: Log
     private let send: (AccessOrder) -> Void
-    /// Has pieces of a file read; `take` gets the result.
+    /// Has a file read that came in chunks; `loaded` gets the result.
     private let read: ([[UInt8]]) -> Void
-    /// Is called with what another node has changed.
+    /// Called with what another node has changed.
     private let changed: (SecurityChanges) -> Void
-    /// The number of what is in force; 0 for what no other node has.
+    /// The revision that is in force; 0 for one that no other node has.
     private var revision: UInt64 = 0
     private(set) var proposal: SecurityDocument.Proposal?
-    /// The number of what it is based on.
+    /// The revision that the proposal is based on.
     private var base: UInt64 = 0
     private var isOffering = false
-    /// The number of what is being read.
+    /// The revision that is being read.
     private var reading: UInt64?
-    /// What came meanwhile.
+    /// The revision that came meanwhile, which is read next.
     private var next: (revision: UInt64, pieces: [[UInt8]])?
     /// Whether the cluster's was taken over at some time: then the file is a copy of it.
     private var hasJoined = false
@@ -48,7 +48,7 @@ final class SharedSecurity {
     /// - Parameters:
     ///   - send: has all nodes told.
     ///   - changed: called with what another node has changed.
-    ///   - read: has pieces of a file read; `take` gets the result.
+    ///   - read: has a file read that came in chunks; `loaded` gets the result.
     init(
         _ document: SecurityDocument, log: Log, send: @escaping (AccessOrder) -> Void, changed: @escaping (SecurityChanges) -> Void,
         read: @escaping ([[UInt8]]) -> Void
@@ -81,7 +81,7 @@ final class SharedSecurity {
         }
     }
 
-    /// What became of this node's own, which was offered.
+    /// Takes the verdict on this node's own dynamic security, which was offered to the cluster.
     func offered(_ verdict: DocumentVerdict) {
         guard isOffering else { return }
         isOffering = false

@@ -13,7 +13,7 @@ import Security
 import ServerLoops
 import Transports
 
-/// What the broker answers over HTTP: gives each request to whom it is for, and answers mosquitto's three routes and
+/// The broker's HTTP server: gives each request to the part that answers it, and answers mosquitto's three routes and
 /// files itself. Belongs to the control thread.
 ///
 ///     exchange ─► RequestDestination ─► administration ─► Administration
@@ -62,7 +62,7 @@ final class HTTPFrontend: HTTPHandler {
         }
     }
 
-    /// What a reload has put in force.
+    /// Applies a reloaded configuration.
     ///
     /// - Parameter layers: of the connections that come from now on, by listener.
     func apply(_ configuration: BrokerConfiguration, _ tables: SecurityTables, layers: [TransportLayers]) {
@@ -79,12 +79,12 @@ final class HTTPFrontend: HTTPHandler {
         configuration.listeners[listener].connectionsMax ?? HTTPServer.Limits.connectionsMax
     }
 
-    /// Opens the door of a listener.
+    /// Begins to accept connections of a listener.
     func serve(_ listener: any Acceptor, policy: Int, layers: TransportLayers) throws(SystemError) {
         try service.serve(listener, listener: policy, layers: layers, connectionsMax: connectionsMax(of: policy))
     }
 
-    /// A password was checked.
+    /// Takes the outcome of a login whose password was checked.
     func decided(_ decision: LoginService.Decision) { login.decided(decision) }
 }
 
@@ -131,7 +131,7 @@ extension HTTPFrontend {
         return topic.bytes.withUnsafeBytes { policy.mayReceive(topic: $0) }
     }
 
-    /// What administrators ask, with logins and methods of its own.
+    /// Gives a request to administration, which has logins and methods of its own.
     private func administer(_ exchange: HTTPExchange) {
         let peer = exchange.peer
         let origin = RequestOrigin(
@@ -141,7 +141,7 @@ extension HTTPFrontend {
         if exchange.isOpen { exchange.onGone = abandon }
     }
 
-    /// Answers somebody who may read it.
+    /// Answers a request that is allowed.
     private func serve(_ exchange: HTTPExchange, _ destination: RequestDestination) {
         let index = exchange.peer.listener
         switch destination {

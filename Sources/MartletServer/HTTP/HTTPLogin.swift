@@ -99,10 +99,10 @@ final class HTTPLogin: AlarmHandler {
         }
     }
 
-    /// A login from this address has failed: too many of them may end in a ban.
+    /// Counts a login from this address that has failed: too many of them may end in a ban.
     func hasFailed(_ address: String) { bans.received(.failedLogin(address: address), at: Server.moment()) }
 
-    /// A password was checked.
+    /// Takes the outcome of a login whose password was checked.
     func decided(_ decision: LoginService.Decision) {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
         brokerClient.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
@@ -117,7 +117,8 @@ final class HTTPLogin: AlarmHandler {
         report(told)
     }
 
-    /// What follows may ask for other logins, or bring other users: the desk is done with these.
+    /// Reports outcomes after all state is settled: what a caller does with one may begin other logins, or change the
+    /// users.
     private func report(_ outcomes: [(ConnectionID, AuthenticationOutcome)]) {
         for (connection, outcome) in outcomes { report(connection, outcome) }
     }
@@ -157,8 +158,8 @@ final class HTTPLogin: AlarmHandler {
     static let clientIdentifier: EncodedString = "http-api"
 }
 
-/// How often the log says something of strangers, who may do what it is said of as fast as they like: what is more is
-/// counted, and told with the next line that is written.
+/// Bounds how often a line about strangers is logged, who may cause it as fast as they like: further lines are counted,
+/// and their number is logged with the next one.
 struct LineLimit {
     private var second: UInt64?
     private var lines = 0
@@ -168,7 +169,7 @@ struct LineLimit {
     ///
     /// - Parameters:
     ///   - now: in milliseconds.
-    ///   - tell: takes how many were not written before.
+    ///   - report: called with the number of lines that were not written before.
     mutating func admits(now: UInt64, _ report: (Int) -> Void) -> Bool {
         if now / 1000 != second {
             (second, lines) = (now / 1000, 0)

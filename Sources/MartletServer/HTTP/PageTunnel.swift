@@ -27,14 +27,14 @@ final class PageTunnel: EventHandler {
         webSocket = WebSocketTunnel(settings)
     }
 
-    /// Lives from now on until the page or the client has gone.
+    /// Begins to carry bytes, until the page or the client has gone.
     func begin() throws(SystemError) {
         registration = try events.register(socket.fileDescriptor, for: .readable, handler: self)
         output.onRoom = { [weak self] in self?.hasRoom() }
         output.onGone = { [self] in end() }
     }
 
-    /// The page has sent something.
+    /// Takes bytes that the page has sent.
     func received(_ bytes: UnsafeRawBufferPointer) {
         let decoded = webSocket.decode(bytes)
         if !decoded.reply.isEmpty { give(decoded.reply) }

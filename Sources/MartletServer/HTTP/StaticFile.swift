@@ -5,7 +5,7 @@ import Platform
 /// Bytes that are served as they are: a file's, or what the binary brings along. What is kept in memory is compressed
 /// once.
 final class StaticFile {
-    /// What it takes in memory, in bytes.
+    /// The bytes of memory that it takes.
     let byteCount: Int
     /// Whether it stays in memory for who asks next.
     var isKept = true
@@ -15,7 +15,7 @@ final class StaticFile {
     private let modified: Int64?
     private let tag: EntityTag
 
-    /// One that is kept in memory.
+    /// A file that is kept in memory.
     ///
     /// - Parameters:
     ///   - name: what it is is told from its end.
@@ -27,7 +27,7 @@ final class StaticFile {
         self.init(.bytes(bytes), smaller.flatMap { $0.count < bytes.count ? $0 : nil }, name: name, tag: tag, modified: modified)
     }
 
-    /// One that is read from the disk as its peer reads it.
+    /// A file that is read from the disk as its peer reads it.
     convenience init(_ content: OpenFile, name: String, tag: String, modified: Int64?) {
         self.init(.content(content), nil, name: name, tag: tag, modified: modified)
     }
@@ -70,7 +70,7 @@ private final class KeptContent: HTTPContent {
     init(_ whole: [UInt8], of file: StaticFile) { (self.whole, self.file) = (whole, file) }
 
     var byteCount: Int { whole.count }
-    /// Of one that is forgotten meanwhile, those who read it are all that keeps it.
+    /// The bytes that only this reader keeps: those of a file that the directory has forgotten meanwhile.
     var heldByteCount: Int { file.isKept ? 0 : file.byteCount }
 
     func bytes(from offset: Int, count: Int) -> [UInt8] { Array(whole.dropFirst(offset).prefix(count)) }

@@ -10,7 +10,7 @@ import Transports
 struct OpenListeners {
     /// One listener of the configuration.
     struct Place {
-        /// What its connections have on top of their sockets.
+        /// The layers of its connections.
         var layers: TransportLayers
         /// The pre-shared keys that its handshakes look into.
         let keys: PreSharedKeyRing
@@ -29,7 +29,7 @@ struct OpenListeners {
         /// The sockets that the control thread accepts on.
         var httpSockets: [Listener] { isHTTP ? sockets.first ?? [] : [] }
 
-        /// Whether only this machine can connect, whatever the configuration calls the place.
+        /// Whether only this machine can connect, whatever the configuration calls the address.
         fileprivate var isLoopback: Bool {
             guard let listeners = sockets.first, !listeners.isEmpty else { return false }
             return listeners.allSatisfy { $0.boundAddress.path == nil && $0.boundAddress.endpoint.isLoopback }
@@ -122,7 +122,8 @@ struct OpenListeners {
 // MARK: - Reload
 
 extension OpenListeners {
-    /// The broker is about to become another user, who opens other listeners beside these later.
+    /// Gives the sockets' files to the user that the broker is about to become, who opens other listeners beside these
+    /// later.
     func give(toUser user: UInt32, group: UInt32) {
         for listener in places.flatMap({ $0.sockets.flatMap { $0 } }) { listener.give(toUser: user, group: group) }
     }
@@ -162,8 +163,8 @@ extension OpenListeners {
         return listeners
     }
 
-    /// Takes in what was opened, and what connections of the others have on top of their sockets from now on: whom they
-    /// believe, as which page they may come. Their TLS stays as it is.
+    /// Adds the listeners that were opened, and renews the layers of the others' future connections: their trusted
+    /// proxies and the names of their pages. Their TLS stays as it is.
     mutating func take(_ opened: [(listener: Int, place: Place)], _ broker: BrokerConfiguration) {
         for (listener, place) in opened {
             if listener == places.count { places.append(place) } else { places[listener] = place }
@@ -269,7 +270,8 @@ enum ListenerName {
         }
     }
 
-    /// What the store calls a listener: the place where it listens. Two that a reload takes for the same have the same.
+    /// The name of a listener in the store: the address where it listens. Listeners that a reload takes for the same
+    /// have the same name.
     static func identity(of listener: ListenerConfiguration) -> String {
         var words = [of(listener.endpoint)]
         if case .loopback = listener.endpoint { words.append("on loopback") }

@@ -105,7 +105,7 @@ extension SecurityTables {
             }
         }
 
-        /// What is made of a file, which is read for the first listener that names it.
+        /// Reads a file for the first listener that names it, and gives the others the same table.
         private mutating func once<Table>(
             _ option: String, _ path: String?, _ tables: WritableKeyPath<Reading, [String: Table?]>,
             _ read: (String) throws(SecurityFileError) -> (Table, warnings: [SecurityFileProblem])
@@ -151,7 +151,7 @@ extension ListenerPolicy {
 }
 
 extension PasswordFile {
-    /// The same with the user that the environment names.
+    /// The password file with the user that the environment names.
     fileprivate func adding(_ user: FirstUser) throws(SecurityFileError) -> PasswordFile {
         guard let users = adding(user.name, password: Array(user.password.utf8)) else {
             throw SecurityFileError(file: "", message: "there is not memory enough to hash the password of MARTLET_USER.")

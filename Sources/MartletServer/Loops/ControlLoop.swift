@@ -3,23 +3,23 @@ import Platform
 import ServerLoops
 import Synchronization
 
-/// Who hears of what reaches the control thread.
+/// Hears of what reaches the control thread.
 protocol ControlListener: AnyObject {
-    /// What another thread has to tell.
+    /// Takes a message of another thread.
     func received(_ message: ControlLoopMessage)
 
-    /// What a signal, or time, brings about.
+    /// Handles an event of a signal or of time.
     func handle(_ event: ControlEvent)
 }
 
 /// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.
 final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
     let events: EventLoop
-    /// What the loops have to tell.
+    /// The messages to this thread.
     let mailbox: Mailbox<ControlLoopMessage>
     private let signals: SignalSource
     private var tasks: [PeriodicTask] = []
-    /// While it runs.
+    /// The listener, while the loop runs.
     private var listener: (any ControlListener)?
     private var stopDeadlines = StopDeadlines()
     private let ended = Atomic<Int>(0)
@@ -50,14 +50,14 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         events.run(self)
     }
 
-    /// Does something every so often while it runs. To be called before `run`.
+    /// Calls `body` every so many milliseconds while the loop runs. To be called before `run`.
     func repeatEvery(_ milliseconds: UInt64, _ body: @escaping () -> Void) {
         let task = PeriodicTask(on: events, everyMilliseconds: milliseconds, body: body)
         tasks.append(task)
         task.start()
     }
 
-    /// One of the broker's loops has returned. For any thread.
+    /// Takes note that one of the broker's loops has returned. For any thread.
     func loopEnded() {
         ended.add(1, ordering: .acquiringAndReleasing)
         events.wake()
@@ -121,10 +121,10 @@ final class PeriodicTask: AlarmHandler {
 struct StopDeadlines {
     /// When the first signal came, in milliseconds.
     private var askedAt: UInt64?
-    /// The signal that asked for it again.
+    /// The second signal, if it came.
     private var secondSignal: Int32?
 
-    /// A signal has come that asks for the end.
+    /// Takes a signal that asks for the end.
     ///
     /// - Returns: what is to be done at once; nil for nothing.
     mutating func signalled(_ signal: Int32, now: UInt64) -> ControlEvent? {
@@ -149,7 +149,7 @@ struct StopDeadlines {
     }
 }
 
-/// What the control thread hears.
+/// The events of the control thread.
 enum ControlEvent: Equatable {
     /// SIGINT or SIGTERM: end gracefully.
     case stop
@@ -182,7 +182,7 @@ struct ProcessorBudget: Equatable {
         self.quota = quota
     }
 
-    /// What this process has now.
+    /// Reads what this process has now.
     ///
     /// - Parameter root: what stands before every path that is read, for tests; nothing on a real machine.
     init(root: String = "") {

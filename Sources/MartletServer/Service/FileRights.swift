@@ -107,7 +107,7 @@ struct ProcessIdentifierFile {
 
 /// `user`: a broker that root starts goes on as somebody who may do less.
 struct Privileges {
-    /// Whom the broker goes on as.
+    /// The user that the broker goes on as.
     struct User {
         let name: String
         let user: uid_t

@@ -239,8 +239,9 @@ struct ReloadedConfiguration {
         }
     }
 
-    /// What is set up once, at the start. Half of it must not follow a file that the other half cannot follow: a store
-    /// that gathers what it is given while the shards take every change for saved would lose acknowledged messages.
+    /// Keeps the settings that are set up once, at the start. Half of them must not follow a file that the other half
+    /// cannot follow: a store that gathers what it is given while the shards take every change for saved would lose
+    /// acknowledged messages.
     private mutating func keepWhatStays(of running: BrokerConfiguration) {
         configuration.persistence = running.persistence
         keepCluster(of: running)

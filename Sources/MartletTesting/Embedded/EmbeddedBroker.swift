@@ -47,7 +47,7 @@ public final class EmbeddedBroker: Sendable {
     /// All messages that were published, in the order in which it took them; a message of QoS 2 once, wills included.
     public var published: [Publication] { loop.published.all }
 
-    /// Those to a topic.
+    /// The publications to one topic, in order.
     public func published(_ topic: TopicName) -> [Publication] { loop.published.to(topic) }
 
     /// The retained messages, sorted by topic.

@@ -93,7 +93,7 @@ extension Simulation {
     /// The connection of a client breaks behind so many bytes that it sends from now on; if it has none, the next one.
     public func cut(_ client: Client, afterBytes count: Int) { cut(client) { $0.cut(afterSending: count) } }
 
-    /// The same behind so many bytes that it receives.
+    /// Cuts the client's connection when it has received so many bytes.
     public func cut(_ client: Client, afterReceiving count: Int) { cut(client) { $0.cut(afterReceiving: count) } }
 
     private func cut(_ client: Client, _ body: @escaping (Cable) -> Void) {

@@ -46,7 +46,7 @@ public final class Simulation: @unchecked Sendable {
     var random: SeededGenerator
     var brokers: [Broker] = []
     var processes: [SimulatedProcess] = []
-    /// Those that have crashed.
+    /// The processes that have crashed.
     var deadProcesses: [SimulatedProcess] = []
     var links: [SimulatedLink] = []
     var disks: [String: MemoryDisk] = [:]
@@ -59,7 +59,7 @@ public final class Simulation: @unchecked Sendable {
     package var watcher: (() -> Void)?
     /// Whether the present step is such a one.
     private var concernsClients = false
-    /// Whose loop has its turn.
+    /// The process whose loop has its turn.
     private(set) var turningProcess: SimulatedProcess?
     private var settling: [UnsafeContinuation<Void, Never>] = []
     /// How many things may happen before the run is given up.
@@ -307,7 +307,7 @@ extension Simulation {
         /// crash in between lost it.
         public var published: [Publication] { core.published.all }
 
-        /// Those to a topic.
+        /// The publications to one topic, in order.
         public func published(_ topic: TopicName) -> [Publication] { core.published.to(topic) }
 
         /// The retained messages, sorted by topic.

@@ -3,7 +3,7 @@ public import Transports
 
 /// A stream that is followed on a connection. Belongs to the loop's thread.
 ///
-/// Whoever owns the connection tells of its state and brings its messages:
+/// The owner of the connection tells the stream of the connection's state, and brings its messages:
 ///
 ///     becameReady ─► attached      wentAway ─► detached      received ─► received, until one says that it was its own
 ///
@@ -145,7 +145,7 @@ public struct NATSConnectionMessage: Sendable {
 
 /// Does what a session wants: connects, puts TLS on, and carries bytes. Belongs to the loop's thread.
 ///
-/// Whoever owns it calls `advance` at `nextDeadline`, brings messages from the mailbox to `received`, and calls `flush`
+/// Its owner calls `advance` at `nextDeadline`, brings messages from the mailbox to `received`, and calls `flush`
 /// at the end of a turn in which it has published.
 public final class NATSConnection: StreamOwner {
     public let session: NATSSession

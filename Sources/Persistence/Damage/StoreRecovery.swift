@@ -72,8 +72,7 @@ struct StoreSalvage {
         return losses
     }
 
-    /// What is wrong with the store's files as they are, or else with its rows; and how many commits that were
-    /// acknowledged are not reached.
+    /// The damages of the store's files, or else of its rows; and how many commits are missing that were acknowledged.
     private func findDamage() throws(StoreError) -> (damages: [StoreDamage], missingCommits: UInt64) {
         if (DiskFile.size(files.database) ?? 0) == 0 { return ([StoreDamage(file: "\(files.name) is missing or empty")], 0) }
         let inspection = try StoreInspection(files, .write, mark: contents)
@@ -340,7 +339,7 @@ public struct StoreDamage: Equatable, Sendable, CustomStringConvertible {
         case content
         /// What SQLite could not read of a table.
         case unreadable(SQLiteError)
-        /// What is wrong with a file.
+        /// A file is damaged: how, in words.
         case file(String)
     }
 

@@ -29,7 +29,7 @@ public struct MosquittoImport {
     /// The keys of the sessions that are imported, and in which order.
     private(set) var sessions: [EncodedString: UInt64] = [:]
     private(set) var sessionOrder: [EncodedString] = []
-    /// Those of the sessions that are imported.
+    /// The subscriptions of the sessions that are imported, by Client Identifier.
     private(set) var subscriptions: [EncodedString: [MosquittoSubscription]] = [:]
     private var filters: [EncodedString: Set<TopicFilter>] = [:]
     /// The row of each message that several entries share.

@@ -174,7 +174,7 @@ struct TableScan {
 
     private enum Direction { case up, down }
 
-    /// What was read and is right.
+    /// The rows that were read and are right.
     private(set) var tally = TableTally()
     /// Rows whose checksum is wrong.
     private(set) var damagedCount: UInt64 = 0

@@ -51,7 +51,7 @@ final class StoreTransaction {
         }
     }
 
-    /// The same, for changes that `body` makes with `apply`.
+    /// Commits the changes that `body` makes with `apply`.
     func commit(_ body: () throws(SQLiteError) -> Void) throws(SQLiteError) {
         var next = state
         try transact { () throws(SQLiteError) in

@@ -55,7 +55,7 @@ public final class EventLoop: @unchecked Sendable {
     /// The monotonic clock at the beginning of this turn, in milliseconds.
     public var nowMilliseconds: UInt64 { now }
 
-    /// The same clock, read now, in microseconds.
+    /// The loop's clock in microseconds, read anew, not as the turn began.
     public var clockMicroseconds: UInt64 { poller.nowMicroseconds }
 
     /// How many descriptors are registered.
@@ -189,7 +189,7 @@ extension EventLoop {
     /// Lets the loop begin a turn soon: writes an eventfd if it sleeps, and is a load or an exchange if not. For any
     /// thread.
     ///
-    /// What was written before this call is seen by that turn, from its `beginTurn` on.
+    /// All that other threads have written before this call is seen by that turn, from its `beginTurn` on.
     public func wake() {
         if doorbell.ring() { poller.wake() }
     }

@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Who runs a loop: one of two threads. The one in the owner slot may leave it for a blocking task, and comes back;
-/// when that takes long, the other has taken the owner slot meanwhile and goes on, and the one that comes back is the
-/// stand-in from then on.
+/// The right to run a loop, which one of two threads has at a time. The thread in the owner slot may leave it for a
+/// blocking task, and comes back. When the task takes long, the other thread has taken the slot meanwhile and goes on,
+/// and the one that comes back is the stand-in from then on.
 ///
 /// Leaving and coming back cost an exchange each and wake nobody: while blocking tasks are run, the stand-in looks
 /// after the owner slot every millisecond. When there have been none for a while it sleeps.

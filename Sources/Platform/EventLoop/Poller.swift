@@ -33,7 +33,7 @@ package protocol Poller: AnyObject, Sendable {
     /// The monotonic clock.
     var nowMilliseconds: UInt64 { get }
 
-    /// The same clock.
+    /// The loop's clock in microseconds.
     var nowMicroseconds: UInt64 { get }
 }
 
@@ -45,7 +45,7 @@ extension ReadyRecord {
     package init(_ ready: ReadyEvents, data: UInt64) { self.init(events: ready.rawValue, data: data) }
 }
 
-/// Whoever wants to hear of a descriptor's events. Called on the loop's thread, at most once per turn and registration.
+/// Hears of a descriptor's events. Called on the loop's thread, at most once per turn and registration.
 public protocol EventHandler: AnyObject {
     /// Does what the events allow, without blocking.
     ///
@@ -53,7 +53,7 @@ public protocol EventHandler: AnyObject {
     func ready(_ events: ReadyEvents)
 }
 
-/// Whoever asked the loop to be called at a time.
+/// Is called by the loop at the time that it asked for.
 public protocol AlarmHandler: AnyObject {
     /// The time has come. Called on the loop's thread, between the handlers and the end of the turn.
     func alarmRang()
@@ -89,12 +89,12 @@ public struct ReadyEvents: OptionSet, Sendable {
     public static let hangUp = ReadyEvents(rawValue: 0x10)
 }
 
-/// Who is registered on a loop, by place and generation.
+/// The handlers that are registered on a loop, by slot and generation.
 ///
 /// Places are reused, newest first; a place's generation is odd while it has a tenant and even while it is free, so
 /// `count of tenants == count of odd generations`. Growth is the array's: amortised constant.
 struct HandlerTable {
-    /// What is known of a registered descriptor.
+    /// A registered descriptor: its handler, and what that wants to hear of.
     struct Tenant {
         let handler: any EventHandler
         let descriptor: FileDescriptor

@@ -6,7 +6,7 @@ internal import Platform
 /// A rule is named by its line. Who changes one says what stood there when they read it, so that nobody changes another
 /// rule than they saw.
 public struct AccessFileEdit: Sendable {
-    /// Whom a rule is for.
+    /// The users that a rule is for.
     public enum Subject: Sendable, Hashable {
         /// Clients without a user name: what stands before the first `user`.
         case anonymous

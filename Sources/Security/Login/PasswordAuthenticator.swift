@@ -284,7 +284,7 @@ public protocol EnhancedAuthenticator: AnyObject, Sendable {
     /// The state of one authentication; another one for each, also for each re-authentication.
     func makeExchange() -> any EnhancedExchange
 
-    /// The same as for an `Authenticator`.
+    /// Whether a connection's login stays valid, as with an `Authenticator`.
     func keeps(_ userName: EncodedString, of earlier: any EnhancedAuthenticator) -> Bool
 }
 

@@ -117,8 +117,9 @@ public struct PasswordFile: Sendable {
         impossible = PasswordRecipe.argon2id(.standard).impossibleHash()
     }
 
-    /// The same with one user more, whose password is known; the entry of the file counts where it has one of this
-    /// name. nil when there is no memory to hash the password, or MQTT has no such name. Milliseconds of work.
+    /// A copy of the file with one more user, whose password is known; where the file has a user of this name already,
+    /// the file's entry counts. nil when there is no memory to hash the password, or MQTT has no such name.
+    /// Milliseconds of work.
     public func adding(_ name: String, password: [UInt8]) -> PasswordFile? {
         guard let user = EncodedString(name) else { return nil }
         guard hashes[user] == nil else { return self }

@@ -2,8 +2,7 @@ import BrokerCore
 package import Federation
 import MQTTCodec
 
-/// What a bridge has told of itself below `$SYS/broker/bridges/NAME/`, and how many messages cross it in a second.
-/// Belongs to a runner.
+/// The figures of a bridge below `$SYS/broker/bridges/NAME/`, and its messages a second. Belongs to a runner.
 struct BridgeFigures {
     private var published: [String: String] = [:]
     private var last: (at: UInt64, out: UInt64, into: UInt64)?

@@ -6,7 +6,7 @@ package import MQTTCodec
 import Platform
 package import Transports
 
-/// What the control thread has to say to the bridges of a loop, and the resolver.
+/// Messages to the bridges of a loop, from the control thread and the resolver.
 package enum BridgeMessage: Sendable {
     /// Run this bridge from now on, or as this plan says.
     ///
@@ -28,7 +28,7 @@ package enum BridgeMessage: Sendable {
     case resolved(String, serial: Int, isProbe: Bool, Result<BridgeRoute, BridgeRouteFailure>)
 }
 
-/// How a connection of a bridge is, and what waits for it here; or all of them together.
+/// The state of one connection of a bridge, and what waits for it here; or of all its connections together.
 package struct BridgeStatus: Sendable {
     package let name: String
     /// Counted from 1; of all together, 1.
@@ -134,8 +134,8 @@ extension ShardLoop {
     }
 }
 
-/// Does what a bridge wants: connects, and carries bytes between it, the other broker and the shard. Belongs to the
-/// loop's thread.
+/// Carries out a bridge's effects: connects, and passes bytes between the bridge, the other broker and the shard.
+/// Belongs to the loop's thread.
 final class BridgeRunner: StreamOwner {
     private(set) var plan: BridgePlan
     let bridge: Bridge
@@ -221,7 +221,7 @@ final class BridgeRunner: StreamOwner {
         for (topic, value) in figures.changes(to: status) { loop.shard.publishSystemTopic(topic, value) }
     }
 
-    /// Takes back what was told, for the bridge is removed.
+    /// Removes the bridge's `$SYS` topics, because the bridge is removed.
     func forgetTopics() {
         for topic in figures.told(name: plan.name) { loop.shard.publishSystemTopic(topic, "") }
         guard plan.settings.notifies, let topic = plan.settings.stateTopic else { return }
@@ -326,7 +326,7 @@ final class BridgeRunner: StreamOwner {
 
     // MARK: This broker
 
-    /// What the shard has to say to the client here.
+    /// Takes an event of the bridge's client in this broker.
     func received(_ event: LocalEvent) {
         switch event {
         case .bytes(let bytes): bytes.withUnsafeBytes { bridge.receivedLocally($0, now: now) }
@@ -355,7 +355,7 @@ final class BridgeRunner: StreamOwner {
 
     // MARK: Effects
 
-    /// Does what the bridge wants, until it wants nothing more.
+    /// Carries out the bridge's effects, until there are none.
     private func perform() {
         guard !isPerforming else { return }
         isPerforming = true
@@ -369,7 +369,7 @@ final class BridgeRunner: StreamOwner {
         connection?.settle()
     }
 
-    /// Gives both sides what there is for them.
+    /// Gives both sides the bytes that wait for them.
     private func pass() {
         if !bridge.localOutput.isEmpty {
             var bytes: [UInt8] = []

@@ -1,7 +1,7 @@
 package import BrokerModel
 package import Cluster
 
-/// What the control thread wants of the bucket in which nodes share who may do what.
+/// An order of the control thread to the bucket in which nodes share dynamic security and bans.
 package enum AccessOrder: Sendable {
     /// Put dynamic security in the place of the one with the number `base`, in chunks; a verdict follows.
     case security(base: UInt64, [[UInt8]])
@@ -17,7 +17,7 @@ package enum AccessSubject: String, CaseIterable, Sendable {
     case bans
 }
 
-/// What that bucket has to tell the control thread, in the order of the bucket.
+/// The bucket's news for the control thread, in the order of the bucket.
 package enum AccessNews: Sendable {
     /// All that there is was read: these bans, and perhaps dynamic security, which is told next.
     case whole(AccessState)
@@ -32,7 +32,7 @@ package enum AccessNews: Sendable {
     case verdict(DocumentVerdict)
 }
 
-/// What the bucket holds when it has been read to the end.
+/// The contents of the bucket when it has been read to the end.
 package struct AccessState: Sendable {
     package var bans: [Ban] = []
     package var hasSecurity = false

@@ -4,21 +4,21 @@ package import Cluster
 package import NATSClient
 package import Transports
 
-/// What a shard's loop is told by the gateway, which speaks to the cluster's servers for all loops of the node.
+/// Messages to a shard's loop from the gateway, which speaks to the cluster's servers for all loops of the node.
 package enum FromGateway: Sendable {
-    /// What the shard is to know.
+    /// A message to the shard.
     case shard(FromCluster)
-    /// What has become of other nodes' members of share groups. `ToGateway.groupsTaken` is to follow.
+    /// Other nodes' members of share groups have changed. The loop answers with `ToGateway.groupsTaken`.
     case groups([FromCluster], token: UInt64)
-    /// Whether so much waits for the log that nothing more may come, and whether it is away.
+    /// The state of the log: whether so much waits for it that publishers must wait, and whether it is away.
     case logRoom(isFull: Bool, isAway: Bool)
-    /// What stands in the log. `ToGateway.recordsTaken` is to follow.
+    /// A record of the log. The loop answers with `ToGateway.recordsTaken`.
     case record(LogRecord)
-    /// What stands in the log, once more. `ToGateway.recordsReplayed` is to follow.
+    /// A record of the log, once more. The loop answers with `ToGateway.recordsReplayed`.
     case recordAgain(LogRecord, ReplayPurpose)
-    /// A session lacks some of the log: `ToGateway.spans` is to say which records.
+    /// A session lacks records of the log. The loop answers with `ToGateway.spans`, which says which.
     case sessionLacksLog([UInt8])
-    /// `ToGateway.dispatched` is to say how far what was dispatched is done.
+    /// Asks how far the shard is done with what was dispatched to it. The loop answers with `ToGateway.dispatched`.
     case dispatchedIsWanted
     /// This node goes on as another one, in two steps: no loop has anything on its way to another when the second
     /// begins.
@@ -26,11 +26,11 @@ package enum FromGateway: Sendable {
     case incarnationBegins(after: StoredDispatches?)
 }
 
-/// What the gateway is told: by the shards' loops, by the control thread, and by the connection to the servers.
+/// Messages to the gateway: from the shards' loops, from the control thread, and from the connection to the servers.
 package enum ToGateway: Sendable {
     // MARK: From the shards' loops
 
-    /// What a shard has to tell.
+    /// A message of a shard.
     case shard(Int, ToCluster)
     /// A loop knows what `FromGateway.groups` has said.
     case groupsTaken(token: UInt64)
@@ -47,29 +47,29 @@ package enum ToGateway: Sendable {
 
     // MARK: From the control thread
 
-    /// It is to tell how it is.
+    /// Asks the gateway for the cluster's status.
     case report
-    /// What is wanted of what nodes share.
+    /// A read or change of the access data that nodes share.
     case access(AccessOrder)
-    /// This node is like this.
+    /// This node's summary, which goes to the others.
     case summary(NodeSummary)
     /// Why the servers do not do what the configuration asks of them; nil if they do, or nobody knows.
     case unsynced(String?)
-    /// It is to connect anew, with these.
+    /// Connect anew, with these credentials.
     case credentials(ClusterCredentials)
-    /// All other nodes are to be asked.
+    /// Ask all other nodes.
     case ask(token: UInt64, NodeQuestion)
-    /// What another node is to be answered.
+    /// Answer another node's question.
     case answer(number: UInt64, NodeAnswer)
 
     // MARK: From the connection
 
-    /// Addresses that it has asked for.
+    /// Addresses that the connection to the servers has asked for.
     case nats(NATSConnectionMessage)
 }
 
-/// By what a node is let in by its cluster's servers, and by what it knows them: what may be another while the broker
-/// runs.
+/// The credentials by which a node logs in at its cluster's servers, and the certificates by which it knows them: both
+/// may change while the broker runs.
 package struct ClusterCredentials: Sendable {
     package let login: NATSLogin?
     package let requiresTLS: Bool

@@ -3,16 +3,16 @@ import BrokerModel
 package import Cluster
 import MQTTCodec
 
-/// For what a record of the log is read once more.
+/// The purpose for which a record of the log is read once more.
 package enum ReplayPurpose: Sendable {
-    /// These sessions of the shard lack it.
+    /// The record is read for these sessions of the shard, which lack it.
     case sessions([[UInt8]])
-    /// It may say what became of messages that were dispatched to a node that is gone.
+    /// The record may say what became of messages that were dispatched to a node that is gone.
     case learnDispatched(by: NodeID)
-    /// It may have some that a node that is gone was dispatched, for which this one dispatches.
+    /// The record may have messages that were dispatched to a node that is gone, for which this one dispatches.
     case dispatchAgain(for: NodeID)
-    /// Earlier incarnations of this node may have said in it what became of what was dispatched to they; when all that
-    /// is read, others may have since; and when all that is read, it may have some of what was dispatched to they.
+    /// The record is read three times for earlier incarnations of this node: for what they said became of the messages
+    /// that were dispatched to them; then for what others have said since; then for the messages themselves.
     case learnEarlierDispatches
     case followEarlierDispatches
     case dispatchEarlier
@@ -24,15 +24,15 @@ package struct LogRecord: Sendable {
     package let sequence: UInt64
     /// When the log took it, in milliseconds since 1970.
     package let storedAt: UInt64
-    /// Whether it is this node's own.
+    /// Whether this node has written it.
     package let isOwn: Bool
-    /// As it stands in the log; empty if it does not count.
+    /// The record as it stands in the log; empty if it does not count.
     package let bytes: [UInt8]
 
     /// Bytes that it takes on its way.
     package var cost: Int { bytes.count + 100 }
 
-    /// Gives a shard what stands in it.
+    /// Gives a shard the entries of the record.
     ///
     /// - Returns: how many messages could not be read.
     func give(to shard: BrokerShard) -> Int {
@@ -44,7 +44,7 @@ package struct LogRecord: Sendable {
         return illegible
     }
 
-    /// Gives it once more.
+    /// Gives a shard the entries of the record once more.
     func giveAgain(to shard: BrokerShard, for purpose: ReplayPurpose) {
         switch purpose {
         case .sessions(let sessions):

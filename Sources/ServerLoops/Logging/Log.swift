@@ -25,7 +25,7 @@ public final class Log: Sendable {
 
     public var topics: LogTopics { LogTopics(rawValue: wanted.load(ordering: .relaxed)) }
 
-    /// Says a line. For any thread; does not block once the log's own thread runs.
+    /// Writes a line. For any thread; does not block once the log's own thread runs.
     ///
     /// - Parameters:
     ///   - topic: what kind of line it is.
@@ -36,7 +36,7 @@ public final class Log: Sendable {
         writer.write(LogLine(topic, text, fields: fields))
     }
 
-    /// Says why the broker ends.
+    /// Writes why the broker ends.
     public func complain(_ text: String) {
         for line in text.split(separator: "\n") { write(.error, String(line)) }
     }
@@ -47,7 +47,7 @@ public final class Log: Sendable {
         choose(topics)
     }
 
-    /// Says lines of these kinds only, until another configuration is applied.
+    /// Writes lines of these kinds only, until another configuration is applied.
     package func choose(_ topics: LogTopics) { wanted.store(topics.rawValue, ordering: .relaxed) }
 
     /// Opens the files anew, which somebody has moved away.
@@ -64,7 +64,7 @@ public final class Log: Sendable {
     package func end(within milliseconds: Int) { writer.end(within: milliseconds) }
 }
 
-/// The way from the log into the broker, once there is one: what is logged before is not published.
+/// Publishes log lines in the broker, once it runs: lines before that are not published.
 package final class LogOutlet: Sendable {
     package typealias Receiver = @Sendable (_ topic: String, _ text: String) -> Void
 
@@ -325,7 +325,7 @@ final class LogWriter: LoopTurn, @unchecked Sendable {
     }
 }
 
-/// Where log lines go. Used by one thread at a time: the log's own, or whoever logs before it runs.
+/// A destination of log lines. Used by one thread at a time: the log's own, or whoever logs before it runs.
 package protocol LogSink: AnyObject {
     /// Takes a line; it may wait in memory until `flush`.
     func write(_ line: LogLine)

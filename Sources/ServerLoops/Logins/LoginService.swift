@@ -17,7 +17,7 @@ package struct LoginService {
         package let connection: ConnectionID
         package let request: AuthenticationRequest
         package let outcome: AuthenticationOutcome
-        /// By whose files it was decided.
+        /// The files that decided it.
         package let security: ListenerSecurity
         /// When it was asked for, in microseconds.
         package let askedAt: UInt64
@@ -60,7 +60,7 @@ package struct LoginService {
         self.post = post
     }
 
-    /// The core asks for a decision.
+    /// Begins a login that the core asks a decision for.
     package mutating func request(_ request: AuthenticationRequest, from connection: ConnectionID) {
         let post = post
         let security = files(of: request, connection)
@@ -93,7 +93,7 @@ package struct LoginService {
         }
     }
 
-    /// A decision has come; gives the core's answer to `tell`, now or when its time has come.
+    /// Takes a decision, and gives the core's answer to `report`, now or when its time has come.
     package mutating func decided(_ decision: Decision, now: UInt64, report: (ConnectionID, AuthenticationOutcome) -> Void) {
         let (request, connection) = (decision.request, decision.connection)
         if case .password = request.step { checks[connection] = nil }
@@ -139,7 +139,7 @@ package struct LoginService {
         return !tables.listeners[login.info.listener].keeps(login, of: decision.security)
     }
 
-    /// Gives the answers whose time has come to `tell`.
+    /// Gives the answers whose time has come to `report`.
     package mutating func advance(to now: UInt64, report: (ConnectionID, AuthenticationOutcome) -> Void) {
         guard let due = nextDeadline, due <= now else { return }
         for answer in held where answer.deadline <= now { report(answer.connection, answer.outcome) }
@@ -147,13 +147,13 @@ package struct LoginService {
         nextDeadline = held.map(\.deadline).min()
     }
 
-    /// The connection is gone.
+    /// Forgets a connection that is gone.
     package mutating func forget(_ connection: ConnectionID) {
         if !exchanges.isEmpty { exchanges[connection] = nil }
         if !checks.isEmpty, let check = checks.removeValue(forKey: connection) { check.abandon() }
     }
 
-    /// Whom the throttle takes a client for.
+    /// The subject that the throttle counts a client's failures under.
     private func subject(of request: AuthenticationRequest) -> LoginSubject {
         var userName: EncodedString?
         if case .password(let name, _) = request.step { userName = name }

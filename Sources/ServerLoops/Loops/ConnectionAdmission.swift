@@ -22,7 +22,8 @@ package final class ConnectionAdmission: Sendable {
         (counts, throttle) = (ConnectionCounts(extending: admission.counts, listeners: listeners), admission.throttle)
     }
 
-    /// A connection was accepted. One that is let in must `leave`.
+    /// Decides about a connection that was accepted: returns why it is refused, or nil. One that is let in must
+    /// `leave`.
     ///
     /// - Parameters:
     ///   - proxyProtocol: how the proxy that has made it tells for whom: then `refusal(ofForwarded:)` has to be asked
@@ -45,7 +46,7 @@ package final class ConnectionAdmission: Sendable {
         return hasRoom ? nil : .tooMany
     }
 
-    /// The proxy in front has told who the peer is.
+    /// Decides about a connection whose proxy has told who the peer is.
     package func refusal(
         ofForwarded peer: PeerAddress, settings: BrokerSettings, bans: BanList = BanList(), now: UInt64
     ) -> AdmissionRefusal? {

@@ -119,12 +119,12 @@ package struct ReadShare {
         spentTurn == turn ? 0 : min(scratch, Int(readBytesMax))
     }
 
-    /// Whether it is worth looking at what comes of a read of that many bytes: `note` then, `markLittle` if not.
+    /// Whether a read of that many bytes is worth a look at what comes of it: `record` then, `markLittle` if not.
     static func isNotable(_ byteCount: Int) -> Bool { byteCount >= notableBytes }
 
     mutating func markLittle() { isBulk = false }
 
-    /// Notes what one read came to: packets received, and messages sent and bytes of shard messages made because of
+    /// Records what one read came to: packets received, and messages sent and bytes of shard messages made because of
     /// them.
     package mutating func record(byteCount: Int, received: UInt64, sent: UInt64, shardMessageBytes: Int, turn: UInt32) {
         guard received > 0, sent <= received * Self.fewReceivers else {

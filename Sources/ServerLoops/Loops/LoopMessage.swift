@@ -4,7 +4,7 @@ import Platform
 import Synchronization
 package import Transports
 
-/// What reaches a shard's loop from other threads.
+/// Messages to a shard's loop from other threads.
 package enum LoopMessage: Sendable {
     /// A batch from another shard.
     case shardMessages(from: Int, ShardMessageBatch)
@@ -18,20 +18,20 @@ package enum LoopMessage: Sendable {
     case systemTopic(topic: String, value: String)
     /// A login is decided.
     case decided(LoginService.Decision)
-    /// What the layers of each listener are from now on, who counts at its door, and which listeners accept nothing
-    /// more. Before the settings that go with them.
+    /// The layers of each listener from now on, the admission that counts their connections, and the listeners that
+    /// accept nothing more. Comes before the settings that belong to them.
     case listeners([TransportLayers], ConnectionAdmission, closed: [Int])
-    /// Let clients in by these too: every loop knows their settings.
+    /// Accept connections of these listeners too: every loop knows their settings.
     case open([(listener: Listener, policy: Int)])
     /// New limits and choices, and new users and rules.
     case settings(BrokerSettings, SecurityTables, Countdown)
     /// The bans that hold from now on.
     case bans(BanList, Countdown)
-    /// Let nobody in any more, and say why; nil: everybody again.
+    /// Refuse all new clients, and say why; nil: accept clients again.
     case drain(DrainNotice?)
     /// Send so many clients away.
     case sendAway(Int)
-    /// What the store has to tell.
+    /// A report of the store.
     case stored(StoreReport)
     /// Give the store what there is.
     case save
@@ -39,23 +39,23 @@ package enum LoopMessage: Sendable {
     case listSubscriptions
     /// Answer an administrator.
     case ask(ShardQuery)
-    /// Do what an administrator wants.
+    /// Carry out an administrator's order.
     case order(ShardOrder)
     /// Dynamic security has changed what some clients may do.
     case rights(RightsChange)
     /// A request of a client to the broker is answered, which had so many bytes.
     case answered(byteCount: Int)
-    /// Tell what there is, and what was counted and measured.
+    /// Answer with the shard's statistics.
     case statistics(token: UInt64)
-    /// Tell of events from now on, or no more.
+    /// Report events from now on, or no more.
     case watchEvents(Bool)
-    /// What was recorded for traces is written down: more may come.
+    /// The shard's trace records are written: it may send more.
     case tracesTaken
-    /// What concerns bridges.
+    /// A message for the loop's bridges.
     case bridge(BridgeMessage)
-    /// What the cluster's gateway tells the loop.
+    /// A message of the cluster's gateway.
     case cluster(FromGateway)
-    /// What the gateway is told, which is on this loop.
+    /// A message to the gateway, which is on this loop.
     case gateway(ToGateway)
     /// So many bytes are kept for administrators, beside the loops.
     case remembered(byteCount: Int)
@@ -65,7 +65,7 @@ package enum LoopMessage: Sendable {
     case stop(ShutdownBarrier)
 }
 
-/// Does something once every loop has done its part.
+/// Calls a closure once every loop has done its part.
 package final class Countdown: Sendable {
     private let missing: Atomic<Int>
     private let finish: @Sendable () -> Void

@@ -14,8 +14,8 @@ package protocol StreamOwner: AnyObject {
     func wrote()
     /// The peer's side has ended; nil if it did so in order.
     func ended(_ reason: String?)
-    /// What was to be sent is lost. Where there are layers, what the peer has said last may still be read, and says
-    /// more.
+    /// Bytes that were to be sent are lost. Where there are layers, what the peer has said last may still be read, and
+    /// says more.
     func failedToWrite(_ error: SystemError, hasLayers: Bool)
 }
 

@@ -357,7 +357,7 @@ public struct FilterRefusal: Error, Sendable, Equatable {
     }
 
     public let layer: Layer
-    /// What was wrong, as a part of a sentence.
+    /// The reason, as a part of a sentence.
     public let reason: String
     /// Whether it is about who the peer is, such as its certificate.
     public let isOfLogin: Bool

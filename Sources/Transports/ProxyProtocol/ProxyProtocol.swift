@@ -281,8 +281,8 @@ public struct ForwardingProxy: Sendable {
         self.trusted = trusted
     }
 
-    /// Whom a request is from, without a port: the nearest host that is not a proxy that is believed, or the farthest
-    /// where all are; the peer itself where no field names one, or the client is hidden.
+    /// The client that a request is from, without a port: the nearest host that is not a trusted proxy, or the farthest
+    /// where all are trusted; the peer itself where no field names one, or the client is hidden.
     public func client(of fields: HTTPFields) throws(HTTPRefusal) -> PeerAddress {
         let standard = try walk(fields.forwardedNodes, "Forwarded")
         let listed = try walk(fields.nodes(of: "X-Forwarded-For"), "X-Forwarded-For")

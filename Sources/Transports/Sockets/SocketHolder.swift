@@ -18,7 +18,7 @@ public struct SocketHolder: Sendable, Equatable {
     /// Whether it is this process.
     public var isThisProcess: Bool { processIdentifier == getpid() }
 
-    /// Whoever listens at an address, or at one that takes its port away; nil when nobody is found.
+    /// The process that listens at an address, or at one that takes its port away; nil when none is found.
     public static func of(_ address: SocketAddress) -> SocketHolder? {
         guard let (node, user) = address.path.map(unixSocket) ?? internetSocket(address) else { return nil }
         var holder = SocketHolder(user: user)

@@ -184,7 +184,7 @@ public struct TLSClientSettings: Sendable, Equatable {
     /// The authorities whose certificates servers may show; with neither of both the system's own.
     public var authoritiesFile: String?
     public var authoritiesDirectory: String?
-    /// The same in memory, PEM.
+    /// The certification authorities in memory, as PEM.
     public var authorities: [UInt8]?
     /// Whether the system's own are trusted beside those.
     public var usesSystemAuthorities = false
@@ -195,7 +195,7 @@ public struct TLSClientSettings: Sendable, Equatable {
     /// The client's own certificate and key, both PEM.
     public var certificateFile: String?
     public var keyFile: String?
-    /// The same in memory, instead of files: certificate and chain, and key.
+    /// The client's certificate with its chain, and its key, in memory as PEM, instead of files.
     public var certificate: [UInt8]?
     public var key: [UInt8]?
     /// The password of a key that has one.
@@ -262,7 +262,7 @@ enum TLSFiles {
         }
     }
 
-    /// The same in memory, PEM.
+    /// Uses a certificate with its chain, and its key, that are in memory as PEM.
     static func useCertificate(
         _ certificate: [UInt8], key: [UInt8], password: String?, in context: OpaquePointer
     ) throws(TLSFailure) {

@@ -109,7 +109,7 @@ public struct WebSocketClientSettings: Sendable, Equatable {
 
         public init(_ name: String, _ value: String) { (self.name, self.value) = (name, value) }
 
-        /// What is wrong with it, as the end of a sentence that begins with its name; nil for a field that may be sent.
+        /// The reason why the field may not be sent, as the end of a sentence that begins with its name; nil if it may.
         public var flaw: String? {
             guard !name.isEmpty, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") }) else {
                 return "is no name of a header: that has letters, digits and hyphens"

@@ -44,7 +44,7 @@ struct ControlOptions: ParsableArguments {
         guard (0.01...3600).contains(timeout) else { throw ValidationError("--timeout takes 0.01 to 3600 seconds.") }
     }
 
-    /// Who asks the broker.
+    /// The connection by which a command asks the broker: its address, its layers and its credentials.
     func service() throws -> BrokerService {
         let place = try place()
         return BrokerService(

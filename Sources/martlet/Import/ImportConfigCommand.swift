@@ -181,7 +181,7 @@ enum RunningMosquitto {
     }
 }
 
-/// What is said of an import.
+/// What `martlet import-config` prints about an import.
 struct ImportReport {
     let plan: ConfigurationImport
     /// mosquitto's file.
@@ -234,7 +234,8 @@ struct ImportReport {
         say("To know:", plan.remarks)
     }
 
-    /// What is wrong with the result, or not as it was meant; whether the broker could not start.
+    /// Prints what is wrong with the result, or not as it was meant. Returns whether the broker could not start with
+    /// it.
     @discardableResult
     func sayProblems(checkingFiles: Bool) -> Bool {
         var result = plan.result
@@ -295,7 +296,7 @@ struct ImportTransaction {
         }
     }
 
-    /// Those that are not there as they would be written.
+    /// The files that have to be written: all that are not there already with the same contents.
     private let files: [ImportedFile]
     private let owner: ImportOwner
     /// Directories that the broker needs, with or without files: that of the configuration, and the store's if it has

@@ -14,7 +14,7 @@ struct ImportedFile {
     let group: gid_t
     let mode: mode_t
 
-    /// What is at a path, through symbolic links.
+    /// The kind of file at a path, through symbolic links.
     @Sendable static func kind(of path: String) -> ImportSource.Kind {
         var status = stat()
         guard stat(path, &status) == 0 else { return .missing }
@@ -74,14 +74,14 @@ struct ImportedFile {
     }
 }
 
-/// Whose the imported files are: the user that runs the broker.
+/// The owner of the imported files: the user that runs the broker.
 struct ImportOwner {
     /// His name, and that of his group; nil where the import is not root's, and everything belongs to who types it.
     let names: (user: String, group: String)?
     private let user: uid_t
     private let group: gid_t
     private let right: ReadRight?
-    /// Whom a broker becomes that root starts; nil where root does not import.
+    /// The user that a broker becomes when root starts it; nil where root does not import.
     var becomes: String? { names?.user }
 
     /// - Parameters:

@@ -348,7 +348,7 @@ private struct CJSONReader {
 
     private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
 
-    /// What is no printable character separates; only the end of the text is none of them.
+    /// Skips blanks and control characters, which separate; NUL is the end of the text.
     private mutating func skipBlanks() { while let byte = next, byte <= 32, byte != 0 { index += 1 } }
 
     private mutating func skip(_ text: StaticString) -> Bool {

@@ -170,7 +170,7 @@ public struct PacketProperties: Equatable, Sendable {
     public init() {}
 }
 
-/// What is wrong with arguments, as their user is told.
+/// An error in a command's arguments, as its user is told.
 public struct ArgumentError: Error, Equatable, Sendable, CustomStringConvertible {
     public let description: String
 

@@ -61,7 +61,7 @@ struct CommandConsole: Sendable {
         if isDebugging { _ = write(Self.bytes("Client \(name) \(line())", isShown: isShown)) }
     }
 
-    /// The same without the client.
+    /// Writes a line for `-d` that names no client.
     func debugPlain(_ line: @autoclosure () -> String) {
         if isDebugging, !isQuiet { _ = write(Self.bytes(line(), isShown: isShown)) }
     }

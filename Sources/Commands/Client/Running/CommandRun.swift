@@ -70,7 +70,7 @@ struct CommandRun: Sendable {
         }
     }
 
-    /// What is refused for good ends the command; the rest is told to those who debug.
+    /// A final refusal ends the command; others are shown with `-d` only.
     private func watch(_ client: Client) async {
         for await state in client.states {
             screen?.show(state)
@@ -247,7 +247,7 @@ extension CommandRun {
         await ending.never()
     }
 
-    /// Whoever answers without Correlation Data is taken at their word, as mosquitto_rr does.
+    /// An answer without Correlation Data is accepted for any request, as mosquitto_rr does.
     private func isAnswer(_ message: ReceivedMessage, to request: Publication) -> Bool {
         if arguments.subscribing.noRetained, message.retain { return false }
         guard let data = message.properties.correlationData else { return true }

@@ -13,7 +13,7 @@ extension Control {
         try show(answer.body, of: verb)
     }
 
-    /// The same on a file of a broker that does not run.
+    /// Performs a command on the file of a broker that does not run.
     public static func dynamicSecurity(_ verb: SecurityVerb, file: String, _ output: ControlOutput) throws(ControlError) {
         let document: SecurityDocument
         do throws(SecurityFileError) {
@@ -56,7 +56,7 @@ extension Control {
     }
 }
 
-/// What is asked of nobody: the file is at hand.
+/// A service that asks nobody: the file is read directly.
 private struct NoService: ControlService {
     func answer(to request: ControlRequest) throws(ControlError) -> ControlAnswer {
         throw ControlError(.unreachable, "No broker is asked.")

@@ -4,7 +4,7 @@ internal import JSON
 internal import JSONReader
 import Platform
 
-/// What is traced, and what of the payloads.
+/// The subject of a trace, and how much of the payloads it has.
 public struct TraceChoice: Sendable {
     public enum Subject: Sendable {
         case client(String)

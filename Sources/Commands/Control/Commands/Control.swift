@@ -23,7 +23,7 @@ public struct Control {
         return answer
     }
 
-    /// The same of something that has a name, which is told where there is none.
+    /// Asks about an object by its name, which the error names where there is no such object.
     func ask(_ request: ControlRequest, about name: String?) throws(ControlError) -> ControlAnswer {
         let answer = try service.answer(to: request)
         guard answer.isSuccess else { throw name.map { ControlError(answer).about($0) } ?? ControlError(answer) }

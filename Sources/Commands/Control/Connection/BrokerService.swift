@@ -320,7 +320,7 @@ public struct ControlError: Error, Equatable, CustomStringConvertible {
         self.init(code, words)
     }
 
-    /// The same with the name of what is not there.
+    /// The error with the name of the object that does not exist.
     func about(_ name: String) -> ControlError {
         let beginning = "There is no such "
         guard code == .notFound, description.hasPrefix(beginning) else { return self }

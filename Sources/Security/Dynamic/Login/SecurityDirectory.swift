@@ -148,7 +148,7 @@ public final class DirectoryAuthenticator: Authenticator {
         return check
     }
 
-    /// Whoever is not to stay has been told so by what changed it.
+    /// Whether a user's connection stays. A change of dynamic security that ends connections ends them itself.
     public func keeps(_ userName: EncodedString, of earlier: any Authenticator) -> Bool {
         guard let earlier = earlier as? DirectoryAuthenticator, earlier.directory === directory else { return false }
         if let entry = directory.entry(of: userName) { return !entry.isDisabled }

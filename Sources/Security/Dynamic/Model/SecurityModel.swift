@@ -176,7 +176,7 @@ public struct SecurityChanges: Sendable {
     /// Some of those who may connect.
     public struct People: Sendable, Equatable {
         public var users: Set<EncodedString> = []
-        /// Those without a user name.
+        /// Whether clients without a user name are among them.
         public var hasAnonymous = false
 
         public init(users: Set<EncodedString> = [], hasAnonymous: Bool = false) {
@@ -192,9 +192,9 @@ public struct SecurityChanges: Sendable {
         }
     }
 
-    /// Whose connections are to end, once the answer has left.
+    /// The users whose connections are to end, once the answer has left.
     public internal(set) var kicked = People()
-    /// Whose rights are others now, and whose connections stay.
+    /// The users whose rights have changed, and whose connections stay.
     public internal(set) var renewed = People()
     /// Whether everybody's rights may be others.
     public internal(set) var hasNewDefaults = false
@@ -210,8 +210,9 @@ public struct SecurityChanges: Sendable {
 
 /// What has changed between two states, where the commands in between are not known.
 extension SecurityChanges {
-    /// Who is touched is touched as by the commands that would have led there: a client whose login, roles or groups
-    /// are others has to go, and whoever may come in now and could not before stays. Texts touch nobody.
+    /// The changes from one model to another, as the commands that lead there would make them: a client whose login,
+    /// roles or groups have changed is disconnected, a client that may connect now and could not before stays. Texts
+    /// change nothing.
     init(from before: SecurityModel, to after: SecurityModel) {
         self.init()
         isEmpty = false
