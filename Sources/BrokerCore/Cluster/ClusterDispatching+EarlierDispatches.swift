@@ -99,8 +99,8 @@ extension ClusterDispatching {
 }
 
 extension BrokerShard {
-    /// What was dispatched to earlier incarnations of this node, and those that they dispatched for; nil if there is
-    /// nothing to settle.
+    /// The messages that were dispatched to earlier incarnations of this node, and to nodes that those dispatched for;
+    /// nil if there is nothing to settle.
     public var unsettledEarlierDispatches: StoredDispatches? {
         clusterLog?.earlierDispatches.flatMap { $0.isSettled ? nil : StoredDispatches(parts: $0.parts) }
     }

@@ -147,7 +147,8 @@ struct ClusterDispatching {
         shard.dispatcher.finish(&publication)
     }
 
-    /// What was left to other nodes is in the log, up to a serial; or is not, and is given to it once more.
+    /// Settles the messages that were left to other nodes, up to a serial: they are in the log, or are given to it once
+    /// more.
     ///
     /// - Parameters:
     ///   - serial: of the last batch that is settled.

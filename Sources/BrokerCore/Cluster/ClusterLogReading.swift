@@ -25,7 +25,7 @@ struct ClusterLogReading {
         routeByPath(&publication, .cluster)
     }
 
-    /// What was appended for the log is to be in it before it is acknowledged.
+    /// Holds acknowledgements until the log has what was appended for it.
     func awaitLog(_ port: ClusterPort) {
         let receiver = logReceiver
         if let serial = shard.durability?.requireConfirmation(of: receiver) { port.stamp(serial) }

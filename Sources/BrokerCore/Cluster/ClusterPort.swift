@@ -2,7 +2,7 @@ import BrokerModel
 
 /// What a shard has for its cluster. There is none on a broker that is alone.
 final class ClusterPort {
-    /// What was published in this turn.
+    /// The messages that were published in this turn.
     private(set) var batch = ShardMessageBatch()
     var isAway = true
     /// Whether the cluster has not been reached yet, so that nobody knows what members other nodes have.
@@ -241,7 +241,7 @@ struct UnsettledChanges<Value> {
         return true
     }
 
-    /// What was passed over for changes that have not come for long: it is to be taken now.
+    /// Takes out the values that waited for changes which have not come for long.
     mutating func takeOverdue(now: UInt64) -> [Value] {
         var taken: [Value] = []
         while waitingHead < waiting.count, waiting[waitingHead].at + Limits.clusterChangeMilliseconds <= now {

@@ -27,7 +27,7 @@ final class EarlierDispatches {
     private var flows: [EncodedString: SentFlows] = [:]
     private var owed: [MessageName: Session] = [:]
     private var doubtful: [MessageName: Session] = [:]
-    /// What was given to the log for other nodes when the last lease ended, and may be there.
+    /// The messages that were given to the log for other nodes when the last lease ended, and may be there.
     private(set) var unheard: [RelogQueue.Entry]
 
     /// - Parameters:
@@ -154,9 +154,9 @@ final class EarlierDispatches {
     }
 }
 
-/// Whose a share group's messages are, as the log's steps say: each is the session's that was dispatched to it last, or
-/// sent it with QoS 2. What a session has not taken leaves it for another one of the node, or, under another name, for
-/// another node. [MQTT-4.8.2-4 v5]
+/// The sessions that hold a share group's messages, as the log's steps say: a message belongs to the session that it
+/// was dispatched to last, or that was sent it with QoS 2. A message that a session has not taken goes to another
+/// session of the node, or, under another name, to another node. [MQTT-4.8.2-4 v5]
 ///
 /// Steps come in any order.
 struct DispatchHolders {

@@ -85,9 +85,9 @@ public enum FromCluster: Sendable {
     /// All that it had before stands in the log once more.
     case hasDispatched(for: UInt64)
     case dispatchesNoMoreFor(UInt64)
-    /// What was learned of messages that were dispatched to it is not needed any more.
+    /// Forget what was learned of messages that were dispatched to this node.
     case forgetDispatched(by: UInt64)
-    /// Who dispatches for an earlier incarnation of this node is known.
+    /// The node that dispatches for an earlier incarnation of this one is known.
     case successor(of: UInt64, UInt64)
     /// All is read in which those incarnations can have said whose it is; these are the ones whose part this node
     /// dispatches again.

@@ -211,7 +211,7 @@ extension ClusterDispatching {
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: name, mark: mark))
     }
 
-    /// What was a node's is dispatched again.
+    /// Forgets what was learned of a node's messages, which are dispatched again.
     func forgetDispatched(by node: UInt64) { shard.cluster?.learned[node] = nil }
 
     /// A client has gone: what it has not taken of its share groups waits for it.
@@ -227,7 +227,7 @@ extension ClusterDispatching {
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: entry.name, mark: mark))
     }
 
-    /// What was told up to a serial is in the log; or is not, and is told once more.
+    /// Settles the entries that waited for the log, up to a serial: it has them, or they are sent once more.
     func settleKept(_ serial: UInt64, isLogged: Bool, isRefused: Bool) {
         guard let log = shard.clusterLog, !log.kept.isEmpty else { return }
         let settled = log.kept.prefix { $0.serial <= serial }

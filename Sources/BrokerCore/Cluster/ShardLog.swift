@@ -61,7 +61,7 @@ final class ShardLog {
 
     /// What share groups have dispatched of it.
     let dispatched: OpenDispatches
-    /// What was dispatched to earlier incarnations of the node; nil when that is settled.
+    /// The messages that were dispatched to earlier incarnations of the node; nil when all are settled.
     var earlierDispatches: EarlierDispatches?
     /// How far all is done, as the store has it, or a row of an earlier incarnation.
     var storedDispatch: StoredDispatches?

@@ -199,11 +199,11 @@ struct ConnectionTable: ~Copyable {
     private var generations: [UInt32] = []
     private var free: [UInt32] = []
     private var graveyard: [Connection] = []
-    /// Those whose packets take more than one turn.
+    /// The connections whose packets take more than one turn.
     var openPackets = OpenPackets()
-    /// Those that are handed over when nothing is left to be sent here: their clients live on other shards.
+    /// The connections that are handed over when nothing is left to be sent here: their clients live on other shards.
     var leaving: [ConnectionID] = []
-    /// Those of local clients that have answered what they were sent.
+    /// The connections of local clients that have answered what they were sent.
     var replyingLocals: [ConnectionID] = []
     private(set) var count = 0
 

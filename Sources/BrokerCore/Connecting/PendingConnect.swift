@@ -10,8 +10,8 @@ import MQTTCodec
 /// the packet, which is large, is copied by none of them. All that happens to it comes in by
 /// `BrokerShard.advance(_:_:)`.
 final class PendingConnect {
-    /// What is known. Each state has a step that leads to the next one; a step that finds something wrong throws a
-    /// `ConnectRefusal`.
+    /// What is known of the client. Each state has a step that leads to the next one; a step that finds something wrong
+    /// throws a `ConnectRefusal`.
     enum State {
         /// The packet is well-formed, and was compared with nothing. `identify` goes to `identified`.
         case read
@@ -25,7 +25,7 @@ final class PendingConnect {
         case claimed(VerifiedLogin, ExistingSession)
     }
 
-    /// Whose word the next step waits for.
+    /// The party whose answer the next step waits for.
     enum Awaited {
         /// Nobody's: the step is made at once.
         case nothing

@@ -21,7 +21,7 @@ struct Durability {
     /// leave them there under the names of rows that never were, and they would come once more from who was not told
     /// that the broker has them.
     private var leaving: [SharedEntry] = []
-    /// What was durable when they were looked through last.
+    /// The change up to which all was durable when the entries were looked through last.
     private var leavingThrough: UInt64 = 0
     /// Of those that have gone: what other shards may forget as soon as that is durable.
     private var goneEntries: [(number: UInt64, group: UInt64, sequence: UInt64)] = []
@@ -31,7 +31,7 @@ struct Durability {
     private var abandonedQueues: [PagedQueue] = []
     /// The sessions with messages in long queues that memory can do without once they are durable.
     private var listed: [(index: UInt32, generation: UInt32)] = []
-    /// What was durable when they were visited last.
+    /// The change up to which all was durable when the sessions were visited last.
     private var visitedThrough: UInt64 = 0
     /// Until when the batch waits for what its receivers acknowledge meanwhile, in milliseconds; nil if it does not.
     private(set) var patience: UInt64?
@@ -132,7 +132,7 @@ struct Durability {
 
     // MARK: Up to now
 
-    /// What was changed, and what was sent, up to some time.
+    /// A moment of a shard: the last change, and the last batch that was sent, up to then.
     struct Moment {
         fileprivate let sequence: UInt64
         fileprivate let dependency: DurabilityDependency
@@ -160,8 +160,8 @@ struct Durability {
         return shardMessages.serial
     }
 
-    /// The same for something that has nothing to do with the packet being worked off. Returns what waits for it relies
-    /// on.
+    /// Requires a confirmation for something that has nothing to do with the packet that is being handled. Returns the
+    /// dependency of what waits for it.
     mutating func requireConfirmation(besidesPacketOf receiver: Int) -> DurabilityDependency {
         shardMessages.require(of: receiver)
         return DurabilityDependency(shards: 1 << UInt64(receiver), serial: shardMessages.serial)

@@ -12,9 +12,9 @@ final class Journal {
     var clockMicroseconds: UInt32 = 0
     /// How many changes there have been.
     private(set) var sequence: UInt64 = 0
-    /// Those up to here were given to the store.
+    /// The number up to which changes were given to the store.
     private var given: UInt64 = 0
-    /// Those up to here would survive a power cut.
+    /// The number up to which changes would survive a power cut.
     private(set) var persisted: UInt64 = 0
     /// Whether the store has a batch that it has not reported yet.
     private(set) var isStoreBusy = false

@@ -336,7 +336,7 @@ public struct Recovery: ~Copyable {
         }
     }
 
-    /// What was dispatched by one shard may wait on any.
+    /// Restores the dispatches of share groups: a message that one shard has dispatched may wait on any.
     private func restoreDispatch() {
         guard let all = groupDispatches.values.reduce(nil as StoredDispatches?, { $0?.union($1) ?? $1 }) else { return }
         for shard in shards {

@@ -44,7 +44,8 @@ struct ClosedConnections {
 
     mutating func add(_ row: ClosedConnectionRow) { rows.add(row, textBytes: row.textBytes) }
 
-    /// Those that are meant, the last first, and whether there are more; names are cut as they are in the rows. O(all).
+    /// The closed connections that are selected, the last first, and whether there are more; names are cut as they are
+    /// in the rows. O(all).
     func rows(_ selection: ClosedSelection, max rowsMax: Int) -> (rows: [ClosedConnectionRow], hasMore: Bool) {
         var found: [ClosedConnectionRow] = []
         for age in 0..<rows.count {

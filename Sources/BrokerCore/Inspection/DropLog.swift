@@ -1,7 +1,7 @@
 import BrokerModel
 import MQTTCodec
 
-/// What is told of a message that is being dropped; valid as long as the message.
+/// The parts of a dropped message that are reported; valid as long as the message.
 struct DroppedMessage {
     let topic: UnsafeRawBufferPointer
     let qos: QoS

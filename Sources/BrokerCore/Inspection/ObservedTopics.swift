@@ -113,8 +113,8 @@ final class ObservedTopics {
 
 /// Counting and tracing the messages of chosen topics.
 ///
-/// What is sent at once, by the short ways and the long one, is what the shard's own count of sent messages grows by
-/// meanwhile; what leaves a queue later, or goes another way, is counted as it is sent.
+/// Messages that are sent at once are counted by how much the shard's own count of sent messages grows meanwhile;
+/// messages that leave a queue later, or go another way, are counted as they are sent.
 struct TopicMetrics {
     let shard: BrokerShard
 

@@ -150,8 +150,8 @@ struct Orders {
 ///             │▼ the store has to do something first
 ///            waiting ─► done
 ///
-/// Those in `open` want a turn; those that wait want to be looked at in each turn that there is, and others go on
-/// meanwhile.
+/// Orders in `open` are carried out one after the other, a part in each turn; orders in `waiting` are looked at in each
+/// turn, and others go on meanwhile.
 ///
 /// Invariant: of administrators' orders, at most `Limits.ordersMax` wait. Owned by a shard, used on its thread only.
 struct OrderScheduler {

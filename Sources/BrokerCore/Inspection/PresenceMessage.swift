@@ -136,7 +136,7 @@ extension PresenceEvent {
         }
     }
 
-    /// Whom it tells of; nil for nobody whose name is known.
+    /// The client that the event is about; nil if its name is not known.
     fileprivate var clientIdentifier: EncodedString? {
         switch self {
         case .connected(let arrival): arrival.clientIdentifier

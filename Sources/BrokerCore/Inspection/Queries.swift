@@ -239,7 +239,7 @@ extension SubscriptionTree {
         return true
     }
 
-    /// Who holds the record at an index below `recordLimit`; nil if there is none now. O(1).
+    /// The subscriber of the record at an index below `recordLimit`; nil if there is none now. O(1).
     func holder(at record: UInt32) -> (subscriber: Subscriber, terms: SubscriptionTerms)? {
         // A record that was removed is still legible, but nobody finds it.
         let (node, subscriber) = (records[record].node, records[record].subscriber)

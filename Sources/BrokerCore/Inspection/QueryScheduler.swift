@@ -63,7 +63,7 @@ struct QueryScheduler {
     }
 
     private(set) var open: [OpenQuery] = []
-    /// What was found for pages before, of sessions in an order.
+    /// The sorted lists of sessions that were made for earlier pages.
     var clientLists = ClientLists()
     /// How many places were looked at so far: tests see by it how much a turn does.
     var stepCount = 0

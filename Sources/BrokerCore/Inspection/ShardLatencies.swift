@@ -79,7 +79,7 @@ struct ShardLatencies {
         }
     }
 
-    /// What was measured so far.
+    /// The latencies that were measured so far.
     func report() -> LatencyReport {
         var report = LatencyReport()
         report.add(acknowledge1, as: .acknowledge(.atLeastOnce))

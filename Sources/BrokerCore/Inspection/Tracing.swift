@@ -341,7 +341,7 @@ struct OutgoingFrames {
 extension Tracer: TurnFeature {
     static func hasWork(_ shard: BrokerShard) -> Bool { shard.inspection.tracer != nil }
     static func step(_ shard: BrokerShard) { shard.tracing.giveTraces() }
-    /// What is recorded in a turn is handed out in the same one, or when the batch before it has been taken.
+    /// Never: records of a turn are handed out in the same turn, or when the batch before them has been taken.
     static func deadline(_ shard: BrokerShard) -> UInt64? { nil }
 }
 

@@ -6,9 +6,9 @@ import MQTTCodec
 extension AccessChecks {
     /// Whether a message that waits may still reach the session's client.
     ///
-    /// What was sent once keeps its right: it went to the session's owner, to nobody else, when the rules let it. Its
-    /// receiver may hold its packet identifier, and waits for it to be sent again. [MQTT-4.4.0-1 v5]
-    /// [MQTT-4.4.0-1 v3.1.1]
+    /// A message that was sent once may be sent again whatever the rules say now: it went to the session's owner, to
+    /// nobody else, when the rules allowed it. Its receiver may hold its packet identifier, and waits for it to be sent
+    /// again. [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
     @inline(never)
     func mayStillReceive(_ session: Session, _ message: Message, _ entry: QueueEntry) -> Bool {
         entry.wasSent || mayReceive(session, message.topic)

@@ -1,14 +1,14 @@
 public import BrokerModel
 import MQTTCodec
 
-/// Who is kept out of a shard.
+/// The bans of a shard, and the offences that it counts.
 struct Banning {
     var list = BanList()
     /// The rows of bans in the store; on shard 0.
     var rowKeys: [BanTarget: UInt64] = [:]
     /// The slot of connections at which the look for banned clients goes on; nil when all were looked at.
     var sweepSlot: Int?
-    /// Whose connections have ended how often lately, by the hash of client, user and address.
+    /// How often connections of each client have ended lately, by the hash of client, user and address.
     var flapping = OffenceCounts<UInt64>()
 
     /// Whether connections are left to be looked at.
@@ -139,7 +139,7 @@ extension Limits {
 }
 
 extension BrokerShard {
-    /// Who is not let in.
+    /// The bans that are in force.
     public var bans: BanList { policy.banning.list }
 
     /// Goes by another list of bans from now on: who is on it is not let in, and who is connected has to go.

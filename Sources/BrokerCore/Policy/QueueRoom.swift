@@ -6,9 +6,9 @@ import MQTTCodec
 struct AwaitedRoom {
     /// Whether publishers may be refused because of somebody's queue, on whichever shard that is.
     var mayRefusePublishers = false
-    /// Those whose messages the store had no room for.
+    /// The publishers whose messages the store had no room for.
     var ofStore: Set<ConnectionID> = []
-    /// Those of clients before 5.0 whose messages a queue, or memory, had no room for.
+    /// The publishers before 5.0 whose messages a queue, or memory, had no room for.
     var ofQueues: Set<ConnectionID> = []
     /// Since one of these waits: whether a queue has got room that had none, and whether memory was short.
     var hasNew = false

@@ -1,7 +1,7 @@
 import BrokerModel
 public import MQTTCodec
 
-/// Whose rights dynamic security has changed, while the broker runs.
+/// The users whose rights dynamic security has changed while the broker runs.
 public struct RightsChange: Sendable {
     /// By user name.
     public var users: Set<EncodedString>
@@ -29,7 +29,7 @@ public struct RightsChange: Sendable {
 ///
 ///     told ─► the first walk gives those concerned their rights anew ─► the second ends their connections, which takes longer
 ///
-/// What is told meanwhile waits for the next walk, which is about all that was told until it begins. Owned by a shard,
+/// Changes that come during a walk wait for the next one, which is about all changes until it begins. Owned by a shard,
 /// used on its thread only.
 struct RightsUpdates {
     /// A walk: what it is about, and the index of the session that comes next.

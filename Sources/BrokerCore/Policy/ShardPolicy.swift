@@ -1,7 +1,7 @@
 import BrokerModel
 
-/// Who may be on a shard and how much each may have: each part is a value that one feature owns, in a file of its own
-/// here.
+/// Which clients may be on a shard, and how much each may have: each part is a value that one feature owns, in a file
+/// of its own here.
 struct ShardPolicy {
     /// What new clients are told of the limits, by listener.
     var advertisedLimits: [AdvertisedLimits]
@@ -9,7 +9,7 @@ struct ShardPolicy {
     var isStopping = false
     /// The clients that are sent away.
     var draining = Draining()
-    /// Who is not let in, and who may soon be.
+    /// The bans, and the offences that may lead to more.
     var banning = Banning()
     /// Changes of rights that sessions have not been given yet.
     var rights = RightsUpdates()

@@ -9,7 +9,7 @@ struct SlowClients {
 
     var isEmpty: Bool { suspects.isEmpty }
 
-    /// Those that are looked at next.
+    /// The connections that are looked at next.
     var due: ArraySlice<ConnectionID> { suspects.prefix(Limits.suspectsPerSweep) }
 
     mutating func add(_ connection: ConnectionID) { suspects.append(connection) }

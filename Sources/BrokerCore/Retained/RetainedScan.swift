@@ -200,10 +200,11 @@ extension RetainedQuery {
 
 /// A client's wish to be told when it has every retained message that a SUBSCRIBE asked for.
 ///
-/// Who names the filter `$SYS/broker/subscribed/NONCE` in a SUBSCRIBE, with a nonce of its own, gets a message on that
-/// topic, alone and once: QoS 0, without payload, behind all that was retained when the other filters of the packet
-/// came into force. Elsewhere it is an ordinary filter on which nothing comes. It is no subscription: no session keeps
-/// it, nobody else's messages match it, and rights do not bear on it, as it tells nothing but when the broker has done.
+/// A client that names the filter `$SYS/broker/subscribed/NONCE` in a SUBSCRIBE, with a nonce of its own, gets a
+/// message on that topic, alone and once: QoS 0, without payload, behind all that was retained when the other filters
+/// of the packet came into force. Elsewhere it is an ordinary filter on which nothing comes. It is no subscription: no
+/// session keeps it, nobody else's messages match it, and rights do not bear on it, as it tells nothing but when the
+/// broker has done.
 ///
 ///     SUBSCRIBE ─► queries … mark ─► every scan before it has ended ─► other shards' messages are in ─► what waits before it is sent ─► PUBLISH
 struct EndOfRetained: Sendable {

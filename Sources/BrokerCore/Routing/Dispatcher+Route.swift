@@ -10,7 +10,7 @@ extension Dispatcher {
         /// To this shard's subscribers, to the other shards that want it, and to one of this node's members of each
         /// share group: to them alone concerns what is not the cluster's, and what other nodes dispatch likewise.
         case node
-        /// The same without the share groups: who gets theirs is seen to apart.
+        /// Like `node`, but without the share groups, which are dispatched apart.
         case nodeWithoutGroups
         /// Like `node`, but to a member of each share group on any node.
         case cluster

@@ -8,8 +8,8 @@ import MQTTCodec
 ///     QoS 1, 2   one receiver ─► written straight into its output, with a packet identifier
 ///                many         ─► gathered in the batch, of which each has all frames with one copy
 ///
-/// Those are the short ways, which nearly all messages go. Whom `Admission` does not let go them gets the message the
-/// long way, by itself: `Dispatcher+Deliver`.
+/// These are the short ways, which nearly all messages go. A receiver that `Admission` does not admit to them gets the
+/// message the long way, by itself: `Dispatcher+Deliver`.
 struct DispatchState: ~Copyable {
     /// Messages that wait for those that follow them; empty between any two calls of the shell, and before any session
     /// ends.
@@ -25,7 +25,7 @@ struct DispatchState: ~Copyable {
     }
 }
 
-/// Who gets a message by a short way: asked once a message, and answered for each receiver.
+/// Decides which receivers get a message by a short way: made once for a message, and asked for each receiver.
 struct Admission {
     /// Whether what waits for a receiver goes first, also to one that has come back. [MQTT-4.6.0-5 v5]
     let isBehindQueue: Bool

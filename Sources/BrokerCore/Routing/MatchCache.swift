@@ -23,7 +23,7 @@ struct MatchCache: ~Copyable {
         self.hashing = hashing
     }
 
-    /// Who receives `topic`; valid until the next call.
+    /// The matches of `topic`; valid until the next call.
     @inline(__always)
     mutating func matches(
         of topic: UnsafeRawBufferPointer, in tree: inout SubscriptionTree, sessions: borrowing SessionTable

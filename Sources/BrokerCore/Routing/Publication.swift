@@ -110,7 +110,7 @@ struct Publication: ~Copyable {
 /// shard. The properties are those that travel unaltered: without Topic Alias, Message Expiry Interval and Subscription
 /// Identifier.
 final class Message: ManagedBuffer<Message.Header, UInt8> {
-    /// What is needed when the message goes stands first: it has left the nearest caches by then.
+    /// The fields that are needed when the message is freed stand first: it has left the nearest caches by then.
     struct Header {
         /// How many entries of queues hold it: together they are one reference, for counting those takes a locked
         /// instruction each time.
@@ -232,7 +232,7 @@ final class Message: ManagedBuffer<Message.Header, UInt8> {
         ledger.with { $0.takeBack(held, byteCount) }
     }
 
-    /// What is put aside has left the ledger's count.
+    /// Takes note that the message has left the ledger's count, because it is put aside.
     func forgetLedger() { header.ledger = nil }
 
     /// Whether nobody else has a reference to it; looks at it where it is, without one of its own.

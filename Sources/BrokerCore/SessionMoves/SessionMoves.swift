@@ -26,7 +26,7 @@ final class SessionMoves {
         let isLast: Bool
     }
 
-    /// What was put into the log for a session that is restored from there, and is to be read.
+    /// The step that was put into the log for a session which is restored from there, and that is to be read again.
     struct Mark {
         let number: UInt64
         /// The partitions in which it was not read yet.
@@ -161,7 +161,7 @@ final class SessionSave {
     /// Places up to which the session had been given the log when the journal had come to a number: when all messages
     /// that it had then are done, everything before the places is.
     var mark: (number: UInt64, places: LogPositions)?
-    /// What was given of them last.
+    /// The positions that were given last.
     var places: LogPositions?
     /// By which claim, with which expiry, and whether with a will it was given last.
     var epoch: UInt64 = 0

@@ -105,7 +105,7 @@ extension SessionReplay {
         return SessionRestoration.Found(message: message, retain: retain, identifiers: identifiers, group: 0)
     }
 
-    /// What was asked of the log has been read.
+    /// Goes on with a restoration when the records that it has asked the log for are read.
     func readForRestoration(_ replay: LogReplay) {
         replay.isAsked = false
         switch replay.restoration?.phase {

@@ -46,7 +46,7 @@ struct EntryNumbers {
     private var chunks: [[UInt8]] = []
     /// Where the next step stands in the first chunk.
     private var position = 0
-    /// What was read last, and how often it is still to be taken.
+    /// The step that was read last, and how often it still has to be taken.
     private var current = Step()
     private var currentLeft = 0
     private var lastTaken: UInt64 = 0
@@ -253,7 +253,7 @@ struct SiftedNumbers {
     /// Takes what comes next of all; nil if there is nothing.
     mutating func popFirst() -> EntryNumbers.Element? { sifted.popFirst() ?? unsifted.popFirst() }
 
-    /// What is to be looked at next; nil if there is nothing.
+    /// The entry to look at next; nil if there is none.
     mutating func firstUnsifted() -> EntryNumbers.Element? { unsifted.first() }
 
     /// Takes what is to be looked at next; nil if there is nothing.

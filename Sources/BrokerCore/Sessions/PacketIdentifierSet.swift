@@ -18,7 +18,7 @@ struct PacketIdentifierSet {
 
     func contains(_ packetIdentifier: UInt16) -> Bool { find(packetIdentifier) != nil }
 
-    /// What was noted of the message with the identifier; 0 if the identifier is not here, or nothing is known.
+    /// The digest of the message with the identifier; 0 if the identifier is not here, or its digest is not known.
     func digest(of packetIdentifier: UInt16) -> UInt32 { find(packetIdentifier).map { digests.unsafelyUnwrapped[$0] } ?? 0 }
 
     /// Adds an identifier, or changes what is noted of it; false if it was there.

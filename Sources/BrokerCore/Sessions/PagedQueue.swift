@@ -18,7 +18,7 @@ import MQTTCodec
 /// from the front to `arriving`; `byteCount` is of all of them; `isSifting` only while something was asked for.
 /// Owned by a session's queue, which has one only while there is something in it.
 final class PagedQueue {
-    /// Those that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
+    /// The entries that the store was asked for, oldest first; nil in place of one that was given up meanwhile.
     private(set) var asked: [PagedEntry?] = []
     private(set) var numbers = SiftedNumbers()
     /// Whether they were asked for to be looked at: then they stand behind what is sifted, and do not move to the

@@ -83,7 +83,7 @@ struct QueueEntry {
     /// The serial number of the share group that chose this session; 0 for none.
     var group: UInt32 { detail?.with { $0.group } ?? 0 }
     var mark: DispatchToken? { detail?.with { $0.mark } }
-    /// The same, which it has no more.
+    /// Takes the token out of the entry.
     func takeMark() -> DispatchToken? {
         detail?.with { detail in
             defer { detail.mark = nil }
@@ -103,8 +103,8 @@ struct QueueEntry {
         byteCount = 0
     }
 
-    /// The same. A message that was made for this entry goes back to `ledger` without being looked at: it has left the
-    /// nearest caches.
+    /// Lets go of the message. One that was made for this entry alone goes back to `ledger` without being looked at: it
+    /// has left the nearest caches.
     @inline(__always)
     mutating func releaseMessage(to ledger: MessageLedger) {
         guard bits & Flag.isSole != 0, detail == nil, let held = message else { return releaseMessage() }

@@ -33,8 +33,8 @@ final class Session {
     var inFlightMax: Int = 20
     /// What its client may read and write; nil for everything.
     var access: AccessPolicy?
-    /// Who its client was and which way it came when it was here last: what `access` follows from. No listener if that
-    /// one is no more, or no client was here yet.
+    /// The user and listener of its client when it was here last, from which `access` follows. No listener if that one
+    /// does not exist any more, or no client was here yet.
     var userName: EncodedString?
     var listener: Int? {
         get { listenerNumber == .max ? nil : Int(listenerNumber) }
@@ -152,7 +152,7 @@ extension Session {
         set { if !newValue.isEmpty || extras != nil { makeExtras().mountPoint = newValue } }
     }
 
-    /// Whose its client's messages that are retained are; made when the first one comes.
+    /// The publisher of its client's retained messages, as they name it; made when the first one comes.
     var retainedSource: RetainedSource? {
         get { extras?.retainedSource }
         set { if newValue != nil || extras != nil { makeExtras().retainedSource = newValue } }
@@ -275,7 +275,7 @@ extension SessionLifecycle {
 ///
 /// Invariant: a session stands here as long as its index is kept for it. Owned by a shard, used on its thread only.
 struct EndedSessions {
-    /// What is left of a session.
+    /// The remains of a session that has ended, which are removed step by step.
     struct Remains {
         /// Its chain of records is what is still in the tree.
         let session: Session
@@ -297,7 +297,7 @@ struct EndedSessions {
         remains.append(Remains(session: session, memberships: memberships))
     }
 
-    /// What is to be done next.
+    /// The session whose remains are removed next.
     var first: Session? { isEmpty ? nil : remains[head].session }
 
     /// One of the share groups of that session; nil if there is none left.

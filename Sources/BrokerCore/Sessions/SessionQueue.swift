@@ -6,7 +6,7 @@ import MQTTCodec
 ///     head ▼                        ▼ sentEnd
 ///     [ sent | vacant | released | waiting | waiting ] paged    one ring; vacant places at the head are given up
 ///
-/// What is `paged` stands behind all of the ring; positions are the ring's.
+/// The entries in `paged` stand behind all of the ring; positions are the ring's.
 ///
 /// Invariants: the entry at the head is not vacant; entries before `sentEnd` are not waiting; `inFlight` counts those
 /// of them that are not vacant; every packet identifier in use occurs once. Empty, it holds at most the memory of a

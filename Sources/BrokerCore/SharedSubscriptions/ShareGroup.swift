@@ -10,13 +10,13 @@ struct ShareGroup {
     let serial: UInt32
     /// Stands for the name wherever a number must do: in the store and among the shard messages.
     let hash: UInt64
-    /// The same on all nodes of a cluster.
+    /// The hash of the group's name, which is the same on all nodes of a cluster.
     let clusterHash: UInt64
     /// By standing: the members of one stand behind those of the better ones.
     private(set) var members: [GroupMember] = []
     /// Where the members of each standing end.
     private var ends: [Int] = Array(repeating: 0, count: Standing.allCases.count)
-    /// Whose turn it is among those of each standing.
+    /// The member whose turn it is, among those of each standing.
     private var turns: [Int] = Array(repeating: 0, count: Standing.allCases.count)
     /// Where each session stands among the members.
     private var positions: [UInt64: Int] = [:]

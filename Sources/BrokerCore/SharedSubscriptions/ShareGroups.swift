@@ -193,8 +193,8 @@ struct ShareGroups {
         sendToMember(&publication, member, stamp: detail.stamp)
     }
 
-    /// Whom the group chooses in place of a member that has gone or may not read the message: one of this shard if
-    /// there is one.
+    /// The member that the group chooses in place of one that has gone or may not read the message: one of this shard
+    /// if there is one.
     private func memberInPlace(of detail: ShardMessageDetail, for publication: borrowing Publication) -> GroupMember? {
         guard let group = shard.groups.find(serial: detail.group) else { return nil }
         return chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)

@@ -36,8 +36,8 @@ struct SubscriptionRecord {
     }
 }
 
-/// Who holds a subscription in the tree: a session of this shard, a share group, another shard that wants the messages,
-/// or a session of another shard that has a full queue.
+/// The holder of a subscription in the tree: a session of this shard, a share group, another shard that wants the
+/// messages, or a session of another shard that has a full queue.
 ///
 ///     0 …………… 0xefff_ffff   the index of a session
 ///     0xf000_0000 …          the index of a share group

@@ -31,7 +31,7 @@ public final class BrokerShard {
     /// Random numbers that nobody else knows.
     private var random: any RandomNumberGenerator
     var statistics = ShardStatistics()
-    /// Who may be here, and how much each may have.
+    /// Which clients may be here, and how much each may have.
     var policy: ShardPolicy
     /// What administrators see and have done.
     var inspection: Inspection
@@ -191,7 +191,7 @@ public final class BrokerShard {
 
 /// What a shard wants done that it cannot do itself. Effects are to be carried out in order.
 ///
-/// What is large is indirect, so that the lines of the log, which are the most, are not carried about in its size.
+/// Large cases are indirect, so that log lines, which are the most effects, are not as large as they.
 public enum Effect: Sendable {
     /// The connection has ended: close its transport. Its output is drained, or was given up.
     case close(ConnectionID)

@@ -98,7 +98,7 @@ extension BrokerShard {
 
     // MARK: Policy
 
-    /// Who may publish and subscribe what.
+    /// Which clients may publish and subscribe to what.
     @inline(__always)
     var accessChecks: AccessChecks { AccessChecks(shard: self) }
 
@@ -148,7 +148,7 @@ extension BrokerShard {
     @inline(__always)
     var presence: Presence { Presence(shard: self) }
 
-    /// What is recorded of chosen clients.
+    /// The traces of clients, addresses and topics.
     @inline(__always)
     var tracing: Tracing { Tracing(shard: self) }
 

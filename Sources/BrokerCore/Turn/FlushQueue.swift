@@ -3,9 +3,9 @@ import Bytes
 
 /// The connections whose output is written when the turn ends.
 ///
-/// Those that get more to be written by that wait for the next turn, so that a fast reader does not hold this one up.
-/// The table of connections, or its graveyard, keeps each of them alive until the end of the turn. Owned by a shard,
-/// used on its thread only.
+/// Connections that get more to write by their flush wait for the next turn, so that a fast reader does not hold this
+/// one up. The table of connections, or its graveyard, keeps each of them alive until the end of the turn. Owned by a
+/// shard, used on its thread only.
 struct FlushQueue: ~Copyable {
     private var dirty: [Reference<Connection>] = []
     private var flushing: [Reference<Connection>] = []

@@ -5,7 +5,7 @@ struct TimerSubject: BitwiseCopyable, Equatable {
         case session
         case statistics
         case retainedSweep
-        /// What is told or looked at a second after its reason.
+        /// A look or report that comes a second after its reason.
         case second
     }
 
