@@ -25,7 +25,9 @@ extension ClusterDispatching {
     /// dispatched in it.
     fileprivate func beginIncarnation(_ log: ShardLog) {
         (log.incarnationBegins, log.givenOwed) = (shard.journal?.lastNumber ?? 0, [])
-        for session in shard.sessions.all where session.epoch > 0 && !session.isClaimed { session.isLeft = true }
+        for session in shard.sessions.all where session.cluster.epoch > 0 && !session.cluster.isClaimed {
+            session.cluster.isLeft = true
+        }
     }
 
     /// Whether a session has what may be another's by now.
@@ -74,10 +76,10 @@ extension ClusterDispatching {
     fileprivate func giveOwed(
         _ publication: inout Publication, by share: LoggedShare, _ earlierDispatches: EarlierDispatches, _ log: ShardLog
     ) {
-        guard let session = earlierDispatches.takeOwed(publication.name), session.epoch > 0,
+        guard let session = earlierDispatches.takeOwed(publication.name), session.cluster.epoch > 0,
             let group = shard.groups.find(clusterHash: share.group), let member = shard.groups[group]?.member(session.key)
         else { return }
-        if session.isLeft { log.givenOwed.insert(publication.name) }
+        if session.cluster.isLeft { log.givenOwed.insert(publication.name) }
         shard.shareGroups.sendToMember(&publication, member)
     }
 
@@ -135,7 +137,7 @@ extension BrokerShard {
         (log.earlierDispatches, log.isBetweenIncarnations) = (earlierDispatches, false)
         clusterDispatching.writeDispatch(port, log)
         clusterDispatching.beginIncarnation(log)
-        for connection in Array(connections.all) where connection.state == .connected && !connection.isLocal {
+        for connection in Array(connections.all) where connection.state == .connected && !connection.client.isLocal {
             guard let session = connection.session, earlierDispatches.waiting.contains(session.key) else { continue }
             disconnecting.refuse(
                 connection, .serverShuttingDown, because: "another node may have taken over its shared subscriptions.")

@@ -19,7 +19,7 @@ extension ClusterLogReading {
     /// The step of a QoS 2 message that is about to be published; nil if it needs none.
     func receivedStep(_ packetIdentifier: UInt16, digest: UInt32, _ session: Session, _ port: ClusterPort) -> SessionStep? {
         guard let log = port.log, session.keepsMessages else { return nil }
-        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         log.lastReceived = place
         guard sendsSteps(of: session, port) else { return nil }
         return SessionStep(FlowStep(.received(digest: digest), packetIdentifier, at: place), of: session)
@@ -29,7 +29,7 @@ extension ClusterLogReading {
     /// the log may know it.
     func recordReleased(_ packetIdentifier: UInt16, of session: Session) {
         guard let port = shard.cluster, let log = port.log, session.keepsMessages, sendsSteps(of: session, port) else { return }
-        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         port.append(SessionStep(FlowStep(.released, packetIdentifier, at: place), of: session))
         awaitLog(port)
     }
@@ -62,10 +62,10 @@ extension ClusterLogReading {
         _ kind: FlowStep.Kind, _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ port: ClusterPort
     ) -> DurabilityDependency {
         let receiver = logReceiver
-        guard let log = port.log, session.keepsMessages, connection.holdsAcknowledgements, sendsSteps(of: session, port),
+        guard let log = port.log, session.keepsMessages, connection.holding.holdsAcknowledgements, sendsSteps(of: session, port),
             let dependency = shard.durability?.requireConfirmation(besidesPacketOf: receiver)
         else { return .nothing }
-        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         var step = FlowStep(kind, packetIdentifier, at: place)
         step.finished = log.takeFinished(of: session)
         port.append(SessionStep(step, of: session))
@@ -74,7 +74,7 @@ extension ClusterLogReading {
     }
 
     private func sendsSteps(of session: Session, _ port: ClusterPort) -> Bool {
-        port.moves != nil && session.isClaimed && session.epoch > 0
+        port.moves != nil && session.cluster.isClaimed && session.cluster.epoch > 0
     }
 
     // MARK: Hearing
@@ -103,7 +103,7 @@ extension ClusterLogReading {
     }
 
     fileprivate func learn(_ step: FlowStep, _ session: Session, _ log: ShardLog) {
-        guard session.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
+        guard session.cluster.epoch > 0, session.connection == nil, step.kind != .mark, step.place > session.stepFloor,
             step.place > log.newestSteps[session.key]?[step.packetIdentifier] ?? .start
         else { return }
         log.newestSteps[session.key, default: [:]][step.packetIdentifier] = step.place
@@ -144,7 +144,7 @@ extension ClusterLogReading {
     private func endWait(_ name: EncodedString, _ moves: SessionMoves) {
         guard let epoch = moves.awaitingLog.removeValue(forKey: name) else { return }
         moves.hasNews = true
-        guard let session = shard.sessions.find(name), session.isClaimed, session.epoch == epoch else { return }
+        guard let session = shard.sessions.find(name), session.cluster.isClaimed, session.cluster.epoch == epoch else { return }
         shard.connecting.finishClaim(name, epoch: epoch, moves)
     }
 
@@ -162,7 +162,7 @@ extension ClusterLogReading {
             if moves.awaitingLog[session.clientIdentifier] != nil { mark(session, moves) }
             return true
         }
-        return session.createdAt == 0 && shard.clusterLog?.unread.isEmpty == false
+        return session.times.createdAt == 0 && shard.clusterLog?.unread.isEmpty == false
             || shard.clusterDispatching.hasOpenEarlierDispatches(of: session)
     }
 
@@ -170,7 +170,7 @@ extension ClusterLogReading {
     /// mark comes behind that.
     func mark(_ session: Session, _ moves: SessionMoves) {
         guard let port = shard.cluster, let log = port.log else { return }
-        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         moves.marks[session.key] = SessionMoves.Mark(number: place.number, unread: Set(log.places.places.indices))
         port.append(SessionStep(FlowStep(.mark, 0, at: place), of: session))
         awaitLog(port)
@@ -200,7 +200,7 @@ extension ClusterLogReading {
     /// A node has joined with sessions of its store: what its last incarnation has put into the log about them is to be
     /// read first.
     func beginSteps(_ log: ShardLog) {
-        guard shard.sessions.all.contains(where: { $0.epoch > 0 }) else { return }
+        guard shard.sessions.all.contains(where: { $0.cluster.epoch > 0 }) else { return }
         log.unread = Set(log.places.places.indices)
         log.newestSteps = shard.clusterRows.steps
         shard.clusterRows.steps = [:]
@@ -211,15 +211,17 @@ extension ClusterLogReading {
 
     /// Whether the log may have steps of a session that are unknown here.
     func lacksSteps(_ session: Session) -> Bool {
-        guard let moves = shard.cluster?.moves else { return session.isReplaying || shard.clusterLog?.unread.isEmpty == false }
-        return session.isReplaying || shard.clusterLog?.unread.isEmpty == false || moves.marks[session.key] != nil
+        guard let moves = shard.cluster?.moves else {
+            return session.cluster.isReplaying || shard.clusterLog?.unread.isEmpty == false
+        }
+        return session.cluster.isReplaying || shard.clusterLog?.unread.isEmpty == false || moves.marks[session.key] != nil
             || moves.doubts[session.key] != nil
     }
 
     /// Up to which step what is known here of a session's identifiers holds.
     func stepsKnown(of session: Session) -> FlowStep.Place {
         guard let log = shard.clusterLog, !lacksSteps(session) else { return session.stepFloor }
-        return log.oldestUnlogged(of: session)?.before ?? FlowStep.Place(epoch: session.epoch, number: log.lastStep)
+        return log.oldestUnlogged(of: session)?.before ?? FlowStep.Place(epoch: session.cluster.epoch, number: log.lastStep)
     }
 
     /// The identifiers of messages that are in the log and not released, each with its digest, in their order.

@@ -75,7 +75,7 @@ struct ClusterLogReading {
         for first in log.takeUnlogged(through: serial) {
             let session = shard.sessions.find(index: first.session.index, generation: first.session.generation)
             _ = session?.receivedIdentifiers.remove(first.packetIdentifier)
-            guard !isRefused, let session, session.epoch > 0 else { continue }
+            guard !isRefused, let session, session.cluster.epoch > 0 else { continue }
             shard.cluster?.moves?.doubts[session.key] = SessionMoves.Doubt(session: session)
         }
         for item in held where item.kind != .connack {
@@ -200,9 +200,9 @@ struct ClusterLogReading {
             let isMeant = route.session.with { session in
                 switch path {
                 case .all: true
-                case .passing: !session.readsLog
+                case .passing: !session.cluster.readsLog
                 case .lasting:
-                    session.readsLog
+                    session.cluster.readsLog
                         && !(place.map { session.logFloor?.holdsBack($0.sequence, in: $0.partition) ?? false } ?? false)
                 }
             }

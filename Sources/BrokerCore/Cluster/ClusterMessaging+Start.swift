@@ -56,7 +56,7 @@ extension ClusterMessaging {
     func awaitsCluster(_ connection: Connection) -> Bool {
         guard let cluster = shard.cluster, cluster.isAway, let start = cluster.start, shard.now < start.endsAt,
             shard.settings.refusesWithoutCluster,
-            shard.policy.draining.notice == nil, !connection.isLocal
+            shard.policy.draining.notice == nil, !connection.client.isLocal
         else { return false }
         cluster.start?.add(connection.id)
         shard.rearm(connection, at: min(shard.now + shard.settings.connectTimeoutMilliseconds, start.endsAt))
@@ -74,7 +74,7 @@ extension ClusterMessaging {
     /// Whether a client that comes has to stand behind those who have waited: it may be one of them, come once more.
     func hasToQueue(_ connection: Connection) -> Bool {
         guard let cluster = shard.cluster else { return false }
-        return !cluster.arrivals.isEmpty && !cluster.isAway && !connection.isLocal
+        return !cluster.arrivals.isEmpty && !cluster.isAway && !connection.client.isLocal
     }
 
     /// Has a client wait behind the others.
@@ -97,7 +97,7 @@ extension ClusterMessaging {
 
     /// Refuses a client while the cluster cannot be reached, where that matters.
     func checkCluster(_ connection: Connection) throws(ConnectRefusal) {
-        if let cluster = shard.cluster, cluster.isAway, shard.settings.refusesWithoutCluster, !connection.isLocal {
+        if let cluster = shard.cluster, cluster.isAway, shard.settings.refusesWithoutCluster, !connection.client.isLocal {
             throw Self.withoutCluster
         }
     }

@@ -137,7 +137,11 @@ extension BrokerShard {
             port.log = log
         }
         if claimsSessions, let log = port.log { clusterLogReading.beginSteps(log) }
-        if claimsSessions { connecting.joinMoves(port) } else { for session in sessions.all { session.isReplaying = false } }
+        if claimsSessions {
+            connecting.joinMoves(port)
+        } else {
+            for session in sessions.all { session.cluster.isReplaying = false }
+        }
         for session in sessions.all { session.publisherKey = clusterMessaging.publisherKey(of: session.clientIdentifier) }
         if claimsSessions, let log = port.log { clusterDispatching.beginDispatch(port, log) }
         var told: Set<[UInt8]> = []

@@ -44,7 +44,7 @@ final class EarlierDispatches {
         }
         self.parts = parts
         after = (0..<partitions).map { partition in parts.map { $0.done[partition] }.min() ?? 0 }
-        for session in sessions where session.epoch > 0 {
+        for session in sessions where session.cluster.epoch > 0 {
             session.queue.forEach { if isOpen($0), $0.qos == .exactlyOnce { waiting.insert(session.key) } }
         }
     }
@@ -79,7 +79,7 @@ final class EarlierDispatches {
     func learn(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
         guard step.isOfDelivery else { return }
         holders.record(step, of: identifier)
-        if let session, session.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].record(step) }
+        if let session, session.cluster.epoch > 0 { flows[session.clientIdentifier, default: SentFlows()].record(step) }
     }
 
     /// One of another incarnation, behind all of these: a message that it names may be another session's by then. What
@@ -88,7 +88,7 @@ final class EarlierDispatches {
     ///
     /// - Parameters: as above.
     func follow(_ step: FlowStep, of identifier: UnsafeRawBufferPointer, _ session: Session?) {
-        if let session, session.epoch > 0, step.place.epoch < session.epoch {
+        if let session, session.cluster.epoch > 0, step.place.epoch < session.cluster.epoch {
             flows[session.clientIdentifier, default: SentFlows()].record(step)
         }
         guard let name = step.name, isNoted(name) else { return }
@@ -110,7 +110,7 @@ final class EarlierDispatches {
     func isKnown(won: Set<UInt64>, sessions: some Sequence<Session>) {
         self.won = won
         unheard.removeAll { holders.isPassedOn($0.name) }
-        for session in sessions where session.epoch > 0 {
+        for session in sessions where session.cluster.epoch > 0 {
             var said = flows.removeValue(forKey: session.clientIdentifier) ?? SentFlows()
             said.settle(holders.isOthers(than: session.clientIdentifier))
             var (queued, released): (Set<MessageName>, Set<UInt16>) = ([], [])

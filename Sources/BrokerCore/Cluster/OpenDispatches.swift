@@ -199,13 +199,13 @@ extension ClusterDispatching {
     func recordDispatched(_ name: MessageName, _ mark: DispatchToken?, to session: Session) {
         // Also of a session that nobody has claimed since the node was started.
         guard name.isDispatched, let port = shard.cluster, let log = port.log, session.keepsMessages, port.moves != nil,
-            session.epoch > 0
+            session.cluster.epoch > 0
         else {
             return
         }
         let receiver = shard.clusterLogReading.logReceiver
         guard let serial = shard.durability?.requireConfirmation(besidesPacketOf: receiver).serial else { return }
-        let place = log.nextStep(epoch: session.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
+        let place = log.nextStep(epoch: session.cluster.epoch, shard: shard.index, milliseconds: shard.wallClock(shard.now))
         port.append(SessionStep(FlowStep(.dispatched(name), 0, at: place), of: session))
         port.stamp(serial)
         log.kept.append(ShardLog.Kept(serial: serial, session: (session.index, session.generation), name: name, mark: mark))

@@ -188,7 +188,7 @@ struct Authentication {
         switch outcome {
         case .accepted(let userName, let data):
             // The session is the first user's, with all that waits in it.
-            guard userName == nil || userName == connection.userName else {
+            guard userName == nil || userName == connection.client.userName else {
                 shard.disconnecting.refuse(
                     connection, .notAuthorized, because: "the re-authentication was another user's.", failure: .otherUser)
                 return
@@ -235,7 +235,7 @@ extension Authentication {
     /// 0x87.
     func dismissUnknownUsers() {
         guard shard.settings.listeners.contains(where: { !$0.allowsAnonymous }) else { return }
-        for connection in Array(shard.connections.all) where connection.state == .connected && connection.userName == nil {
+        for connection in Array(shard.connections.all) where connection.state == .connected && connection.client.userName == nil {
             // Who logged in by an Authentication Method has no user name, but is known.
             guard !shard.settings.policy(of: connection.info.listener).allowsAnonymous,
                 connection.extras?.authenticationMethod == nil
@@ -283,13 +283,13 @@ extension BrokerShard {
             connect.state = .identified
         }
         for connection in Array(connections.all)
-        where connection.state == .connected && !connection.isLocal {
+        where connection.state == .connected && !connection.client.isLocal {
             let login = ConnectedLogin(
-                info: connection.info, userName: connection.userName, method: connection.extras?.authenticationMethod)
+                info: connection.info, userName: connection.client.userName, method: connection.extras?.authenticationMethod)
             let source = settings.listeners[connection.info.listener].userNameSource
             let isVouchedFor =
                 source == .login || login.method != nil
-                || connecting.verifiedName(of: connection.info, source) == connection.userName
+                || connecting.verifiedName(of: connection.info, source) == connection.client.userName
             guard !isVouchedFor || !holds(login) else { continue }
             disconnecting.refuse(
                 connection, .notAuthorized, because: "its login is no longer valid since the configuration was reloaded.")

@@ -37,7 +37,7 @@ extension Connecting {
         _ connect: PendingConnect, _ login: VerifiedLogin, _ connection: Connection
     ) -> ExistingSession {
         // Whatever becomes of it, CONNACK tells of it.
-        let hadRow = shard.sessions.find(connect.packet.clientIdentifier)?.isStored ?? false
+        let hadRow = shard.sessions.find(connect.packet.clientIdentifier)?.storage.isStored ?? false
         let session = livingSession(connect.packet.clientIdentifier, isClaimed: connect.epoch != nil)
         let mountPoint = shard.settings.policy(of: connection.info.listener).mountPoint
         let isForeign = session.map { !shard.accessChecks.belongs($0, to: login.userName, mountPoint: mountPoint) } ?? false
@@ -48,16 +48,17 @@ extension Connecting {
     /// The client's session, unless its time is over. Timers fire by their tick, and the first one after a start may be
     /// too late for what has become due before it. [MQTT-3.1.2-23 v5]
     private func livingSession(_ identifier: EncodedString, isClaimed: Bool) -> Session? {
-        guard let known = shard.sessions.find(identifier), known.connection == nil, !known.isMoving, !known.isRestored,
-            min(known.endsAt, known.willDueAt) <= shard.now, isClaimed || !shard.moves.mustBeAssumed(known)
+        guard let known = shard.sessions.find(identifier), known.connection == nil, !known.cluster.isMoving,
+            !known.cluster.isRestored,
+            min(known.times.endsAt, known.willDueAt) <= shard.now, isClaimed || !shard.moves.mustBeAssumed(known)
         else {
             return shard.sessions.find(identifier)
         }
         shard.wheel.disarm(known.timer)
         // Another one takes its place at once.
-        if isClaimed { known.isClaimed = false }
+        if isClaimed { known.cluster.isClaimed = false }
         shard.lifecycle.sessionTimerFired(known, isOurs: true)
-        if isClaimed { shard.sessions.find(identifier)?.isClaimed = true }
+        if isClaimed { shard.sessions.find(identifier)?.cluster.isClaimed = true }
         return shard.sessions.find(identifier)
     }
 
@@ -70,7 +71,7 @@ extension Connecting {
         if existing.isForeign, shard.settings.foreignSession == .refusesNewcomer {
             throw ConnectRefusal(.clientIdentifierNotValid, "the Client Identifier is another user's.")
         }
-        if let owner = existing.session?.listener, shard.settings.policy(of: owner).isOwn, !connection.isLocal {
+        if let owner = existing.session?.owner.listener, shard.settings.policy(of: owner).isOwn, !connection.client.isLocal {
             throw ConnectRefusal(.clientIdentifierNotValid, "the Client Identifier is the broker's own.")
         }
     }
@@ -82,7 +83,7 @@ extension Connecting {
         let lasts =
             connect.packet.version == .v5
             ? connect.packet.properties.sessionExpiryInterval ?? 0 > 0 : !connect.packet.cleanStart
-        if isNew, lasts || existing.session?.isStored == true {
+        if isNew, lasts || existing.session?.storage.isStored == true {
             throw ConnectRefusal(.quotaExceeded, "the broker's store is full, and cannot keep a session.")
         }
     }
@@ -162,7 +163,7 @@ extension Connecting {
         let mayResume = existing.session != nil && !existing.endsSession
         let resumed = mayResume ? shard.sessions.find(connect.packet.clientIdentifier) : nil
         let session = resumed ?? makeSession(connect)
-        if let epoch = connect.epoch { (session.isClaimed, session.epoch) = (true, epoch) }
+        if let epoch = connect.epoch { (session.cluster.isClaimed, session.cluster.epoch) = (true, epoch) }
         if !shard.settings.ownQueueBounds.isEmpty { shard.dispatcher.updateOwnBound(of: session) }
         if !shard.settings.topicParts.isEmpty { shard.dispatcher.updateTopicPart(of: session) }
         return (session, resumed != nil)
@@ -171,7 +172,7 @@ extension Connecting {
     private func makeSession(_ connect: PendingConnect) -> Session {
         let identifier = connect.packet.clientIdentifier
         let session = shard.sessions.make(identifier, publisherKey: shard.clusterMessaging.publisherKey(of: identifier))
-        session.createdAt = shard.now
+        session.times.createdAt = shard.now
         if let epoch = connect.epoch { session.stepFloor = FlowStep.Place(epoch: epoch, number: 0) }
         return session
     }
@@ -185,12 +186,12 @@ extension Connecting {
         connection.session = session
         connection.state = .connected
         connection.advertisedLimits =
-            connection.isLocal
+            connection.client.isLocal
             ? AdvertisedLimits(shard.settings, shard.settings.own) : shard.policy.advertisedLimits[connection.info.listener]
-        connection.userName = login.userName
-        connection.isCleanStart = connect.packet.cleanStart
+        connection.client.userName = login.userName
+        connection.client.isCleanStart = connect.packet.cleanStart
         connection.connectedAt = shard.now
-        connection.holdsAcknowledgements = policy.holdsAcknowledgements
+        connection.holding.holdsAcknowledgements = policy.holdsAcknowledgements
         setTerms(of: session, connect, connection)
         shard.accessChecks.grantAccess(session, connection)
         shard.wheel.disarm(session.timer)
@@ -206,12 +207,12 @@ extension Connecting {
     private func setTerms(of session: Session, _ connect: PendingConnect, _ connection: Connection) {
         session.connection = Reference(connection)
         session.version = connect.packet.version
-        session.endsAt = .max
+        session.times.endsAt = .max
         session.willDueAt = .max
         // Of the broker's own clients, whose sessions keep what waits for others, none ends before its time.
         session.expiryIntervalSeconds =
-            connection.isLocal ? connect.packet.properties.sessionExpiryInterval ?? 0 : expiryInterval(of: connect)
-        if session.expiryIntervalSeconds > 0 { session.readsLog = true }
+            connection.client.isLocal ? connect.packet.properties.sessionExpiryInterval ?? 0 : expiryInterval(of: connect)
+        if session.expiryIntervalSeconds > 0 { session.cluster.readsLog = true }
         session.inFlightMax = inFlightMax(asked: connect.packet.properties.receiveMaximum)
     }
 
@@ -339,20 +340,20 @@ extension Connecting {
         let makesRoom = isPresent && existing.hadRow && !session.queue.isEmpty && shard.journal?.health == .full
         if makesRoom { return }
         if isClaimed, shard.saves.holdsUntilSaved(connection, session, isNew: !isPresent) { return }
-        if session.isStored || existing.hadRow { shard.storing.holdOutput(of: connection) }
+        if session.storage.isStored || existing.hadRow { shard.storing.holdOutput(of: connection) }
     }
 
     // MARK: Reporting
 
     private func reportBound(_ connection: Connection, _ session: Session, _ connect: PendingConnect) {
         // A bridge tells itself when it is connected.
-        if !connection.isLocal {
+        if !connection.client.isLocal {
             shard.logConnection(.notice, of: connection) { shard.connecting.greeting(connection, session, connect) }
         }
         logWill(of: session)
         shard.statistics.connectionsAccepted += 1
         shard.statistics.clientsConnected += 1
-        if connection.isLocal { shard.statistics.localClientsConnected += 1 }
+        if connection.client.isLocal { shard.statistics.localClientsConnected += 1 }
     }
 
     private func logWill(of session: Session) {
@@ -367,7 +368,7 @@ extension Connecting {
     }
 
     private func greeting(_ connection: Connection, _ session: Session, _ connect: PendingConnect) -> String {
-        let (address, user) = (connection.info.address, connection.userName)
+        let (address, user) = (connection.info.address, connection.client.userName)
         let names = LineWriter.room(for: session.clientIdentifier) + LineWriter.room(for: user)
         return .line(room: 128 + address.utf8.count + names) { line in
             line.write("New client connected from ")
@@ -379,7 +380,7 @@ extension Connecting {
             line.write(" (p")
             line.write(digit: connection.version.rawValue)
             line.write(", c")
-            line.write(digit: connection.isCleanStart ? 1 : 0)
+            line.write(digit: connection.client.isCleanStart ? 1 : 0)
             line.write(", k")
             line.write(connect.packet.keepAliveSeconds)
             if let user {

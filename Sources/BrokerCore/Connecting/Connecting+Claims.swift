@@ -16,7 +16,7 @@ extension Connecting {
         guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
         let session = shard.sessions.find(name)
         // A claim counts once.
-        if let session, session.isClaimed, session.epoch == epoch, epoch != 0 {
+        if let session, session.cluster.isClaimed, session.cluster.epoch == epoch, epoch != 0 {
             if moves.imports[name] == nil { finishClaim(name, epoch: epoch, moves) }
             return
         }
@@ -27,7 +27,7 @@ extension Connecting {
             finishClaim(name, epoch: epoch, moves)
         case .nowhere:
             // What its client had here, it ends itself, with its will.
-            let endsItself = session?.isClaimed == true && moves.claims[name]?.cleanStart == true
+            let endsItself = session?.cluster.isClaimed == true && moves.claims[name]?.cleanStart == true
             if let session, !endsItself { discard(session) }
             moves.imports[name] = nil
             finishClaim(name, epoch: epoch, moves)
@@ -73,8 +73,8 @@ extension Connecting {
             for packetIdentifier in known { _ = session.receivedIdentifiers.insert(packetIdentifier, digest: 0) }
         }
         // What they lacked when the broker ended, they lack still.
-        for session in shard.sessions.all where session.isReplaying {
-            session.isReplaying = false
+        for session in shard.sessions.all where session.cluster.isReplaying {
+            session.cluster.isReplaying = false
             let floor = session.logFloor
             session.logFloor = nil
             if let floor { shard.sessionReplay.beginReplay(of: session, from: floor, moves) }
@@ -87,9 +87,11 @@ extension Connecting {
     func needsClaim(
         _ connect: PendingConnect, _ existing: ExistingSession, _ connection: Connection
     ) throws(ConnectRefusal) -> Bool {
-        guard connect.epoch == nil, let cluster = shard.cluster, cluster.moves != nil, !connection.isLocal else { return false }
+        guard connect.epoch == nil, let cluster = shard.cluster, cluster.moves != nil, !connection.client.isLocal else {
+            return false
+        }
         guard cluster.isAway else { return true }
-        if let session = existing.session, session.isMoving || session.isReplaying {
+        if let session = existing.session, session.cluster.isMoving || session.cluster.isReplaying {
             throw ConnectRefusal(.serverUnavailable, "the session is not complete, and the cluster cannot be reached.")
         }
         return false
@@ -108,7 +110,7 @@ extension Connecting {
         guard let earlier else {
             let claim = SessionClaim(
                 identifier: Array(identifier.bytes), expiryInterval: expiryInterval(of: connect),
-                cleanStart: existing.endsSession, hasSession: existing.session != nil, epoch: existing.session?.epoch ?? 0,
+                cleanStart: existing.endsSession, hasSession: existing.session != nil, epoch: existing.session?.cluster.epoch ?? 0,
                 userName: login.userName, mountPoint: shard.settings.policy(of: connection.info.listener).mountPoint)
             shard.effects.append(.cluster(.claim(claim)))
             return
@@ -130,9 +132,9 @@ extension Connecting {
     func finishClaim(_ name: EncodedString, epoch: UInt64, _ moves: SessionMoves) {
         let session = shard.sessions.find(name)
         if let session {
-            session.isClaimed = true
-            if session.epoch != epoch {
-                session.epoch = epoch
+            session.cluster.isClaimed = true
+            if session.cluster.epoch != epoch {
+                session.cluster.epoch = epoch
                 shard.moves.nameWill(of: session, moves)
                 shard.sessionRows.keep(session)
             }
@@ -173,7 +175,7 @@ extension Connecting {
     /// Forgets a session that another node has, or that is only half here: nobody else gets its messages, and its will
     /// stays unsaid.
     func discard(_ session: Session) {
-        session.isClaimed = false
+        session.cluster.isClaimed = false
         (session.will, session.willName) = (nil, nil)
         let connection = session.connection?.object
         if let connection {
@@ -198,19 +200,19 @@ extension Connecting {
     func endMoves(of session: Session) {
         guard let moves = shard.cluster?.moves else { return }
         // The next connection's claim may have been answered already: then this node goes on to keep what that begins.
-        if session.isClaimed, session.leavesPlace, moves.claims[session.clientIdentifier] == nil {
+        if session.cluster.isClaimed, session.leavesPlace, moves.claims[session.clientIdentifier] == nil {
             shard.effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
         shard.saves.forgetSave(of: session, moves)
         (moves.marks[session.key], moves.doubts[session.key], moves.passedOn[session.key]) = (nil, nil, nil)
         _ = shard.clusterLog?.takeFinished(of: session)
-        session.isClaimed = false
+        session.cluster.isClaimed = false
         if let replay = moves.replays.removeValue(forKey: session.key) {
             replay.aside = []
-            session.isReplaying = false
+            session.cluster.isReplaying = false
         }
-        guard session.isMoving else { return }
-        session.isMoving = false
+        guard session.cluster.isMoving else { return }
+        session.cluster.isMoving = false
         if let export = moves.exports.removeValue(forKey: session.key) {
             shard.departures.takeBack(export)
             for held in export.subscriptions { shard.sessionRows.forgetSubscription(held.storeNumber) }

@@ -8,7 +8,7 @@ struct Connecting {
     /// Compares a CONNECT with the limits and its listener's rules, and gives it its client's identifier.
     func identify(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
         if shard.inspection.tracer != nil { shard.tracing.markIfTraced(connection, connect: connect.packet) }
-        if connection.version == .v5, connection.hasOverlongLength {
+        if connection.version == .v5, connection.client.hasOverlongLength {
             throw ConnectRefusal(.malformedPacket, "\(WireError.nonMinimalVariableByteInteger.explanation)")
         }
         let policy = shard.settings.listeners[connection.info.listener]

@@ -35,46 +35,24 @@ final class Connection {
     var frameKind = FrameKind.shared3
     /// Whether it stands in the shard's list of connections to flush.
     var isDirty = false
-    /// Whether the transport took less than it was given: the next flush waits until it is writable.
-    var isBlocked = false
-    /// Whether it is known since when its output waits.
-    var isLagging = false
-    /// Whether it is looked at as to whether it is slow, and was found to be.
-    var isSuspect = false
-    var isSlow = false
-    /// Whether CONNACK stands in the output, which must not be sent before the session is durable.
-    var isAwaitingStore = false
-    /// Whether acknowledgements wait until what they stand for is durable.
-    var holdsAcknowledgements = true
-    /// Whether its client asked for a new session.
-    var isCleanStart = false
-    /// Whether what it holds was counted as a newcomer's.
-    var isCountedAsNewcomer = false
-    /// How many packets to it are held until then.
-    var heldCount: UInt32 = 0
-    /// How many of those are messages.
-    var heldPublishCount: UInt32 = 0
     /// Milliseconds without a packet after which the client is taken for gone; 0 for never.
     var keepAliveMilliseconds: UInt32 = 0
-    /// Whether reason strings and user properties may go with any packet. [MQTT-3.1.2-29 v5]
-    var requestsProblemInformation = true
-    var isBridge = false
-    /// Whether CONNECT's remaining length had more bytes than it needed.
-    var hasOverlongLength = false
-    /// Whether its far end is a `LocalClient`.
-    var isLocal = false
     /// Whether its packets may be traced: `Tracer` says.
     var isTraced = false
     /// Whether one of its packets is still being worked off; those behind it wait in `inbound`.
     var hasOpenPacket = false
     /// Whether an end mark waits behind its session's queue.
     var hasQueuedEndsOfRetained = false
+    var client = ConnectedClient()
+    var pace = ConnectionPace()
+    var holding = HoldingState()
+    /// What the shard has counted for what came of it and is kept.
+    var memory = CountedMemory()
+    /// Whether that was counted as a newcomer's.
+    var isCountedAsNewcomer = false
     var session: Session?
     var output = OutputBuffer()
     var inbound = InboundBuffer()
-    /// The bytes that the shard has counted for what came of it and is kept, and the room in `inbound` at that time.
-    var countedBytes = 0
-    var countedCapacity: UInt32 = 0
     var timer = TimerWheel.none
     var lastReceivedAt: UInt64
     /// The largest packet that the client takes, in bytes; at most the largest that there can be. [MQTT-3.1.2-24 v5]
@@ -84,7 +62,6 @@ final class Connection {
     var receivedInFlight: UInt32 = 0
     /// What CONNACK told it of the limits.
     var advertisedLimits: AdvertisedLimits?
-    var userName: EncodedString?
     /// When its client was let in, in milliseconds.
     var connectedAt: UInt64 = 0
     /// Rises with each connection of a client.
@@ -101,7 +78,7 @@ final class Connection {
     }
 
     /// What of `countedBytes` it held while its client was not let in.
-    var newcomerBytes: Int { isCountedAsNewcomer ? countedBytes : 0 }
+    var newcomerBytes: Int { isCountedAsNewcomer ? memory.bytes : 0 }
 
     /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output
     /// is sent.
@@ -129,6 +106,44 @@ final class Connection {
         extras = made
         return made
     }
+}
+
+/// Who is at a connection's other end.
+struct ConnectedClient {
+    var userName: EncodedString?
+    /// Whether it asked for a new session.
+    var isCleanStart = false
+    /// Whether reason strings and user properties may go with any packet. [MQTT-3.1.2-29 v5]
+    var requestsProblemInformation = true
+    var isBridge = false
+    /// Whether CONNECT's remaining length had more bytes than it needed.
+    var hasOverlongLength = false
+    /// Whether it is a `LocalClient`.
+    var isLocal = false
+}
+
+/// Whether a client takes what it is sent.
+struct ConnectionPace {
+    /// Whether the transport took less than it was given: the next flush waits until it is writable.
+    var isBlocked = false
+    /// Whether it is known since when its output waits.
+    var isLagging = false
+    /// Whether it is looked at as to whether it is slow.
+    var isSuspect = false
+    /// Whether it was found to be.
+    var isSlow = false
+}
+
+/// What is held back until the store has something.
+struct HoldingState {
+    /// Whether CONNACK stands in the output, which must not be sent before the session is durable.
+    var isAwaitingStore = false
+    /// Whether acknowledgements wait until what they stand for is durable.
+    var holdsAcknowledgements = true
+    /// How many packets to it are held until then.
+    var count: UInt32 = 0
+    /// How many of those are messages.
+    var publishCount: UInt32 = 0
 }
 
 /// Where a connection's counts stood when somebody asked for its rates, and what those were. Made when somebody does.

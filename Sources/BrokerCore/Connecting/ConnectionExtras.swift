@@ -106,7 +106,7 @@ extension Connecting {
     /// A connection's transport has taken less than it was given.
     @inline(never)
     func recordLag(of connection: Connection) {
-        connection.isLagging = true
+        connection.pace.isLagging = true
         connection.makeExtras().outputLag.record(
             sent: connection.traffic.sentBytes, pending: connection.output.pendingBytes, now: shard.now)
         shard.slowClients.suspect(connection)
@@ -115,7 +115,7 @@ extension Connecting {
     /// It has taken all.
     @inline(never)
     func endLag(of connection: Connection) {
-        connection.isLagging = false
+        connection.pace.isLagging = false
         connection.extras?.outputLag.clear()
     }
 }

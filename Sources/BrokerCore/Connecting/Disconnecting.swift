@@ -58,7 +58,7 @@ struct Disconnecting {
             }
             session.expiryIntervalSeconds = min(asked, shard.settings.sessionExpirySecondsMax)
         }
-        if !connection.isLocal {
+        if !connection.client.isLocal {
             shard.logConnection(.notice, of: connection) { "Client \(connection.name) \(connection.logPosition) disconnected." }
         }
         let fate: WillFate = packet.reasonCode == .normalDisconnection ? .discarded : .due
@@ -82,7 +82,8 @@ struct Disconnecting {
     /// What becomes of the will of a client that has done nothing wrong and is told that the broker goes: it is back
     /// soon, here or elsewhere.
     func willFate(ofSentAway connection: Connection) -> WillFate {
-        guard !shard.settings.publishesWillsAtStop, connection.version == .v5, !connection.isLocal, let session = connection.session
+        guard !shard.settings.publishesWillsAtStop, connection.version == .v5, !connection.client.isLocal,
+            let session = connection.session
         else {
             return .due
         }
@@ -129,10 +130,10 @@ struct Disconnecting {
         guard let session = connection.session else { return }
         connection.session = nil
         session.connection = nil
-        session.disconnectedAt = shard.now
+        session.times.disconnectedAt = shard.now
         shard.drops.reportDrops(of: session)
         shard.statistics.clientsConnected -= 1
-        if connection.isLocal { shard.statistics.localClientsConnected -= 1 }
+        if connection.client.isLocal { shard.statistics.localClientsConnected -= 1 }
         shard.sessionRows.keepFlows(of: session)
         session.queue.rewind()
         if shard.room.mayRefusePublishers { shard.queueRoom.updateFullness(of: session) }
@@ -149,7 +150,7 @@ struct Disconnecting {
 
     /// A session whose client has gone waits for it, and its will for its time.
     private func keepWaiting(_ session: Session, will fate: WillFate) {
-        session.endsAt =
+        session.times.endsAt =
             session.expiryIntervalSeconds == .max ? .max : shard.now + UInt64(session.expiryIntervalSeconds) * 1000
         if fate == .due, let will = session.will {
             let delay = UInt64(will.properties.willDelayInterval ?? 0) * 1000
@@ -185,7 +186,7 @@ struct Disconnecting {
         connection.state = .closing
         let closeReason = connection.extras?.local?.closeReason ?? .unspecifiedError
         release(connection)
-        shard.effects.append(connection.isLocal ? .local(connection.id, .closed(closeReason)) : .close(connection.id))
+        shard.effects.append(connection.client.isLocal ? .local(connection.id, .closed(closeReason)) : .close(connection.id))
     }
 
     /// Nobody need go on with a CONNECT whose connection ends.
@@ -232,7 +233,7 @@ extension BrokerShard {
         guard let connection = connections.find(id) else { return }
         if connection.state == .connected {
             // Of a bridge's client here there is nothing to tell: the bridge tells of its connection.
-            if !connection.isLocal { logConnection(.notice, of: connection) { Disconnecting.closedLine(connection) } }
+            if !connection.client.isLocal { logConnection(.notice, of: connection) { Disconnecting.closedLine(connection) } }
             disconnecting.leave(connection, nil, "the client closed its connection", will: .due)
         }
         disconnecting.end(connection)

@@ -130,8 +130,8 @@ extension Connecting {
     /// Gives a connection its CONNECT, and what all that is sent on it goes by.
     func begin(_ connect: PendingConnect, _ connection: Connection) {
         connection.version = connect.packet.version
-        connection.isBridge = connect.packet.isBridge
-        connection.requestsProblemInformation = connect.packet.properties.requestProblemInformation ?? true
+        connection.client.isBridge = connect.packet.isBridge
+        connection.client.requestsProblemInformation = connect.packet.properties.requestProblemInformation ?? true
         connection.setMaximumPacketSize(asked: connect.packet.properties.maximumPacketSize)
         connection.makeExtras().pendingConnect = connect
         connection.state = .authenticating

@@ -12,23 +12,23 @@ extension SessionRows {
             row.clientIdentifier, publisherKey: shard.clusterMessaging.publisherKey(of: row.clientIdentifier), key: key)
         // A client that is known is not sent away.
         _ = shard.sessions.ofBroker.enter(max: nil)
-        session.isStored = key != nil
+        session.storage.isStored = key != nil
         if !shard.settings.ownQueueBounds.isEmpty { shard.dispatcher.updateOwnBound(of: session) }
         if !shard.settings.topicParts.isEmpty { shard.dispatcher.updateTopicPart(of: session) }
         session.version = row.version
         session.expiryIntervalSeconds = row.expiryIntervalSeconds
-        session.readsLog = row.expiryIntervalSeconds > 0
-        session.userName = row.userName
-        session.isUnclaimed = row.isUnclaimed
-        session.listener = row.listener.index(among: shard.settings)
-        session.mountPoint = row.mountPoint ?? session.listener.map { shard.settings.policy(of: $0).mountPoint } ?? []
+        session.cluster.readsLog = row.expiryIntervalSeconds > 0
+        session.owner.userName = row.userName
+        session.owner.isUnclaimed = row.isUnclaimed
+        session.owner.listener = row.listener.index(among: shard.settings)
+        session.mountPoint = row.mountPoint ?? session.owner.listener.map { shard.settings.policy(of: $0).mountPoint } ?? []
         (session.will, session.willName) = (row.will, row.willName)
-        session.endsAt = row.endsAt.map { shard.shardClock($0) } ?? .max
+        session.times.endsAt = row.endsAt.map { shard.shardClock($0) } ?? .max
         session.willDueAt = row.willDueAt.map { shard.shardClock($0) } ?? .max
-        (session.logFloor, session.isReplaying, session.epoch) = (row.logFloor, row.lacksLog, row.epoch)
+        (session.logFloor, session.cluster.isReplaying, session.cluster.epoch) = (row.logFloor, row.lacksLog, row.epoch)
         session.stepFloor = row.stepFloor ?? FlowStep.Place(epoch: row.epoch, number: 0)
         shard.accessChecks.renewAccess(session)
-        session.isQueueDoubtful = true
+        session.bounds.isQueueDoubtful = true
         shard.memoryBound.recount(session)
         return session
     }
@@ -40,7 +40,8 @@ extension SessionRows {
             shard.lifecycle.endSession(session, publishesWill: false)
             return
         }
-        session.endsAt = session.expiryIntervalSeconds == .max ? .max : shard.now + UInt64(session.expiryIntervalSeconds) * 1000
+        session.times.endsAt =
+            session.expiryIntervalSeconds == .max ? .max : shard.now + UInt64(session.expiryIntervalSeconds) * 1000
         if let will = session.will { session.willDueAt = shard.now + UInt64(will.properties.willDelayInterval ?? 0) * 1000 }
         keep(session)
         shard.lifecycle.armTimer(of: session)
@@ -69,7 +70,7 @@ extension SessionRows {
         let member = GroupMember(
             shard: shard.index, sessionIndex: session.index, sessionKey: session.key, serial: shard.groups[group]?.serial ?? 0,
             terms: terms,
-            isConnected: false, access: session.access, isLasting: session.keepsMessages)
+            isConnected: false, access: session.owner.access, isLasting: session.keepsMessages)
         shard.groups[group]?.join(member)
         session.groups.append(GroupMembership(name: name, group: group, storeNumber: number))
         shard.statistics.sharedSubscriptions += 1

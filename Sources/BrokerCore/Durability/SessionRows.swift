@@ -12,12 +12,12 @@ struct SessionRows {
     /// Keeps a session that outlives its connection as it is now, and of another one its will.
     func keep(_ session: Session) {
         guard let journal = shard.journal else { return }
-        guard session.isStored || session.expiryIntervalSeconds > 0 else { return keepWill(of: session, journal) }
+        guard session.storage.isStored || session.expiryIntervalSeconds > 0 else { return keepWill(of: session, journal) }
         let body = stored(session).encoded()
-        if session.isStored {
+        if session.storage.isStored {
             journal.update(.session, key: session.key, body)
         } else {
-            session.isStored = true
+            session.storage.isStored = true
             journal.insert(.session, key: session.key, body)
         }
     }
@@ -27,26 +27,26 @@ struct SessionRows {
     /// cluster has it publishes itself.
     private func keepWill(of session: Session, _ journal: Journal) {
         let isNeeded = session.will != nil && session.connection != nil && (session.willName == nil || shard.cluster?.moves == nil)
-        guard isNeeded != session.isWillStored else { return }
+        guard isNeeded != session.storage.isWillStored else { return }
         if !isNeeded {
             forgetStoredWill(of: session, journal)
         } else if !shard.storing.isStoreInTrouble(journal) {
-            session.isWillStored = true
+            session.storage.isWillStored = true
             journal.insert(.session, key: session.key, stored(session).encoded())
         }
     }
 
     private func forgetStoredWill(of session: Session, _ journal: Journal) {
-        guard session.isWillStored else { return }
-        session.isWillStored = false
+        guard session.storage.isWillStored else { return }
+        session.storage.isWillStored = false
         journal.delete(.session, key: session.key)
     }
 
     private func stored(_ session: Session) -> StoredSession {
         var row = given(session)
         // Before the cluster is joined, or without one, as it was.
-        (row.epoch, row.logFloor, row.lacksLog) = (session.epoch, session.logFloor, session.isReplaying)
-        if session.epoch > 0 { row.stepFloor = session.stepFloor }
+        (row.epoch, row.logFloor, row.lacksLog) = (session.cluster.epoch, session.logFloor, session.cluster.isReplaying)
+        if session.cluster.epoch > 0 { row.stepFloor = session.stepFloor }
         if let moves = shard.cluster?.moves { shard.arrivals.record(moves, of: session, in: &row) }
         return row
     }
@@ -57,11 +57,11 @@ struct SessionRows {
             clientIdentifier: session.clientIdentifier, version: session.version,
             expiryIntervalSeconds: session.expiryIntervalSeconds)
         row.isConnected = session.connection != nil
-        row.endsAt = session.endsAt == .max ? nil : shard.wallClock(session.endsAt)
-        row.userName = session.userName
+        row.endsAt = session.times.endsAt == .max ? nil : shard.wallClock(session.times.endsAt)
+        row.userName = session.owner.userName
         row.mountPoint = session.mountPoint
-        row.isUnclaimed = session.isUnclaimed
-        row.listener = .name(session.listener.map { shard.settings.policy(of: $0).name } ?? "")
+        row.isUnclaimed = session.owner.isUnclaimed
+        row.listener = .name(session.owner.listener.map { shard.settings.policy(of: $0).name } ?? "")
         (row.will, row.willName) = (session.will, session.will == nil ? nil : session.willName)
         row.willDueAt = session.willDueAt == .max ? nil : shard.wallClock(session.willDueAt)
         return row
@@ -71,7 +71,7 @@ struct SessionRows {
     /// ends it.
     func forget(_ session: Session) {
         guard let journal = shard.journal else { return }
-        guard session.isStored else { return forgetStoredWill(of: session, journal) }
+        guard session.storage.isStored else { return forgetStoredWill(of: session, journal) }
         journal.delete(.session, key: session.key)
         session.receivedIdentifiers.forEach {
             journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: $0).key)
@@ -101,7 +101,7 @@ struct SessionRows {
     }
 
     func forgetReceipt(_ packetIdentifier: UInt16, of session: Session) {
-        guard let journal = shard.journal, session.isStored else { return }
+        guard let journal = shard.journal, session.storage.isStored else { return }
         if let clusterLog = shard.clusterLog, clusterLog.takeUnlogged(packetIdentifier, of: session) { return }
         journal.delete(.received, key: StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key)
     }

@@ -14,8 +14,8 @@ struct StoredQueues {
             return
         }
         session.queue.appendPaged(entry)
-        guard !session.isListed else { return }
-        session.isListed = true
+        guard !session.storage.isListed else { return }
+        session.storage.isListed = true
         shard.durability?.list(session)
     }
 
@@ -29,9 +29,9 @@ struct StoredQueues {
         guard let journal = shard.journal else { return }
         shard.durability?.visitListed(shard.sessions) { session in
             session.queue.paged?.pageOut(through: journal.persistedNumber, journal)
-            session.isListed = session.queue.paged?.hasArriving ?? false
+            session.storage.isListed = session.queue.paged?.hasArriving ?? false
             shard.memoryBound.recountQueue(of: session)
-            return session.isListed
+            return session.storage.isListed
         }
     }
 
@@ -39,14 +39,14 @@ struct StoredQueues {
     ///
     /// - Returns: whether anything was there at once.
     func refill(_ session: Session) -> Bool {
-        guard session.queue.paged != nil, !session.isReading,
+        guard session.queue.paged != nil, !session.storage.isReading,
             session.queue.waitingResident <= shard.settings.residentMessagesMax / 2,
             session.queue.waitingBytesResident <= shard.settings.residentBytesMax / 2
         else { return false }
         let (hasMoved, places) = session.queue.refill(
             messagesMax: shard.settings.residentMessagesMax, bytesMax: min(shard.settings.residentBytesMax, Limits.readBytesMax))
         if !places.isEmpty {
-            session.isReading = true
+            session.storage.isReading = true
             shard.effects.append(.read(StoreRequest(of: session, paged: places)))
         }
         return hasMoved
@@ -54,7 +54,7 @@ struct StoredQueues {
 
     /// Asks the store for the messages at the front of a session's queue.
     func readWaiting(_ session: Session) {
-        guard !session.isReading else { return }
+        guard !session.storage.isReading else { return }
         var (entries, rows): ([UInt64], [StoreRequest.Row]) = ([], [])
         var bytes = 0
         var position = session.queue.sentEnd
@@ -69,7 +69,7 @@ struct StoredQueues {
             bytes += Int(entry.byteCount)
         }
         guard !rows.isEmpty else { return }
-        session.isReading = true
+        session.storage.isReading = true
         shard.effects.append(
             .read(StoreRequest(sessionIndex: session.index, sessionKey: session.key, entries: entries, rows: rows)))
     }
@@ -79,7 +79,7 @@ struct StoredQueues {
         let request = answer.request
         guard request.departureRound == 0 else { return shard.departures.receivedRows(answer, ofExport: request.departureRound) }
         guard let session = shard.sessions.find(index: request.sessionIndex, key: request.sessionKey) else { return }
-        session.isReading = false
+        session.storage.isReading = false
         if request.isPurge {
             shard.purging.receivedRows(answer, ofPurged: session)
         } else if request.isPaged {
@@ -178,14 +178,14 @@ struct StoredQueues {
         let entry = position.map { session.queue[$0] }
         logUnreadable(number, of: session, entry?.qos ?? .atLeastOnce, byteCount: Int(entry?.byteCount ?? 0))
         if let position { session.queue.removeWaiting(at: position, shard.journal) }
-        if session.isFull { shard.queueRoom.updateFullness(of: session) }
+        if session.bounds.isFull { shard.queueRoom.updateFullness(of: session) }
     }
 
     private func dropUnreadable(_ place: PagedEntry, of session: Session, _ journal: Journal) {
         logUnreadable(place.number, of: session, .atLeastOnce, byteCount: Int(place.byteCount))
         journal.endEntry(place.number, hasFlow: false)
         if place.payload != 0 { journal.letGoShared(place.payload) }
-        if session.isFull { shard.queueRoom.updateFullness(of: session) }
+        if session.bounds.isFull { shard.queueRoom.updateFullness(of: session) }
     }
 
     private func logUnreadable(_ number: UInt64, of session: Session, _ qos: QoS, byteCount: Int) {

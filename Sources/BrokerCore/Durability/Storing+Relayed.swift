@@ -114,7 +114,7 @@ extension Storing {
 
     /// The client has released a message, or its session has ended: the other shards may forget it.
     func sendReleased(_ packetIdentifier: UInt16, of session: Session) {
-        guard shard.journal != nil, session.isStored else { return }
+        guard shard.journal != nil, session.storage.isStored else { return }
         let receipt = StoredReceipt(session: session.key, packetIdentifier: packetIdentifier).key
         guard shard.shardCount > 1 || shard.receipts.hasTaken else { return shard.receipts.markCertain(receipt) }
         // With fewer shards than before, what another one had taken may have come here.

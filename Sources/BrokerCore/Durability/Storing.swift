@@ -19,7 +19,7 @@ struct Storing {
             return
         }
         shard.durability?.hold(HeldPacket.Kind(type), packetIdentifier, reason, to: connection.id, dependingOn: dependency)
-        connection.heldCount &+= 1
+        connection.holding.count &+= 1
     }
 
     /// Does what an answer says, when what came before it is durable, and the cluster has stored what there is to be
@@ -32,21 +32,21 @@ struct Storing {
     /// Does what an answer says, when what came before it is durable here.
     func acknowledgeFromDisk(_ answer: HeldAnswer, to connection: Connection) {
         // A session that ends with its connection relies on no disk.
-        let isKept = connection.session?.isStored == true || connection.heldCount > 0
+        let isKept = connection.session?.storage.isStored == true || connection.holding.count > 0
         guard isKept, mustHold(connection) else {
             give(answer, connection)
             return
         }
         shard.durability?.hold(answer, to: connection.id)
-        connection.heldCount &+= 1
+        connection.holding.count &+= 1
     }
 
     /// Keeps CONNACK, and all that follows it, in the connection's output until the session is durable.
     func holdOutput(of connection: Connection) {
         guard mustHold(connection) else { return }
-        connection.isAwaitingStore = true
+        connection.holding.isAwaitingStore = true
         shard.durability?.hold(.connack, to: connection.id)
-        connection.heldCount &+= 1
+        connection.holding.count &+= 1
     }
 
     /// Keeps a QoS 2 PUBLISH until its packet identifier is durable, and in a cluster's log: sent before, it could be
@@ -54,24 +54,24 @@ struct Storing {
     func holdsPublish(
         _ entry: QueueEntry, _ packetIdentifier: UInt16, to connection: Connection, dependingOn dependency: DurabilityDependency
     ) -> Bool {
-        guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.heldPublishCount > 0 else { return false }
+        guard (entry.qos == .exactlyOnce && entry.storeNumber != 0) || connection.holding.publishCount > 0 else { return false }
         guard mustHold(connection, dependency) else { return false }
         shard.durability?.hold(.publish, packetIdentifier, to: connection.id, dependingOn: dependency)
-        connection.heldCount &+= 1
-        connection.heldPublishCount &+= 1
+        connection.holding.count &+= 1
+        connection.holding.publishCount &+= 1
         return true
     }
 
     /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its
     /// PUBREC to its sender.
     func promise(_ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
-        guard connection.holdsAcknowledgements else {
+        guard connection.holding.holdsAcknowledgements else {
             shard.durability?.hold(dispatch, packetIdentifier, reason, to: Self.nobody)
             shard.sending.sendAcknowledgement(.pubrec, packetIdentifier, reason, to: connection)
             return
         }
         shard.durability?.hold(dispatch, packetIdentifier, reason, to: connection.id)
-        connection.heldCount &+= 1
+        connection.holding.count &+= 1
     }
 
     /// No connection has this name.
@@ -99,8 +99,8 @@ struct Storing {
     /// in `dependency`: their stores are nothing to anybody else.
     @inline(__always)
     private func mustHold(_ connection: Connection, _ dependency: DurabilityDependency = .nothing) -> Bool {
-        guard shard.journal != nil, connection.holdsAcknowledgements else { return false }
-        return connection.heldCount > 0 || shard.durability?.mustHold(dependingOn: dependency) ?? false
+        guard shard.journal != nil, connection.holding.holdsAcknowledgements else { return false }
+        return connection.holding.count > 0 || shard.durability?.mustHold(dependingOn: dependency) ?? false
     }
 
     /// Gives the store what has gathered, unless it is busy or the shell decides when.
@@ -118,7 +118,7 @@ struct Storing {
             if case .dispatch(let dispatch) = released.answer {
                 releaseDispatch(item, dispatch)
             } else if let connection = shard.connections.find(item.connection) {
-                connection.heldCount &-= 1
+                connection.holding.count &-= 1
                 releaseAnswer(item, released.answer, connection)
             }
         }
@@ -143,14 +143,14 @@ struct Storing {
         else {
             return
         }
-        connection.heldCount &-= 1
+        connection.holding.count &-= 1
         releaseAnswer(pubrec, nil, connection)
     }
 
     private func releaseAnswer(_ item: HeldPacket, _ answer: HeldAnswer?, _ connection: Connection) {
-        if item.kind == .publish { connection.heldPublishCount &-= 1 }
+        if item.kind == .publish { connection.holding.publishCount &-= 1 }
         if item.kind == .connack {
-            connection.isAwaitingStore = false
+            connection.holding.isAwaitingStore = false
             shard.markDirty(connection)
             return
         }

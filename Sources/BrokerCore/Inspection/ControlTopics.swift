@@ -25,7 +25,7 @@ struct ControlTopics {
         shard.dispatcher.endBatch()
         guard let name = TopicName(Array(topic)) else { return }
         // Who goes by no rules has no dynamic security, whatever other listeners have.
-        guard shard.settings.controlEndpoints.contains(name), session.access != nil || !Self.isSecurity(topic) else {
+        guard shard.settings.controlEndpoints.contains(name), session.owner.access != nil || !Self.isSecurity(topic) else {
             shard.publishing.answer(view, session, connection, .success)
             return answerUnavailable(name, session)
         }
@@ -43,7 +43,7 @@ struct ControlTopics {
             .control(
                 ControlMessage(
                     topic: name, payload: Array(view.payload), clientIdentifier: session.clientIdentifier,
-                    userName: connection.userName, info: connection.info, shard: shard.index)))
+                    userName: connection.client.userName, info: connection.info, shard: shard.index)))
     }
 
     private func answerUnavailable(_ topic: TopicName, _ session: Session) {

@@ -39,8 +39,9 @@ struct Presence {
             .connected(
                 ClientArrival(
                     clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
-                    userName: connection.userName, connection: connection.id, info: connection.info, version: connection.version,
-                    cleanStart: connection.isCleanStart, sessionPresent: sessionPresent,
+                    userName: connection.client.userName, connection: connection.id, info: connection.info,
+                    version: connection.version,
+                    cleanStart: connection.client.isCleanStart, sessionPresent: sessionPresent,
                     keepAliveSeconds: UInt16(clamping: connection.keepAliveMilliseconds / 1500),
                     sessionExpirySeconds: session.expiryIntervalSeconds, receiveMaximum: session.inFlightMax, at: shard.now)))
     }
@@ -55,8 +56,8 @@ struct Presence {
         isOwnReturn: Bool = false
     ) {
         if connection.isTraced { shard.tracing.traceEnd(of: connection, reason, words) }
-        guard let session = connection.session, !connection.isLocal || isPresenceTold else { return }
-        if !connection.isLocal {
+        guard let session = connection.session, !connection.client.isLocal || isPresenceTold else { return }
+        if !connection.client.isLocal {
             record(connection, reason, words, isByClient: isByClient)
             shard.statistics.disconnects.count(DisconnectTally(listener: connection.info.listener, reason: reason))
             if isByClient || isOwnReturn || reason != .sessionTakenOver {
@@ -68,7 +69,8 @@ struct Presence {
             .disconnected(
                 ClientDeparture(
                     clientIdentifier: session.clientIdentifier, session: session.key, number: connection.arrivalNumber,
-                    userName: connection.userName, connection: connection.id, info: connection.info, version: connection.version,
+                    userName: connection.client.userName, connection: connection.id, info: connection.info,
+                    version: connection.version,
                     connectedAt: connection.connectedAt, reason: reason, words: words, isByClient: isByClient,
                     willSent: session.will != nil && fate == .due, traffic: connection.traffic, drops: session.drops, at: shard.now)
             ))
@@ -83,7 +85,7 @@ struct Presence {
     ///   - isSilent: whether no CONNECT came.
     func reportRefusal(of connection: Connection, _ reason: ReasonCode, _ words: String, isSilent: Bool = false) {
         if connection.isTraced { shard.tracing.traceEnd(of: connection, reason, words) }
-        guard !connection.isLocal else { return }
+        guard !connection.client.isLocal else { return }
         shard.statistics.refusals.count(isSilent ? .silence : .connect(reason))
         record(connection, reason, words, isByClient: false)
         guard isPresenceTold else { return }
@@ -105,7 +107,7 @@ struct Presence {
             ClosedConnectionRow(
                 position: shard.inspection.closedConnections.nextPosition(at: shard.now),
                 clientIdentifier: name?.cut(by: shard.placement.hashing),
-                userName: (connection.userName ?? pending?.userName)?.cut(by: shard.placement.hashing),
+                userName: (connection.client.userName ?? pending?.userName)?.cut(by: shard.placement.hashing),
                 address: connection.info.address,
                 port: connection.info.port, listener: connection.info.listener, wasAdmitted: connection.session != nil,
                 from: connection.session == nil ? connection.lastReceivedAt : connection.connectedAt, reason: reason,
@@ -121,7 +123,8 @@ struct Presence {
     func reportSubscription(of session: Session, _ filter: TopicFilter, _ options: SubscriptionOptions?, isNew: Bool) {
         guard isPresenceTold else { return }
         let change = ClientSubscription(
-            clientIdentifier: session.clientIdentifier, userName: session.userName, filter: filter, options: options, isNew: isNew,
+            clientIdentifier: session.clientIdentifier, userName: session.owner.userName, filter: filter, options: options,
+            isNew: isNew,
             at: shard.now)
         report(options == nil ? .unsubscribed(change) : .subscribed(change))
     }

@@ -125,7 +125,7 @@ struct Purging {
     /// Marks behind messages that were given up wait at most for what is left.
     private func queueBecameShorter(_ session: Session) {
         shard.memoryBound.recountQueue(of: session)
-        if session.isFull { shard.queueRoom.updateFullness(of: session) }
+        if session.bounds.isFull { shard.queueRoom.updateFullness(of: session) }
         guard let connection = session.connection?.object, connection.hasQueuedEndsOfRetained else { return }
         shard.scanning.queueMoved(by: 0, left: session.queue.waiting, connection)
     }
@@ -155,16 +155,16 @@ struct Purging {
         if purge.isReading { return .waiting }
         if !purge.isSifting {
             // One after the other.
-            guard !session.isSifted else { return .waiting }
-            (session.isSifted, purge.isSifting) = (true, true)
+            guard !session.storage.isSifted else { return .waiting }
+            (session.storage.isSifted, purge.isSifting) = (true, true)
         }
-        if session.isMoving { return endSifting(session, &purge, .stopped(.moving)) }
+        if session.cluster.isMoving { return endSifting(session, &purge, .stopped(.moving)) }
         if purge.unreadableCount > Limits.purgedRowsUnreadableMax {
             return endSifting(session, &purge, .stopped(.unreadable(purge.unreadableCount)))
         }
         // Rows that go wait for the store too: no more of them than it takes.
         guard journal.batchBytes <= Limits.storeBatchBytesMax || journal.health != .good else { return .waiting }
-        guard !session.isReading else { return .waiting }
+        guard !session.storage.isReading else { return .waiting }
         guard steps > 0 else { return .open }
         let resident = takeUnsiftedResident(of: session, &purge, through: lastNumber, &steps)
         if !resident.isEmpty { return ask(resident, isPaged: false, of: session, &purge) }
@@ -178,13 +178,13 @@ struct Purging {
 
     private func endSifting(_ session: Session, _ purge: inout QueuePurge, _ progress: SiftProgress) -> SiftProgress {
         session.queue.paged?.endSifting()
-        (session.isSifted, purge.isSifting) = (false, false)
+        (session.storage.isSifted, purge.isSifting) = (false, false)
         shard.inspection.orders.hasNews = true
         return progress
     }
 
     private func ask(_ places: [PagedEntry], isPaged: Bool, of session: Session, _ purge: inout QueuePurge) -> SiftProgress {
-        (purge.isReading, purge.hasRead, session.isReading) = (true, true, true)
+        (purge.isReading, purge.hasRead, session.storage.isReading) = (true, true, true)
         var request = StoreRequest(of: session, paged: places)
         (request.isPaged, request.isPurge) = (isPaged, true)
         shard.effects.append(.read(request))

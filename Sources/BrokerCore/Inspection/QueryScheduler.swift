@@ -202,17 +202,18 @@ extension ClientSelection {
         if let isConnected, (session.connection != nil) != isConnected { return false }
         if let version, session.version != version { return false }
         if let prefix, !session.clientIdentifier.bytes.starts(with: prefix.bytes) { return false }
-        if let userName, session.userName != userName { return false }
+        if let userName, session.owner.userName != userName { return false }
         if dropsMin > 0, session.drops.total < dropsMin { return false }
         if queuedMin > 0, session.queue.waiting < queuedMin { return false }
         if lagMillisecondsMin > 0, session.lagMilliseconds(now: now) < lagMillisecondsMin { return false }
         if listener != nil || network != nil {
-            guard let info = session.connection?.with({ $0.isLocal ? nil : $0.info }) else { return false }
+            guard let info = session.connection?.with({ $0.client.isLocal ? nil : $0.info }) else { return false }
             if let listener, info.listener != listener { return false }
             if let network, !network.contains(info.address) { return false }
         }
         guard let text else { return true }
-        return Self.has(text, in: session.clientIdentifier.bytes) || session.userName.map { Self.has(text, in: $0.bytes) } ?? false
+        return Self.has(text, in: session.clientIdentifier.bytes)
+            || session.owner.userName.map { Self.has(text, in: $0.bytes) } ?? false
     }
 
     /// Where a session stands.
@@ -272,9 +273,9 @@ extension ClientRow {
     init(_ session: Session, at now: UInt64, _ position: ClientPosition? = nil) {
         let connection = session.connection?.with { ClientConnectionRow($0, at: now) }
         self.init(
-            clientIdentifier: session.clientIdentifier, userName: session.userName, version: session.version,
-            connection: connection, createdAt: session.createdAt == 0 ? nil : session.createdAt,
-            disconnectedAt: connection != nil || session.disconnectedAt == 0 ? nil : session.disconnectedAt,
+            clientIdentifier: session.clientIdentifier, userName: session.owner.userName, version: session.version,
+            connection: connection, createdAt: session.times.createdAt == 0 ? nil : session.times.createdAt,
+            disconnectedAt: connection != nil || session.times.disconnectedAt == 0 ? nil : session.times.disconnectedAt,
             sessionExpirySeconds: session.expiryIntervalSeconds, subscriptionCount: session.heldSubscriptions,
             queuedMessages: session.queue.waiting, queuedBytes: session.queue.waitingBytes,
             inFlightMessages: session.queue.inFlight, receivedMessages: session.receivedIdentifiers.count,
@@ -287,8 +288,8 @@ extension ClientConnectionRow {
     init(_ connection: Connection, at now: UInt64) {
         self.init(
             id: connection.id, address: connection.info.address, port: connection.info.port,
-            listener: connection.isLocal ? nil : connection.info.listener, isBridge: connection.isBridge,
-            cleanStart: connection.isCleanStart, connectedAt: connection.connectedAt,
+            listener: connection.client.isLocal ? nil : connection.info.listener, isBridge: connection.client.isBridge,
+            cleanStart: connection.client.isCleanStart, connectedAt: connection.connectedAt,
             keepAliveSeconds: Int(connection.keepAliveMilliseconds / 1500), outputBytes: connection.output.pendingBytes,
             traffic: connection.traffic, rates: connection.rates(at: now))
     }
@@ -318,7 +319,7 @@ extension Session {
     /// How long the oldest message that a connected client has not been sent has waited, in milliseconds; 0 for none.
     func lagMilliseconds(now: UInt64) -> UInt64 {
         guard let connection else { return 0 }
-        let unwritten = connection.with { $0.isBlocked ? $0.extras?.outputLag.milliseconds(now: now) ?? 0 : 0 }
+        let unwritten = connection.with { $0.pace.isBlocked ? $0.extras?.outputLag.milliseconds(now: now) ?? 0 : 0 }
         guard let first = queue.firstWaiting, let message = queue[first].message else { return unwritten }
         return max(unwritten, message.with { now &- min(now, $0.madeAt / 1000) })
     }

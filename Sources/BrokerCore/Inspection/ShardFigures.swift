@@ -49,7 +49,7 @@ struct ShardFigures {
 
     /// Counts a login that was decided.
     func count(_ result: LoginTally.Result, _ connection: Connection) {
-        guard !connection.isLocal else { return }
+        guard !connection.client.isLocal else { return }
         shard.statistics.logins.count(LoginTally(loginBackend(of: connection), result))
     }
 
@@ -62,7 +62,7 @@ struct ShardFigures {
         if policy.userNameSource != .login {
             return connection.info.preSharedKeyIdentity == nil ? "certificate" : "pre_shared_key"
         }
-        let hasName = (extras?.pendingConnect?.userName ?? connection.userName) != nil
+        let hasName = (extras?.pendingConnect?.userName ?? connection.client.userName) != nil
         return policy.checksPasswords && (hasName || !policy.allowsAnonymous) ? policy.passwordBackend : "anonymous"
     }
 
@@ -84,7 +84,7 @@ extension BrokerShard {
     public func currentStatistics() -> ShardStatistics {
         var current = statistics
         current.connections = connections.count
-        current.outputBytes = connections.all.reduce(0) { $0 + ($1.isBlocked ? $1.output.pendingBytes : 0) }
+        current.outputBytes = connections.all.reduce(0) { $0 + ($1.pace.isBlocked ? $1.output.pendingBytes : 0) }
         current.clientsTotal = sessions.count
         current.slowClients = slowClients.slowClientCount
         current.retainedMessages = retained.count

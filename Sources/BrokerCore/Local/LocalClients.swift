@@ -59,7 +59,7 @@ struct LocalClients {
     /// Gives a local client what the shard has for it, as far as its window is open.
     func flushLocal(_ connection: Connection) {
         if let relay = connection.extras?.relay { return flush(relay, connection) }
-        guard !connection.isAwaitingStore, let client = connection.extras?.local else { return }
+        guard !connection.holding.isAwaitingStore, let client = connection.extras?.local else { return }
         var taken = 0
         repeat {
             taken = takeOutput(of: connection, room: { client.room }) { client.take($0) }
@@ -67,20 +67,20 @@ struct LocalClients {
         } while taken > 0 && !connection.output.isEmpty
         let isClosing = connection.state == .closing
         settleOutput(of: connection)
-        if isClosing || connection.isBlocked { return }
+        if isClosing || connection.pace.isBlocked { return }
         if let session = connection.session, session.queue.waiting > 0 { shard.dispatcher.pump(session, on: connection) }
     }
 
     /// A party has taken what it could: what is left waits for room.
     func settleOutput(of connection: Connection) {
-        connection.isBlocked = !connection.output.isEmpty
+        connection.pace.isBlocked = !connection.output.isEmpty
         if connection.state == .closing {
             // What its party has not made room for by now, it does not get.
             shard.disconnecting.end(connection)
-        } else if connection.isBlocked {
+        } else if connection.pace.isBlocked {
             connection.output.settle(arena: &shard.arena, pool: &shard.pool)
             shard.connecting.recordLag(of: connection)
-        } else if connection.isLagging {
+        } else if connection.pace.isLagging {
             shard.connecting.endLag(of: connection)
         }
     }
@@ -172,10 +172,10 @@ final class LocalRelay {
 extension LocalClients {
     /// Gives the party what there is, as far as it has room.
     func flush(_ relay: LocalRelay, _ connection: Connection) {
-        guard !connection.isAwaitingStore else { return }
+        guard !connection.holding.isAwaitingStore else { return }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(max(0, min(relay.room, connection.output.pendingBytes)))
-        while relay.room > 0, !connection.isAwaitingStore, !connection.output.isEmpty {
+        while relay.room > 0, !connection.holding.isAwaitingStore, !connection.output.isEmpty {
             let taken = takeOutput(of: connection, room: { relay.room }) { piece in
                 bytes.append(contentsOf: piece)
                 relay.room -= piece.count
@@ -187,7 +187,7 @@ extension LocalClients {
             shard.dispatcher.pump(session, on: connection)
         }
         if !bytes.isEmpty { shard.effects.append(.local(connection.id, .bytes(bytes))) }
-        if connection.isAwaitingStore { return }
+        if connection.holding.isAwaitingStore { return }
         settleOutput(of: connection)
     }
 }
@@ -243,7 +243,7 @@ extension BrokerShard {
             case .user(let userName): (BrokerSettings.ownUsersListener, userName)
             }
         let connection = connections.make(ConnectionInfo(address: "local", listener: listener), now: now)
-        connection.isLocal = true
+        connection.client.isLocal = true
         let extras = connection.makeExtras()
         if login.relays { extras.relay = LocalRelay(room: login.bytesMax) } else { extras.local = LocalClient(login) }
         let verified = VerifiedLogin(userName: userName, authenticationData: nil)
@@ -332,8 +332,8 @@ extension BrokerShard {
         client.acknowledge(through: sequence, into: &bytes)
         localClients.give(bytes, connection)
         localClients.workOff(client, connection)
-        guard connection.isBlocked, client.room > 0 else { return }
-        connection.isBlocked = false
+        guard connection.pace.isBlocked, client.room > 0 else { return }
+        connection.pace.isBlocked = false
         markDirty(connection)
     }
 
@@ -348,8 +348,8 @@ extension BrokerShard {
     public func openRoom(_ byteCount: Int, of id: ConnectionID) {
         guard let connection = connections.find(id), let relay = connection.extras?.relay else { return }
         relay.room += byteCount
-        guard connection.isBlocked else { return }
-        connection.isBlocked = false
+        guard connection.pace.isBlocked else { return }
+        connection.pace.isBlocked = false
         markDirty(connection)
     }
 
@@ -362,7 +362,7 @@ extension BrokerShard {
 
     /// Whether a session is one of the broker's own clients, by the way that its client came when it was here last.
     public func hasOwnSession(of clientIdentifier: EncodedString) -> Bool {
-        sessions.find(clientIdentifier)?.listener.map { settings.policy(of: $0).isOwn } ?? false
+        sessions.find(clientIdentifier)?.owner.listener.map { settings.policy(of: $0).isOwn } ?? false
     }
 
     /// The packet identifiers of the QoS 2 messages that a client's session has taken and that were not released, in

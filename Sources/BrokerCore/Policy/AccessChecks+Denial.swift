@@ -19,7 +19,7 @@ extension AccessChecks {
         let reserved =
             words ?? (topic[0] == UInt8(ascii: "$") ? shard.bridgeStateTopics.reservedTopicObjection(topic, of: session) : nil)
         logDenied("PUBLISH", LoggedText(topic).description, connection) {
-            reserved ?? session.access?.reason(denying: .write, topic: topic) ?? "nobody may"
+            reserved ?? session.owner.access?.reason(denying: .write, topic: topic) ?? "nobody may"
         }
     }
 
@@ -28,7 +28,7 @@ extension AccessChecks {
     func logDenied(subscription filter: TopicFilter, of session: Session, _ connection: Connection) {
         shard.statistics.denials.count(.subscribe)
         logDenied("SUBSCRIBE", "\(filter)", connection) {
-            Array(filter.matchingBytes).withUnsafeBytes { session.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
+            Array(filter.matchingBytes).withUnsafeBytes { session.owner.access?.reason(denying: .read, topic: $0) } ?? "nobody may"
         }
     }
 

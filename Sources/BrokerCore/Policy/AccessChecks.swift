@@ -12,14 +12,14 @@ struct AccessChecks {
 
     /// Gives the session the rights of the client that has just connected, whose it is from now on.
     func grantAccess(_ session: Session, _ connection: Connection) {
-        let isKnown = session.userName == connection.userName && session.listener == connection.info.listener
-        session.userName = connection.userName
-        session.listener = connection.info.listener
+        let isKnown = session.owner.userName == connection.client.userName && session.owner.listener == connection.info.listener
+        session.owner.userName = connection.client.userName
+        session.owner.listener = connection.info.listener
         session.mountPoint = shard.settings.policy(of: connection.info.listener).mountPoint
-        session.isUnclaimed = false
-        session.isBrokersOwn = connection.info.listener == BrokerSettings.ownListener
+        session.owner.isUnclaimed = false
+        session.owner.isBrokersOwn = connection.info.listener == BrokerSettings.ownListener
         if !isKnown { session.retainedSource = nil }
-        guard !isKnown || session.access == nil else { return }
+        guard !isKnown || session.owner.access == nil else { return }
         renewAccess(session)
     }
 
@@ -30,18 +30,18 @@ struct AccessChecks {
     }
 
     func renewAccess(_ session: Session) {
-        let before = session.access
-        session.access = session.listener.flatMap { shard.settings.policy(of: $0).accessControl }?.policy(
-            userName: session.userName, clientIdentifier: session.clientIdentifier)
-        if !session.queue.isEmpty { session.isQueueDoubtful = true }
+        let before = session.owner.access
+        session.owner.access = session.owner.listener.flatMap { shard.settings.policy(of: $0).accessControl }?.policy(
+            userName: session.owner.userName, clientIdentifier: session.clientIdentifier)
+        if !session.queue.isEmpty { session.bounds.isQueueDoubtful = true }
         // A session that has no subscription yet is among no topic's matches.
         let isListed = session.firstSubscription != SubscriptionRecord.none
-        if before != nil || session.access != nil, isListed { shard.tree.forgetMatches() }
-        if before !== session.access { shard.shareGroups.sendAccess(of: session) }
+        if before != nil || session.owner.access != nil, isListed { shard.tree.forgetMatches() }
+        if before !== session.owner.access { shard.shareGroups.sendAccess(of: session) }
     }
 
     func mayPublish(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
-        session.access?.mayPublish(topic: topic) ?? true
+        session.owner.access?.mayPublish(topic: topic) ?? true
     }
 
     func mayReceive(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
@@ -50,8 +50,10 @@ struct AccessChecks {
 
     /// Whether a will may be published; of a client whose listener is no more, if it might be at each of the others.
     func mayPublishWill(_ session: Session, _ topic: UnsafeRawBufferPointer) -> Bool {
-        guard session.listener.map({ shard.settings.policy(of: $0).isClosed }) ?? true else { return mayPublish(session, topic) }
-        return policies(ofListener: nil, userName: session.userName, clientIdentifier: session.clientIdentifier)
+        guard session.owner.listener.map({ shard.settings.policy(of: $0).isClosed }) ?? true else {
+            return mayPublish(session, topic)
+        }
+        return policies(ofListener: nil, userName: session.owner.userName, clientIdentifier: session.clientIdentifier)
             .allSatisfy { $0.mayPublish(topic: topic) }
     }
 
@@ -67,7 +69,7 @@ struct AccessChecks {
 
     /// Whether a session is this user's.
     func belongs(_ session: Session, to userName: EncodedString?, mountPoint: [UInt8]) -> Bool {
-        (session.userName == userName || session.isUnclaimed) && session.mountPoint == mountPoint
+        (session.owner.userName == userName || session.owner.isUnclaimed) && session.mountPoint == mountPoint
     }
 }
 
@@ -78,17 +80,17 @@ extension Session {
     func mayReceive(_ topic: UnsafeRawBufferPointer) -> Bool {
         if let topicPart, !topicPart.holds(topic) { return false }
         if topic.first == UInt8(ascii: "$"), PresenceMessage.isTopic(topic) { return mayReceivePresence(topic) }
-        guard let access else {
+        guard let access = owner.access else {
             // Where there are no rules, nobody hears what administrators of other listeners are answered.
-            return isBrokersOwn || !ControlTopics.isSecurity(topic)
+            return owner.isBrokersOwn || !ControlTopics.isSecurity(topic)
         }
         return access.mayReceive(topic: topic)
     }
 
     @inline(never)
     private func mayReceivePresence(_ topic: UnsafeRawBufferPointer) -> Bool {
-        if isBrokersOwn { return true }
-        guard let access else { return PresenceMessage.isTopic(topic, of: clientIdentifier) }
+        if owner.isBrokersOwn { return true }
+        guard let access = owner.access else { return PresenceMessage.isTopic(topic, of: clientIdentifier) }
         return access.mayReceivePresence(topic: topic)
     }
 }

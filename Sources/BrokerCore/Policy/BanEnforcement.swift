@@ -28,7 +28,7 @@ struct BanEnforcement {
 
     /// Refuses a client that is banned.
     func checkBan(_ connect: PendingConnect, _ connection: Connection) throws(ConnectRefusal) {
-        if !shard.bans.isEmpty, !connection.isLocal,
+        if !shard.bans.isEmpty, !connection.client.isLocal,
             shard.bans.ban(ofClient: connect.clientIdentifier, user: connect.userName, address: connection.info.address) != nil
         {
             throw ConnectRefusal(.banned, "it is banned.", failure: .banned)
@@ -44,10 +44,12 @@ struct BanEnforcement {
         while next < end, left > 0 {
             let slot = next
             next += 1
-            guard let connection = shard.connections.connection(inSlot: slot), connection.state == .connected, !connection.isLocal,
+            guard let connection = shard.connections.connection(inSlot: slot), connection.state == .connected,
+                !connection.client.isLocal,
                 let session = connection.session,
                 let ban = shard.bans.ban(
-                    ofClient: session.clientIdentifier, user: connection.userName, address: connection.info.address, isIn: true)
+                    ofClient: session.clientIdentifier, user: connection.client.userName, address: connection.info.address,
+                    isIn: true)
             else { continue }
             left -= 1
             shard.disconnecting.refuse(
@@ -69,15 +71,15 @@ struct BanEnforcement {
         let party = BanScope.party(of: connection.info.address)
         let place = flappingKey(ofParty: party)
         if shard.policy.banning.flapping.isTooMany(
-            flappingKey(client, connection.userName, place), from: place, by: rule, now: shard.now)
+            flappingKey(client, connection.client.userName, place), from: place, by: rule, now: shard.now)
         {
-            shard.effects.append(.offence(.flapping(client, BanScope(user: connection.userName, party: party))))
+            shard.effects.append(.offence(.flapping(client, BanScope(user: connection.client.userName, party: party))))
         }
     }
 
     /// Whether a client that comes is the one that is there, as far as bans know: its user from the same address.
     func isOneParty(_ old: Connection, _ newcomer: Connection, _ userName: EncodedString?) -> Bool {
-        old.userName == userName && BanScope.party(of: old.info.address) == BanScope.party(of: newcomer.info.address)
+        old.client.userName == userName && BanScope.party(of: old.info.address) == BanScope.party(of: newcomer.info.address)
     }
 
     private func flappingKey(ofParty party: String) -> UInt64 { Array(party.utf8).withUnsafeBytes { shard.placement.hash($0) } }
@@ -91,7 +93,7 @@ struct BanEnforcement {
 
     /// A login has failed.
     func countFailedLogin(of connection: Connection, _ failure: LoginFailure) {
-        guard shard.settings.countsFailedLogins, failure != .banned, !connection.isLocal else { return }
+        guard shard.settings.countsFailedLogins, failure != .banned, !connection.client.isLocal else { return }
         shard.effects.append(.offence(.failedLogin(address: connection.info.address)))
     }
 

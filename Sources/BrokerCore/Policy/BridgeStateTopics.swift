@@ -16,14 +16,14 @@ struct BridgeStateTopics {
         if topic.starts(with: "$share/".utf8) { return "topics below $share/ are for subscriptions" }
         if ControlTopics.isControl(topic) {
             // What a bridge brings in is somebody else's: it is no command.
-            return session.isBrokersOwn ? "a bridge brings no commands" : nil
+            return session.owner.isBrokersOwn ? "a bridge brings no commands" : nil
         }
         guard Self.isSystem(topic) else { return nil }
         guard Self.isBridgeState(topic) else { return "the topic is the broker's own" }
         if isOfOwnBridge(topic) { return "the topic tells of a bridge of the broker's own" }
-        if session.isBrokersOwn || session.access?.allowsPublishing(below: topic) ?? false { return nil }
+        if session.owner.isBrokersOwn || session.owner.access?.allowsPublishing(below: topic) ?? false { return nil }
         let isBridge = session.connection?.with { connection in
-            connection.isBridge
+            connection.client.isBridge
                 || connection.version == .v5 && Self.bridgeName(in: topic).elementsEqual(session.clientIdentifier.bytes)
         }
         return isBridge ?? false ? nil : "only a bridge tells of itself there"

@@ -40,7 +40,7 @@ struct ClientDraining {
 
     /// Refuses a client while others are sent away.
     func checkDraining(_ connection: Connection) throws(ConnectRefusal) {
-        guard let drain = shard.policy.draining.notice, !connection.isLocal else { return }
+        guard let drain = shard.policy.draining.notice, !connection.client.isLocal else { return }
         throw ConnectRefusal(drain.connackReason, ClientDraining.drainWords, reference: nextServerReference(drain))
     }
 
@@ -77,7 +77,7 @@ extension BrokerShard {
             if policy.draining.slot >= connections.slotCount { policy.draining.slot = 0 }
             let connection = connections.connection(inSlot: policy.draining.slot)
             policy.draining.slot += 1
-            guard let connection, !connection.isLocal, connection.state != .closing,
+            guard let connection, !connection.client.isLocal, connection.state != .closing,
                 connection.state == .connected || !drain.answersNewcomers
             else { continue }
             left -= 1

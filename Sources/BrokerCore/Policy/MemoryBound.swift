@@ -49,11 +49,11 @@ struct MemoryBound {
     func recount(_ connection: Connection) {
         let held = connection.inbound.capacity + (connection.extras?.heldBytes ?? 0)
         let ofNewcomer = connection.isNewcomer ? held : 0
-        let isMore = held > connection.countedBytes
-        shard.policy.memory.inbound += held - connection.countedBytes
+        let isMore = held > connection.memory.bytes
+        shard.policy.memory.inbound += held - connection.memory.bytes
         shard.policy.memory.ofNewcomers += ofNewcomer - connection.newcomerBytes
-        (connection.countedBytes, connection.isCountedAsNewcomer) = (held, connection.isNewcomer)
-        connection.countedCapacity = UInt32(truncatingIfNeeded: connection.inbound.capacity)
+        (connection.memory.bytes, connection.isCountedAsNewcomer) = (held, connection.isNewcomer)
+        connection.memory.capacity = connection.inbound.capacity
         guard isMore else { return }
         if connection.state == .connected, connection.inbound.capacity > Limits.cutPacketBytesWhenFullMax, isMemoryFull {
             shard.disconnecting.refuse(
@@ -79,21 +79,21 @@ struct MemoryBound {
     /// Counts anew what a session takes, if its queue has grown or shrunk.
     @inline(__always)
     func recountQueue(of session: Session) {
-        if session.queue.capacity != session.countedCapacity { recount(session) }
+        if session.queue.capacity != session.memory.capacity { recount(session) }
     }
 
     /// Counts anew what a session takes.
     func recount(_ session: Session) {
         let held = session.heldBytes
-        shard.policy.memory.sessions += held - session.countedBytes
-        session.countedBytes = held
-        session.countedCapacity = session.queue.capacity
+        shard.policy.memory.sessions += held - session.memory.bytes
+        session.memory.bytes = held
+        session.memory.capacity = session.queue.capacity
     }
 
     /// A session has ended.
     func uncount(_ session: Session) {
-        shard.policy.memory.sessions -= session.countedBytes
-        session.countedBytes = 0
+        shard.policy.memory.sessions -= session.memory.bytes
+        session.memory.bytes = 0
     }
 
     /// A connection's own memory, without buffers.
@@ -124,7 +124,7 @@ extension Session {
     /// The bytes of memory that it takes, without the messages of its queue and its subscriptions.
     var heldBytes: Int {
         Self.ownBytes + (extras == nil ? 0 : Self.extrasBytes + (will?.heldBytes ?? 0))
-            + clientIdentifier.bytes.count + (userName?.bytes.count ?? 0)
+            + clientIdentifier.bytes.count + (owner.userName?.bytes.count ?? 0)
             + groups.count * Self.membershipBytes
             + queue.capacity * MemoryLayout<QueueEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
     }

@@ -67,8 +67,9 @@ struct QueueRoom {
     /// The queue of a session has become longer or shorter: tells the others if it is full now, or has room again.
     func updateFullness(of session: Session) {
         let isFull =
-            shard.dispatcher.bound(of: session).overflow == .refusesPublisher && isFilled(session, part: session.isFull ? 2 : 1)
-        if isFull != session.isFull { setFull(session, isFull) }
+            shard.dispatcher.bound(of: session).overflow == .refusesPublisher
+            && isFilled(session, part: session.bounds.isFull ? 2 : 1)
+        if isFull != session.bounds.isFull { setFull(session, isFull) }
     }
 
     func updateFullness() {
@@ -77,11 +78,11 @@ struct QueueRoom {
 
     /// The settings are about to change.
     func forgetFullness() {
-        for session in shard.sessions.all where session.isFull { setFull(session, false) }
+        for session in shard.sessions.all where session.bounds.isFull { setFull(session, false) }
     }
 
     func setFull(_ session: Session, _ isFull: Bool) {
-        session.isFull = isFull
+        session.bounds.isFull = isFull
         if isFull {
             sendFullQueue(of: session)
         } else {
@@ -105,7 +106,7 @@ struct QueueRoom {
         }
         shard.messaging.sendToOthers(
             .fullQueue(
-                FullQueue(sessionKey: session.key, access: session.access, part: session.topicPart, filters: filters)))
+                FullQueue(sessionKey: session.key, access: session.owner.access, part: session.topicPart, filters: filters)))
     }
 
     /// Tells the other shards of one subscription of a session with a full queue that is new, has changed, or goes.

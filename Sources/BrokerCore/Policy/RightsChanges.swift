@@ -18,9 +18,9 @@ public struct RightsChange: Sendable {
     }
 
     func concerns(_ session: Session) -> Bool {
-        if session.isBrokersOwn || session.listener == nil { return false }
+        if session.owner.isBrokersOwn || session.owner.listener == nil { return false }
         if hasEverybody { return true }
-        return session.userName.map { users.contains($0) } ?? hasAnonymous
+        return session.owner.userName.map { users.contains($0) } ?? hasAnonymous
     }
 }
 
@@ -126,7 +126,7 @@ struct RightsChanges {
     /// - Returns: how many steps that took, and whether it is done.
     private func dismiss(_ session: Session, _ stepsLeft: Int) -> (steps: Int, isDone: Bool) {
         var steps = 0
-        if session.expiryIntervalSeconds > 0, let access = session.access {
+        if session.expiryIntervalSeconds > 0, let access = session.owner.access {
             steps = removeForbiddenSubscriptions(of: session, access, stepsLeft)
             guard shard.policy.rights.check == nil else { return (steps, false) }
         }

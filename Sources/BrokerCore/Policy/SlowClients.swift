@@ -29,12 +29,12 @@ struct SlowClientWatch {
     /// Something waits for a client.
     @inline(__always)
     func suspect(_ connection: Connection) {
-        if shard.settings.slowClients != nil, !connection.isSuspect { addSuspect(connection) }
+        if shard.settings.slowClients != nil, !connection.pace.isSuspect { addSuspect(connection) }
     }
 
     @inline(never)
     private func addSuspect(_ connection: Connection) {
-        connection.isSuspect = true
+        connection.pace.isSuspect = true
         shard.policy.slowClients.add(connection.id)
         shard.presence.armSecond()
     }
@@ -50,22 +50,22 @@ struct SlowClientWatch {
             }
             let lag = session.lagMilliseconds(now: shard.now)
             guard lag > 0, let rule = shard.settings.slowClients else {
-                (connection.isSuspect, connection.isSlow) = (false, false)
+                (connection.pace.isSuspect, connection.pace.isSlow) = (false, false)
                 continue
             }
             shard.policy.slowClients.add(id)
-            if lag >= rule.milliseconds, !connection.isSlow { foundSlow(connection, session, lag, rule) }
+            if lag >= rule.milliseconds, !connection.pace.isSlow { foundSlow(connection, session, lag, rule) }
         }
         return !shard.policy.slowClients.isEmpty
     }
 
     /// How many are slow, of those that are looked at next.
     var slowClientCount: Int {
-        shard.policy.slowClients.due.count { shard.connections.find($0)?.isSlow ?? false }
+        shard.policy.slowClients.due.count { shard.connections.find($0)?.pace.isSlow ?? false }
     }
 
     private func foundSlow(_ connection: Connection, _ session: Session, _ lag: UInt64, _ rule: SlowClientPolicy) {
-        connection.isSlow = true
+        connection.pace.isSlow = true
         shard.presence.reportSlow(session, lagMilliseconds: lag)
         shard.log(.warning) {
             "Client \(session.clientIdentifier) is slow: a message has waited for it for \(lag / 1000) s, "

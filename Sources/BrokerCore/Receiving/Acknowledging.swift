@@ -108,7 +108,7 @@ struct Acknowledging {
         _ packetIdentifier: UInt16, _ reason: ReasonCode, _ session: Session, _ connection: Connection, _ answers: inout Int
     ) -> Bool {
         // PUBREL overtakes none that is held.
-        guard !reason.isError, connection.heldCount == 0, session.queue.releaseSent(packetIdentifier, shard.ledger) else {
+        guard !reason.isError, connection.holding.count == 0, session.queue.releaseSent(packetIdentifier, shard.ledger) else {
             return releaseSent(packetIdentifier, reason, session, connection)
         }
         connection.output.append(.pubrel, packetIdentifier, pool: &shard.pool)
@@ -170,7 +170,7 @@ struct Acknowledging {
     private func receivedPubrel(
         _ packetIdentifier: UInt16, _ session: Session, _ connection: Connection, _ answers: inout Int
     ) -> Bool {
-        guard !session.isStored, connection.heldCount == 0, session.receivedIdentifiers.remove(packetIdentifier) else {
+        guard !session.storage.isStored, connection.holding.count == 0, session.receivedIdentifiers.remove(packetIdentifier) else {
             return forgetReceived(packetIdentifier, session, connection)
         }
         if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
@@ -184,7 +184,7 @@ struct Acknowledging {
         let isKnown = session.receivedIdentifiers.remove(packetIdentifier)
         if connection.receivedInFlight > 0 { connection.receivedInFlight &-= 1 }
         let reason: ReasonCode = isKnown ? .success : .packetIdentifierNotFound
-        guard session.isStored || connection.heldCount > 0 else {
+        guard session.storage.isStored || connection.holding.count > 0 else {
             shard.sending.sendAcknowledgement(.pubcomp, packetIdentifier, reason, to: connection)
             return true
         }

@@ -99,7 +99,7 @@ struct Publishing {
     /// A message has come whose topic has too many levels: as with mosquitto, the connection ends. A part of the
     /// process is only told.
     private func receivedTooDeep(_ view: PublishView, _ session: Session, _ connection: Connection) {
-        guard !connection.isLocal else {
+        guard !connection.client.isLocal else {
             return shard.receiving.answerRefused(
                 view, session, connection, .topicNameInvalid,
                 because: "the topic has more than \(shard.settings.topicLevelsMax) levels")
@@ -219,7 +219,7 @@ struct Publishing {
         case .atMostOnce: return
         case .atLeastOnce:
             // Acknowledgements keep the order of their messages. [MQTT-4.6.0-2 v5]
-            if isKept || connection.heldCount > 0 {
+            if isKept || connection.holding.count > 0 {
                 shard.storing.promise(.puback, view.packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
             } else {
                 shard.sending.sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
@@ -235,7 +235,7 @@ struct Publishing {
                     shard.sessionRows.keepReceipt(view.packetIdentifier, of: session, digest: digest)
                 }
             }
-            if isKept || session.isStored || connection.heldCount > 0 {
+            if isKept || session.storage.isStored || connection.holding.count > 0 {
                 shard.storing.promise(.pubrec, view.packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
             } else {
                 shard.sending.sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
@@ -322,7 +322,7 @@ struct Publishing {
                 return (.quotaExceeded, .noRoom, BridgeStateTopics.tooMuchWords)
             }
         }
-        if let access = session.access, !access.mayPublish(topic: topic) {
+        if let access = session.owner.access, !access.mayPublish(topic: topic) {
             return (.notAuthorized, .notAuthorised, "not authorized to publish to this topic")
         }
         if isTooDeep(topic) { return (.malformedPacket, .refused, "the topic has too many levels") }

@@ -20,7 +20,7 @@ extension Receiving {
         if view.qos == .exactlyOnce { shard.storing.sendReleased(view.packetIdentifier, of: session) }
         // What is refused waits for no disk, so that a full one can be told; but acknowledgements keep the order of
         // their messages. [MQTT-4.6.0-2 v5]
-        if view.qos == .atLeastOnce, connection.heldCount == 0 { return send(refusal: packet, to: connection) }
+        if view.qos == .atLeastOnce, connection.holding.count == 0 { return send(refusal: packet, to: connection) }
         shard.storing.promise(.refusal(packet), to: connection)
     }
 

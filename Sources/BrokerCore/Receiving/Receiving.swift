@@ -19,7 +19,7 @@ struct Receiving {
         } else {
             completeCutPacket(with: bytes, connection)
         }
-        if connection.state != .connected || connection.inbound.capacity != Int(connection.countedCapacity) {
+        if connection.state != .connected || connection.inbound.capacity != connection.memory.capacity {
             shard.memoryBound.recount(connection)
         }
     }
@@ -149,7 +149,7 @@ struct Receiving {
     private func acceptsLength(_ headerLength: Int, _ bodyLength: Int, _ connection: Connection) -> Bool {
         if connection.state != .connected, !acceptsBeforeLogin(bodyLength, connection) { return false }
         guard VariableByteInteger.encodedSize(bodyLength) != headerLength - 1 else { return true }
-        if connection.state == .awaitingConnect { connection.hasOverlongLength = true }
+        if connection.state == .awaitingConnect { connection.client.hasOverlongLength = true }
         guard connection.state == .connected, connection.version == .v5 else { return true }
         shard.disconnecting.refuse(connection, .nonMinimalVariableByteInteger)
         return false

@@ -25,7 +25,7 @@ struct Subscribing {
         guard let session = connection.session else { return true }
         let identifier = open.packet.properties.subscriptionIdentifiers.first ?? 0
         // mosquitto's bridges of 3.1 and 3.1.1, which have no options to ask with.
-        let isPlainBridge = connection.isBridge && connection.version != .v5
+        let isPlainBridge = connection.client.isBridge && connection.version != .v5
         // One after the other, as if each had come alone. [MQTT-3.8.4-5 v5] [MQTT-3.8.4-4 v3.1.1]
         while open.position < open.packet.subscriptions.count {
             let asked = open.packet.subscriptions[open.position]
@@ -50,7 +50,7 @@ struct Subscribing {
                 if reason == .notAuthorized {
                     shard.accessChecks.logDenied(subscription: subscription.filter, of: session, connection)
                 }
-                if reason == .malformedPacket, !connection.isLocal {
+                if reason == .malformedPacket, !connection.client.isLocal {
                     shard.memoryBound.recount(session)
                     shard.disconnecting.refuse(
                         connection, reason, because: "a Topic Filter has more than \(shard.settings.topicLevelsMax) levels.")
@@ -125,7 +125,7 @@ struct Subscribing {
                 open.answer.reasonCodes.append(.noSubscriptionExisted)
                 continue
             }
-            guard session.access?.mayUnsubscribe(filter) ?? true else {
+            guard session.owner.access?.mayUnsubscribe(filter) ?? true else {
                 open.answer.reasonCodes.append(.notAuthorized)
                 continue
             }
@@ -166,7 +166,7 @@ struct Subscribing {
         let filter = subscription.filter
         if shard.publishing.isTooDeep(filter.matchingBytes) { return .malformedPacket }
         if shard.publishing.isTooLong(filter.matchingBytes) { return .topicFilterInvalid }
-        if let access = session.access, let listener = session.listener,
+        if let access = session.owner.access, let listener = session.owner.listener,
             !access.maySubscribe(filter, asksLists: shard.settings.policy(of: listener).checksAccessOnSubscribe)
         {
             return .notAuthorized
@@ -221,7 +221,7 @@ struct Subscribing {
             let isFirst = tellsInterest && !shard.tree.hasSession(bytes)
             let (record, isNew) = shard.tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
-            if session.isFull { shard.queueRoom.sendFullQueue(of: session, record, isThere: shard.queueRoom.waits(record)) }
+            if session.bounds.isFull { shard.queueRoom.sendFullQueue(of: session, record, isThere: shard.queueRoom.waits(record)) }
             let wantsRetained = wantsRetained(subscription, isNew: isNew)
             if wantsRetained { shard.retainedMessages.owe(filter.bytes, to: session) }
             let number = shard.sessionRows.keepSubscription(
@@ -284,7 +284,7 @@ struct Subscribing {
     /// - Returns: how many steps that took, of which there is one for each level.
     @discardableResult
     func removeSubscription(_ record: UInt32, of session: Session) -> Int {
-        if session.isFull { shard.queueRoom.sendFullQueue(of: session, record, isThere: false) }
+        if session.bounds.isFull { shard.queueRoom.sendFullQueue(of: session, record, isThere: false) }
         session.subscriptionCount -= 1
         shard.statistics.subscriptions -= 1
         return takeOut(record, of: session)

@@ -53,7 +53,7 @@ extension RetainedMessages {
 
     /// Whether its client has acknowledged all that it was owed. O(1).
     func hasPaid(_ session: Session) -> Bool {
-        guard let owed = session.owed, owed.isAllQueued, !session.isReading else { return false }
+        guard let owed = session.owed, owed.isAllQueued, !session.storage.isReading else { return false }
         return shard.saves.isDone(through: owed.lastNumber, session)
     }
 

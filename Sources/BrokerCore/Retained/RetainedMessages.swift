@@ -162,8 +162,8 @@ extension RetainedMessages {
     func retainedSource(of session: Session) -> RetainedSource {
         if let known = session.retainedSource { return known }
         let made = RetainedSource(
-            clientIdentifier: session.clientIdentifier, userName: session.userName, listener: session.listener,
-            listenerName: session.listener.map { shard.settings.policy(of: $0).name } ?? "")
+            clientIdentifier: session.clientIdentifier, userName: session.owner.userName, listener: session.owner.listener,
+            listenerName: session.owner.listener.map { shard.settings.policy(of: $0).name } ?? "")
         session.retainedSource = made
         return made
     }

@@ -87,10 +87,10 @@ extension Dispatcher {
                 shard.scanning.queueMoved(by: waitingBefore - waiting, left: waiting, connection)
             }
             shard.memoryBound.recountQueue(of: session)
-            if session.isFull { shard.queueRoom.updateFullness(of: session) }
+            if session.bounds.isFull { shard.queueRoom.updateFullness(of: session) }
         }
         repeat { sendResident(session, connection) } while session.queue.paged != nil && shard.storedQueues.refill(session)
-        if session.queue.waiting == 0 { session.isQueueDoubtful = false }
+        if session.queue.waiting == 0 { session.bounds.isQueueDoubtful = false }
     }
 
     /// Sends what waits and is in memory.
@@ -117,7 +117,7 @@ extension Dispatcher {
                 session.queue.dropFirstWaiting(shard.journal)
                 continue
             }
-            if session.isQueueDoubtful, !shard.accessChecks.mayStillReceive(session, message, entry) {
+            if session.bounds.isQueueDoubtful, !shard.accessChecks.mayStillReceive(session, message, entry) {
                 shard.accessChecks.giveUpForbidden(message, entry, session)
                 continue
             }
@@ -335,14 +335,14 @@ extension Dispatcher {
     /// How long a session's queue may be.
     @inline(__always)
     func bound(of session: Session) -> QueueBound {
-        guard session.hasOwnQueueBound else { return shard.settings.queueBound }
+        guard session.bounds.hasOwnQueueBound else { return shard.settings.queueBound }
         return shard.settings.ownQueueBounds[session.clientIdentifier] ?? shard.settings.queueBound
     }
 
     /// Looks up whether the session has a bound of its own for its queue. Called when the session or the settings are
     /// new.
     func updateOwnBound(of session: Session) {
-        session.hasOwnQueueBound = shard.settings.ownQueueBounds[session.clientIdentifier] != nil
+        session.bounds.hasOwnQueueBound = shard.settings.ownQueueBounds[session.clientIdentifier] != nil
     }
 
     /// Looks up the part of the topics that the session is for. Called when the session or the settings are new.

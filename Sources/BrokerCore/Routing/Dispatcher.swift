@@ -40,7 +40,7 @@ struct Admission {
     func connection(of route: Route, _ session: Session) -> Reference<Connection>? {
         guard route.detail == nil, let link = session.connection, !(isBehindQueue && session.queue.waiting > 0),
             !(isKept && session.keepsMessages),
-            link.with({ $0.frameKind != .own && !(isAcknowledged && $0.heldPublishCount > 0) })
+            link.with({ $0.frameKind != .own && !(isAcknowledged && $0.holding.publishCount > 0) })
         else { return nil }
         return link
     }

@@ -18,11 +18,12 @@ struct Drops {
     @inline(never)
     func drop(_ reason: DropReason, _ message: DroppedMessage, for session: Session) {
         shard.statistics.drops[reason] &+= 1
-        shard.inspection.dropLog.add(reason, message, client: session.clientIdentifier, listener: session.listener, at: shard.now)
+        shard.inspection.dropLog.add(
+            reason, message, client: session.clientIdentifier, listener: session.owner.listener, at: shard.now)
         if isObserving { shard.topicMetrics.countObservedDrop(reason, message, session.clientIdentifier) }
         // mosquitto's line; what it is about is told in full when the connection ends.
-        if reason == .queueFull || reason == .outputFull, !session.isToldToDrop {
-            session.isToldToDrop = true
+        if reason == .queueFull || reason == .outputFull, !session.bounds.isToldToDrop {
+            session.bounds.isToldToDrop = true
             shard.log(.notice) { "Outgoing messages are being dropped for client \(session.clientIdentifier)." }
         }
         session.drops[reason] &+= 1
@@ -40,7 +41,7 @@ struct Drops {
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.
     func reportDrops(of session: Session) {
-        session.isToldToDrop = false
+        session.bounds.isToldToDrop = false
         let total = session.drops.total
         guard total > session.dropsTold else { return }
         session.dropsTold = total

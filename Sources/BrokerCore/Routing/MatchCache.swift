@@ -66,7 +66,9 @@ struct MatchCache: ~Copyable {
             if subscriber.isSession {
                 let session = sessions.subscriber(subscriber.index)
                 // Of a session that leaves for another node some may still stand in the tree.
-                if let session, session.with({ !$0.isMoving && $0.mayReceive(topic) }) { add(record.terms, of: session, to: line) }
+                if let session, session.with({ !$0.cluster.isMoving && $0.mayReceive(topic) }) {
+                    add(record.terms, of: session, to: line)
+                }
             } else if subscriber.isShard {
                 line.shards |= 1 << UInt64(subscriber.index)
             } else if subscriber.isGroup {
@@ -84,15 +86,15 @@ struct MatchCache: ~Copyable {
     /// that its matching subscriptions grant, with all their identifiers. [MQTT-3.3.4-2 v5] [MQTT-3.3.4-4 v5]
     private func add(_ terms: SubscriptionTerms, of session: Reference<Session>, to line: Matches) {
         let position = session.with { held in
-            let known = Int(held.routePosition)
+            let known = Int(held.route.position)
             // The number comes round after 2^32 walks: a place from then may be another session's by now.
-            if held.routeBuildNumber == buildNumber, known < line.routeCount,
+            if held.route.buildNumber == buildNumber, known < line.routeCount,
                 line.routes[known].session == session
             {
                 return known
             }
-            held.routeBuildNumber = buildNumber
-            held.routePosition = UInt32(line.routeCount)
+            held.route.buildNumber = buildNumber
+            held.route.position = UInt32(line.routeCount)
             return line.routeCount
         }
         if position == line.routeCount {

@@ -102,7 +102,7 @@ struct Sending {
     /// A reason string, if the client wants to hear it. [MQTT-3.1.2-29 v5]
     func permitted(_ text: EncodedString?, on connection: Connection, atConnackOrDisconnect: Bool = false) -> EncodedString? {
         shard.settings.sendsReasonStrings && connection.version == .v5
-            && (atConnackOrDisconnect || connection.requestsProblemInformation)
+            && (atConnackOrDisconnect || connection.client.requestsProblemInformation)
             ? text : nil
     }
 }

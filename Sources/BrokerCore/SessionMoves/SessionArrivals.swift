@@ -44,8 +44,8 @@ struct SessionArrivals {
             (row.will, row.willDueAt, row.willName) = (nil, nil, nil)
             return
         }
-        row.isArriving = session.isMoving || session.isRestored
-        guard let floor = session.logFloor, !session.isReplaying,
+        row.isArriving = session.cluster.isMoving || session.cluster.isRestored
+        guard let floor = session.logFloor, !session.cluster.isReplaying,
             shard.clusterLog?.places.isBehind(floor) == false
         else { return }
         // All sessions of the shard have been given that, and it is written down: after a crash nothing of it is read
@@ -82,7 +82,7 @@ struct SessionArrivals {
             let places = placesBody.withUnsafeBytes({ StoredLogPositions(decoding: $0) }), row.clientIdentifier == name,
             row.expiryIntervalSeconds > 0, let session = shard.sessionRows.restore(row, key: nil)
         else { return false }
-        (session.logFloor, session.epoch) = (nil, sessionImport.epoch)
+        (session.logFloor, session.cluster.epoch) = (nil, sessionImport.epoch)
         if let log = shard.clusterLog, let last = row.stepFloor {
             shard.clusterLogReading.recordStep(last.number, log)
         }
@@ -90,9 +90,9 @@ struct SessionArrivals {
         session.stepFloor = FlowStep.Place(epoch: sessionImport.epoch, number: 0)
         // Nobody knows when its node has gone: the time that it has begins now.
         if row.isConnected, row.expiryIntervalSeconds != .max {
-            session.endsAt = shard.now + UInt64(row.expiryIntervalSeconds) * 1000
+            session.times.endsAt = shard.now + UInt64(row.expiryIntervalSeconds) * 1000
         }
-        session.isMoving = true
+        session.cluster.isMoving = true
         (sessionImport.session, sessionImport.places) = (session, places.places)
         shard.sessionRows.keep(session)
         return true
@@ -193,8 +193,8 @@ struct SessionArrivals {
     /// lacks.
     private func complete(_ sessionImport: SessionImport, _ session: Session, _ moves: SessionMoves) {
         sessionImport.isWhole = true
-        session.isMoving = false
-        session.isClaimed = true
+        session.cluster.isMoving = false
+        session.cluster.isClaimed = true
         let places = sessionImport.places ?? LogPositions(partitions: 1)
         // What is queued was lost with the node that had the queue.
         for owed in sessionImport.owed {
@@ -239,7 +239,7 @@ struct SessionArrivals {
     /// The session is up: its client may come in.
     func finishRestored(_ session: Session, _ moves: SessionMoves) {
         let name = session.clientIdentifier
-        shard.connecting.finishClaim(name, epoch: session.epoch, moves)
+        shard.connecting.finishClaim(name, epoch: session.cluster.epoch, moves)
         shard.effects.append(.cluster(.restored(identifier: Array(name.bytes))))
     }
 }

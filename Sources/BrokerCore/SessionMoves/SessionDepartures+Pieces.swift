@@ -26,7 +26,7 @@ extension SessionDepartures {
             row.willName = nil
             // The next one's clock may be behind.
             if let log = shard.clusterLog {
-                row.stepFloor = FlowStep.Place(epoch: export.session.epoch, number: log.lastStep)
+                row.stepFloor = FlowStep.Place(epoch: export.session.cluster.epoch, number: log.lastStep)
             }
             export.offer(ChunkItem.session(row, export.places))
             if let stepFloor = export.stepFloor { export.offer(ChunkItem.steps(after: stepFloor)) }
@@ -306,7 +306,7 @@ final class SessionExport {
             sessionChunkNumber += 1
         }
         (isAwaitingReceiver, hasEnded) = (true, isLast)
-        return SessionChunk(number: sessionChunkNumber, isLast: isLast, bytes: piece, epoch: session.epoch)
+        return SessionChunk(number: sessionChunkNumber, isLast: isLast, bytes: piece, epoch: session.cluster.epoch)
     }
 }
 

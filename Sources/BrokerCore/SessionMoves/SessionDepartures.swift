@@ -24,8 +24,10 @@ struct SessionDepartures {
             return moves.makeBusy(export)
         }
         // Half of it is here: who gave it still has all.
-        if session.isRestored || session.isMoving && moves.imports[name] != nil { shard.connecting.discard(session) }
-        session.isClaimed = false
+        if session.cluster.isRestored || session.cluster.isMoving && moves.imports[name] != nil {
+            shard.connecting.discard(session)
+        }
+        session.cluster.isClaimed = false
         close(session, cleanStart: cleanStart)
         guard shard.sessions.find(name) === session else { return giveNothing(identifier) }
         depart(session, moves)
@@ -53,7 +55,7 @@ struct SessionDepartures {
         guard let moves = shard.cluster?.moves, let export = export(identifier, moves) else { return }
         let session = export.session
         stay(session, moves)
-        session.isClaimed = true
+        session.cluster.isClaimed = true
         if let replay = moves.replays[session.key] { shard.sessionReplay.ask(for: replay) }
     }
 
@@ -67,8 +69,8 @@ struct SessionDepartures {
 
     /// Whether the session is the broker's own, of a bridge or such: those never move.
     private func isOwnClients(_ session: Session) -> Bool {
-        if let connection = session.connection { return connection.with { $0.isLocal } }
-        return session.isBrokersOwn || session.listener.map { shard.settings.policy(of: $0).isOwn } ?? false
+        if let connection = session.connection { return connection.with { $0.client.isLocal } }
+        return session.owner.isBrokersOwn || session.owner.listener.map { shard.settings.policy(of: $0).isOwn } ?? false
     }
 
     /// Ends its client's connection, and it too if it ends with that. A will is due as the connection ends, or after
@@ -95,11 +97,11 @@ struct SessionDepartures {
         shard.clusterLogReading.endWaitInVain(session.clientIdentifier, moves, "its client has gone to another node.")
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
-        if session.isFull { shard.queueRoom.setFull(session, false) }
+        if session.bounds.isFull { shard.queueRoom.setFull(session, false) }
         let export = SessionExport(session, places: places)
         (export.stepFloor, export.passedOn) = (stepFloor, passedOn)
         if !session.groups.isEmpty { takeGroups(of: session, export) }
-        session.isMoving = true
+        session.cluster.isMoving = true
         // Nothing matches its subscriptions any more, which are taken from it over as many turns as it takes.
         if session.firstSubscription != SubscriptionRecord.none { shard.tree.forgetMatches() }
         moves.exports[session.key] = export
@@ -112,7 +114,7 @@ struct SessionDepartures {
     func places(of session: Session, _ moves: SessionMoves) -> LogPositions {
         let places = shard.clusterLog?.places ?? LogPositions(partitions: 1)
         guard let floor = session.logFloor else { return places }
-        return session.isReplaying ? floor : places.later(floor)
+        return session.cluster.isReplaying ? floor : places.later(floor)
     }
 
     /// Takes subscriptions from a session that leaves, as far as the turn's steps go.
@@ -161,7 +163,7 @@ struct SessionDepartures {
     /// meanwhile.
     func stay(_ session: Session, _ moves: SessionMoves) {
         guard let export = moves.exports.removeValue(forKey: session.key) else { return }
-        session.isMoving = false
+        session.cluster.isMoving = false
         takeBack(export)
         // Some may not have been taken yet.
         if session.firstSubscription != SubscriptionRecord.none { shard.tree.forgetMatches() }
@@ -179,15 +181,15 @@ struct SessionDepartures {
     /// Whether its queue has been given to another node: what comes for it since may go to another one, and the log
     /// must not say that it is its own.
     func hasGivenQueue(_ session: Session) -> Bool {
-        session.isMoving && shard.cluster?.moves?.exports[session.key]?.queue != nil
+        session.cluster.isMoving && shard.cluster?.moves?.exports[session.key]?.queue != nil
     }
 
     /// What share groups have dispatched to a session that is another node's, and that does not have: behind the queue
     /// that it gives away, while it was restored, or in this incarnation, which its client may have seen begin. Nothing
     /// of it is in flight.
     func takeLate(of session: Session) -> [SharedEntry] {
-        if session.isRestored || hasGivenQueue(session) { return session.queue.takeShared() }
-        guard session.isLeft || session.connection != nil, let log = shard.clusterLog else { return [] }
+        if session.cluster.isRestored || hasGivenQueue(session) { return session.queue.takeShared() }
+        guard session.cluster.isLeft || session.connection != nil, let log = shard.clusterLog else { return [] }
         return session.queue.takeShared { log.isOfThisIncarnation($0) }
     }
 
@@ -201,8 +203,8 @@ struct SessionDepartures {
         session.queue = queue
         for entry in late { shard.shareGroups.redeliver(entry, to: session) }
         shard.memoryBound.recountQueue(of: session)
-        guard session.queue.paged?.hasArriving ?? false, !session.isListed else { return }
-        session.isListed = true
+        guard session.queue.paged?.hasArriving ?? false, !session.storage.isListed else { return }
+        session.storage.isListed = true
         shard.durability?.list(session)
     }
 
@@ -231,7 +233,8 @@ struct SessionDepartures {
         let session = export.session
         let isLate = export.deadline.map { shard.now >= $0 } ?? true
         if isLate { export.deadline = nil }
-        guard !session.isReading, export.isBarrierPassed, !shard.clusterDispatching.hasOpenEarlierDispatches(of: session) else {
+        guard !session.storage.isReading, export.isBarrierPassed, !shard.clusterDispatching.hasOpenEarlierDispatches(of: session)
+        else {
             return false
         }
         let unlogged = shard.clusterLog?.unlogged(of: session) ?? []
@@ -263,12 +266,12 @@ extension SessionDepartures {
     func fenceClients(_ explanation: String) {
         guard shard.clusterLog != nil else { return }
         // What becomes of their wills is for whoever keeps them next.
-        for session in shard.sessions.all { session.isClaimed = false }
+        for session in shard.sessions.all { session.cluster.isClaimed = false }
         if let moves = shard.cluster?.moves {
             let waiting = moves.awaitingLog.keys.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
             for name in waiting { shard.clusterLogReading.endWaitInVain(name, moves, "\(explanation).") }
         }
-        for connection in Array(shard.connections.all) where connection.state == .connected && !connection.isLocal {
+        for connection in Array(shard.connections.all) where connection.state == .connected && !connection.client.isLocal {
             shard.disconnecting.refuse(connection, .serverShuttingDown, because: "\(explanation).")
         }
     }

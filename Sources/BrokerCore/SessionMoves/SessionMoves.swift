@@ -182,11 +182,11 @@ struct SessionMoving {
 
     /// Gives the will of a session that this node keeps its name, if it has none.
     func nameWill(of session: Session, _ moves: SessionMoves) {
-        guard session.isClaimed, session.willName == nil, let will = session.will,
+        guard session.cluster.isClaimed, session.willName == nil, let will = session.will,
             will.topic.bytes.withUnsafeBytes({ shard.clusterMessaging.isCarried($0) })
         else { return }
         moves.lastWill += 1
-        session.willName = SavedWill.Name(epoch: session.epoch, number: moves.lastWill)
+        session.willName = SavedWill.Name(epoch: session.cluster.epoch, number: moves.lastWill)
     }
 
     /// The will as the cluster has it; nil for none, or one that is this node's alone.
@@ -239,12 +239,14 @@ struct SessionMoving {
     ///   - oldest: what this shard may have of it by an earlier claim is out of date.
     func sessionAssumed(_ identifier: [UInt8], epoch: UInt64, from oldest: UInt64) {
         guard let moves = shard.cluster?.moves, let name = EncodedString(identifier) else { return }
-        guard let session = shard.sessions.find(name), session.epoch >= oldest, session.epoch > 0, !session.isMoving else {
+        guard let session = shard.sessions.find(name), session.cluster.epoch >= oldest, session.cluster.epoch > 0,
+            !session.cluster.isMoving
+        else {
             shard.effects.append(.cluster(.assumed(identifier: identifier, isHere: false, will: nil)))
             return
         }
-        session.isClaimed = true
-        session.epoch = epoch
+        session.cluster.isClaimed = true
+        session.cluster.epoch = epoch
         let will = session.will == nil ? nil : session.willName
         // The will of a client that has stayed may have been published meanwhile, and counts once under its name.
         if session.connection != nil { session.willName = nil }
@@ -258,8 +260,8 @@ struct SessionMoving {
     /// has of it.
     func sessionIsElsewhere(_ identifier: [UInt8]) {
         guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
-            !session.isClaimed,
-            !session.isMoving, session.connection == nil
+            !session.cluster.isClaimed,
+            !session.cluster.isMoving, session.connection == nil
         else { return }
         shard.connecting.discard(session)
     }
@@ -268,33 +270,36 @@ struct SessionMoving {
     /// shard has of it: only its will is seen to there.
     func sessionWillIsElsewhere(_ identifier: [UInt8]) {
         guard shard.cluster?.moves != nil, let name = EncodedString(identifier), let session = shard.sessions.find(name),
-            !session.isClaimed,
-            !session.isMoving, session.connection == nil
+            !session.cluster.isClaimed,
+            !session.cluster.isMoving, session.connection == nil
         else { return }
         (session.will, session.willName, session.willDueAt) = (nil, nil, .max)
         shard.sessionRows.keep(session)
         // What is over by this node's clock it asks for again later.
-        if session.endsAt > shard.now { shard.lifecycle.armTimer(of: session) }
+        if session.times.endsAt > shard.now { shard.lifecycle.armTimer(of: session) }
     }
 
     /// The cluster has lost what it knew of a session: it is this node's.
     func sessionIsUnknown(_ identifier: [UInt8]) {
-        guard let name = EncodedString(identifier), let session = shard.sessions.find(name), !session.isClaimed else { return }
-        (session.epoch, session.willName) = (0, nil)
+        guard let name = EncodedString(identifier), let session = shard.sessions.find(name), !session.cluster.isClaimed else {
+            return
+        }
+        (session.cluster.epoch, session.willName) = (0, nil)
         shard.sessionRows.keep(session)
-        if session.connection == nil, !session.isMoving { shard.lifecycle.armTimer(of: session) }
+        if session.connection == nil, !session.cluster.isMoving { shard.lifecycle.armTimer(of: session) }
     }
 
     /// Whether it has to be found out first whose a session is, before anything of it ends.
     func mustBeAssumed(_ session: Session) -> Bool {
-        shard.cluster?.moves != nil && session.epoch > 0 && !session.isClaimed && !session.isMoving
+        shard.cluster?.moves != nil && session.cluster.epoch > 0 && !session.cluster.isClaimed && !session.cluster.isMoving
     }
 
     private func askWhose(_ session: Session) {
         shard.effects.append(
             .cluster(
                 .wakes(
-                    identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, isConnected: session.connection != nil)
+                    identifier: Array(session.clientIdentifier.bytes), epoch: session.cluster.epoch,
+                    isConnected: session.connection != nil)
             ))
     }
 
@@ -302,8 +307,8 @@ struct SessionMoving {
     /// clients have stayed. The others are asked for when something of them is due, or their clients come. O(sessions).
     func leaseBegins() {
         guard shard.cluster?.moves != nil else { return }
-        for session in shard.sessions.all where session.epoch > 0 && !session.isMoving {
-            if session.connection == nil { session.isClaimed = false } else { askWhose(session) }
+        for session in shard.sessions.all where session.cluster.epoch > 0 && !session.cluster.isMoving {
+            if session.connection == nil { session.cluster.isClaimed = false } else { askWhose(session) }
         }
     }
 

@@ -7,7 +7,7 @@ extension SessionReplay {
     func beginRestoration(of session: Session, from places: LogPositions, _ moves: SessionMoves) {
         guard let read = shard.clusterLog?.places else { return }
         session.logFloor = places.fitted(to: read)
-        (session.isReplaying, session.isRestored) = (true, true)
+        (session.cluster.isReplaying, session.cluster.isRestored) = (true, true)
         let replay = LogReplay(session, through: read)
         replay.restoration = SessionRestoration()
         // What comes meanwhile is read again.
@@ -169,7 +169,7 @@ extension SessionReplay {
 
     /// The session has all that the log has for it.
     func endRestoration(of session: Session, _ moves: SessionMoves) {
-        session.isRestored = false
+        session.cluster.isRestored = false
         shard.lifecycle.armTimer(of: session)
         shard.saves.markWhole(session, moves)
     }

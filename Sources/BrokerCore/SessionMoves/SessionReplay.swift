@@ -40,7 +40,7 @@ struct SessionReplay {
             return ask(for: replay)
         }
         moves.replays[session.key] = nil
-        session.isReplaying = false
+        session.cluster.isReplaying = false
         if replay.restoration != nil { endRestoration(of: session, moves) }
         if shard.clusterLog?.unread.isEmpty == true, moves.marks[session.key] == nil {
             shard.clusterLog?.newestSteps[session.key] = nil
@@ -68,7 +68,7 @@ struct SessionReplay {
         let floor = places.fitted(to: read)
         session.logFloor = floor
         guard floor.isBehind(read) else { return }
-        session.isReplaying = true
+        session.cluster.isReplaying = true
         moves.replays[session.key] = LogReplay(session, through: read)
     }
 
@@ -98,7 +98,7 @@ struct SessionReplay {
     func keepsAside(_ publication: inout Publication, _ route: Route) -> Bool {
         guard let moves = shard.cluster?.moves, !moves.replays.isEmpty else { return false }
         return route.session.with { session in
-            guard session.isReplaying, let replay = moves.replays[session.key] else { return false }
+            guard session.cluster.isReplaying, let replay = moves.replays[session.key] else { return false }
             replay.keep(publication.makeMessage(shard.ledger), mustArrive: publication.mustArrive, name: publication.name)
             return true
         }

@@ -74,7 +74,7 @@ struct SessionSaves {
 
     /// The client has come or gone: the cluster has to know if that decides when something is due.
     func markPresenceChanged(of session: Session) {
-        guard let moves = shard.cluster?.moves, session.isClaimed, let save = moves.saves[session.key] else { return }
+        guard let moves = shard.cluster?.moves, session.cluster.isClaimed, let save = moves.saves[session.key] else { return }
         if session.expiryIntervalSeconds < .max || save.hasWill || session.will != nil { markChanged(save, moves) }
     }
 
@@ -83,8 +83,8 @@ struct SessionSaves {
         shard.moves.nameWill(of: session, moves)
         guard session.expiryIntervalSeconds > 0 || session.willName != nil else { return }
         let save = save(of: session, moves)
-        guard save.epoch != session.epoch else { return }
-        (save.epoch, save.underWay) = (session.epoch, nil)
+        guard save.epoch != session.cluster.epoch else { return }
+        (save.epoch, save.underWay) = (session.cluster.epoch, nil)
         save.waiting = save.given + save.waiting
         save.given = []
         save.isChanged = false
@@ -107,12 +107,13 @@ struct SessionSaves {
 
     /// The session ends, or leaves. If another one takes its place, nothing may come back of it.
     func forgetSave(of session: Session, _ moves: SessionMoves) {
-        guard moves.saves.removeValue(forKey: session.key) != nil, session.isClaimed, !session.leavesPlace else { return }
+        guard moves.saves.removeValue(forKey: session.key) != nil, session.cluster.isClaimed, !session.leavesPlace else { return }
         shard.effects.append(
             .cluster(
                 .saves(
                     SavedSession(
-                        identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: 0, expiryInterval: 0,
+                        identifier: Array(session.clientIdentifier.bytes), epoch: session.cluster.epoch, number: 0,
+                        expiryInterval: 0,
                         state: []))))
     }
 
@@ -121,7 +122,7 @@ struct SessionSaves {
     /// Keeps CONNACK, and all that follows it, in the connection's output until the cluster knows of a new session, of
     /// another expiry, or of a will; false if it need not wait for that.
     func holdsUntilSaved(_ connection: Connection, _ session: Session, isNew: Bool) -> Bool {
-        guard let moves = shard.cluster?.moves, session.isClaimed else { return false }
+        guard let moves = shard.cluster?.moves, session.cluster.isClaimed else { return false }
         markClaimed(of: session, moves)
         markPresenceChanged(of: session)
         // What has lasted and ends with its connection from now on must not be restored from what was stored of it.
@@ -130,8 +131,8 @@ struct SessionSaves {
         let isAnother = isNew || save.expiryInterval != session.expiryIntervalSeconds
         guard isAnother || session.willName != nil else { return false }
         markChanged(save, moves)
-        guard connection.holdsAcknowledgements else { return false }
-        connection.isAwaitingStore = true
+        guard connection.holding.holdsAcknowledgements else { return false }
+        connection.holding.isAwaitingStore = true
         save.waiting.append((connection.id, .output))
         return true
     }
@@ -142,7 +143,7 @@ struct SessionSaves {
         case .suback, .unsuback: break
         case .refusal, .endOfRetained, .dispatch, .export: return false
         }
-        guard connection.holdsAcknowledgements, let session = connection.session,
+        guard connection.holding.holdsAcknowledgements, let session = connection.session,
             let save = shard.cluster?.moves?.saves[session.key],
             save.isChanged || save.underWay != nil
         else { return false }
@@ -157,7 +158,7 @@ struct SessionSaves {
     private func releaseSaved(_ answer: SessionSave.Answer, _ connection: Connection) {
         switch answer {
         case .output:
-            connection.isAwaitingStore = false
+            connection.holding.isAwaitingStore = false
             shard.storing.holdOutput(of: connection)
             shard.markDirty(connection)
         case .held(let answer):
@@ -183,7 +184,7 @@ struct SessionSaves {
 
     /// Of a session that is not whole, what the cluster has is newer.
     private func mayGive(_ save: SessionSave) -> Bool {
-        save.session.isClaimed && !save.session.isMoving && !save.session.isRestored
+        save.session.cluster.isClaimed && !save.session.cluster.isMoving && !save.session.cluster.isRestored
     }
 
     func give(_ save: SessionSave, state: [UInt8]?, _ places: LogPositions?, _ moves: SessionMoves) {
@@ -193,7 +194,7 @@ struct SessionSaves {
         save.expiryInterval = session.expiryIntervalSeconds
         if let places { save.places = places }
         var saved = SavedSession(
-            identifier: Array(session.clientIdentifier.bytes), epoch: session.epoch, number: moves.lastSaveNumber,
+            identifier: Array(session.clientIdentifier.bytes), epoch: session.cluster.epoch, number: moves.lastSaveNumber,
             expiryInterval: session.expiryIntervalSeconds, state: state,
             places: places.map { SavedSession.encoded($0, savedReceipts(of: session)) })
         if state != nil {
@@ -216,9 +217,11 @@ struct SessionSaves {
     private func awaySince(_ session: Session) -> UInt64 {
         guard session.connection == nil else { return 0 }
         // A session that was here before the broker's start has its time from then on.
-        let isKnown = session.endsAt != .max && session.expiryIntervalSeconds < .max
+        let isKnown = session.times.endsAt != .max && session.expiryIntervalSeconds < .max
         let since =
-            isKnown ? session.endsAt - min(session.endsAt, UInt64(session.expiryIntervalSeconds) * 1000) : session.disconnectedAt
+            isKnown
+            ? session.times.endsAt - min(session.times.endsAt, UInt64(session.expiryIntervalSeconds) * 1000)
+            : session.times.disconnectedAt
         return max(1, shard.wallClock(since > 0 ? since : shard.now))
     }
 
@@ -255,7 +258,7 @@ struct SessionSaves {
     /// says nothing then.
     private func donePlaces(of save: SessionSave, _ moves: SessionMoves) -> LogPositions? {
         let session = save.session
-        guard let journal = shard.journal, !session.isReplaying, !session.isReading else { return nil }
+        guard let journal = shard.journal, !session.cluster.isReplaying, !session.storage.isReading else { return nil }
         // What was received goes with them.
         guard !shard.clusterLogReading.lacksSteps(session), session.receivedIdentifiers.count <= Limits.savedReceiptsMax else {
             return nil

@@ -31,6 +31,39 @@ final class Session {
     /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit.
     /// [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
+    var timer = TimerWheel.none
+    /// Whether another client may come when it ends; not while its own client takes its place.
+    var leavesPlace = true
+    /// Whose it is, and what that client may do.
+    var owner = SessionOwner()
+    var times = SessionTimes()
+    var bounds = SessionBoundState()
+    /// What the store has of it.
+    var storage = SessionStorage()
+    /// What it is to a cluster whose sessions move.
+    var cluster = SessionClusterState()
+    /// What the shard has counted for it.
+    var memory = CountedMemory()
+    /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
+    var keepsMessages: Bool { storage.isStored && expiryIntervalSeconds > 0 }
+
+    /// What few sessions need; `SessionExtras.swift` says what that is.
+    var extras: SessionExtras?
+
+    /// Where this session's route stands in the line that the match cache builds.
+    var route = RouteScratch()
+
+    init(index: UInt32, generation: UInt32, key: UInt64, clientIdentifier: EncodedString, publisherKey: UInt64) {
+        self.index = index
+        self.generation = generation
+        self.key = key
+        self.clientIdentifier = clientIdentifier
+        self.publisherKey = publisherKey
+    }
+}
+
+/// Whose a session is.
+struct SessionOwner {
     /// What its client may read and write; nil for everything.
     var access: AccessPolicy?
     /// The user and listener of its client when it was here last, from which `access` follows. No listener if that one
@@ -45,30 +78,46 @@ final class Session {
     var isBrokersOwn = false
     /// Whether it is the first user's who asks for it, because the store did not tell whose it is.
     var isUnclaimed = false
-    /// Whether messages may wait that were queued when its client had other rights.
-    var isQueueDoubtful = false
+}
+
+/// Milliseconds on the shard's clock.
+struct SessionTimes {
     /// When the session of a client that is away ends.
     var endsAt: UInt64 = .max
-    /// When the session began and its last connection ended, in milliseconds; 0 if that was before the broker's start.
+    /// When the session began; 0 if that was before the broker's start.
     var createdAt: UInt64 = 0
+    /// When its last connection ended; 0 if that was before the broker's start.
     var disconnectedAt: UInt64 = 0
-    var timer = TimerWheel.none
+}
+
+/// What is known of a session's queue and its bounds.
+struct SessionBoundState {
+    /// Whether its queue has a bound of its own.
+    var hasOwnQueueBound = false
+    /// Whether publishers are refused because of its queue: from when that is full until half of it is gone.
+    var isFull = false
     /// The log has said that this connection loses messages.
     var isToldToDrop = false
+    /// Whether messages may wait that were queued when its client had other rights.
+    var isQueueDoubtful = false
+}
+
+/// What the store has of a session.
+struct SessionStorage {
     /// Whether the store has a row of it.
     var isStored = false
     /// Whether the store has a row for the sake of its will alone, as it ends with its connection.
     var isWillStored = false
-    /// Whether publishers are refused because of its queue: from when that is full until half of it is gone.
-    var isFull = false
-    /// Whether its queue has a bound of its own.
-    var hasOwnQueueBound = false
-    /// Whether another client may come when it ends; not while its own client takes its place.
-    var leavesPlace = true
     /// Whether messages of its queue are being read from the store.
     var isReading = false
     /// Whether an order looks through what of its queue only the store has.
     var isSifted = false
+    /// Whether the shard looks after each commit what of its queue is durable.
+    var isListed = false
+}
+
+/// What a session is to a cluster whose sessions move.
+struct SessionClusterState {
     /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a
     /// connection, or was to.
     var readsLog = false
@@ -76,38 +125,27 @@ final class Session {
     var isReplaying = false
     /// Whether it is on its way from another node, or to one.
     var isMoving = false
-    /// Whether this node keeps it, in a cluster whose sessions move.
+    /// Whether this node owns it.
     var isClaimed = false { didSet { if isClaimed { isLeft = false } } }
-    /// Whether an earlier run of this node has left it, and it may be another's by now.
+    /// Whether an earlier incarnation of this node has left it, and it may be another's by now.
     var isLeft = false
     /// Whether it is being restored from what the cluster has stored of it and from the log, which this node has not
     /// all of yet.
     var isRestored = false
-    /// Whether the shard looks after each commit what of its queue is durable.
-    var isListed = false
-    /// By which claim it has kept it; 0 for none.
+    /// By which claim it is owned; 0 for none.
     var epoch: UInt64 = 0
-    /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
-    var keepsMessages: Bool { isStored && expiryIntervalSeconds > 0 }
+}
 
-    /// The bytes that the shard has counted for it, and the room in its queue at that time.
-    var countedBytes = 0
-    var countedCapacity = 0
+/// Bytes that a shard has counted for something, and the room in its buffer at that time.
+struct CountedMemory {
+    var bytes = 0
+    var capacity = 0
+}
 
-    /// What few sessions need; `SessionExtras.swift` says what that is.
-    var extras: SessionExtras?
-
-    /// Scratch of the match cache: where this session's route stands in the line being built.
-    var routeBuildNumber: UInt32 = 0
-    var routePosition: UInt32 = 0
-
-    init(index: UInt32, generation: UInt32, key: UInt64, clientIdentifier: EncodedString, publisherKey: UInt64) {
-        self.index = index
-        self.generation = generation
-        self.key = key
-        self.clientIdentifier = clientIdentifier
-        self.publisherKey = publisherKey
-    }
+/// Where a session's route stands in the line that the match cache builds.
+struct RouteScratch {
+    var buildNumber: UInt32 = 0
+    var position: UInt32 = 0
 }
 
 /// The part of a session that most of many sessions never need: an idle client costs the broker little.

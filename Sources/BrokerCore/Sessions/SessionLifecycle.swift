@@ -17,7 +17,9 @@ struct SessionLifecycle {
     func endSession(_ session: Session, publishesWill: Bool, isElsewhere: Bool = false) {
         // The cluster publishes it before it forgets the session.
         if publishesWill, session.willName != nil { publishWill(of: session) }
-        if session.isMoving || session.isReplaying || session.epoch > 0 { shard.connecting.endMoves(of: session) }
+        if session.cluster.isMoving || session.cluster.isReplaying || session.cluster.epoch > 0 {
+            shard.connecting.endMoves(of: session)
+        }
         if !isElsewhere { shard.presence.reportEnd(of: session) }
         if publishesWill { publishWill(of: session) }
         assert(shard.dispatchState.batch.isEmpty, "its audience may hold the session")
@@ -25,7 +27,7 @@ struct SessionLifecycle {
         shard.drops.reportDrops(of: session)
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
-        if session.isFull { shard.queueRoom.setFull(session, false) }
+        if session.bounds.isFull { shard.queueRoom.setFull(session, false) }
         while session.firstSubscription != SubscriptionRecord.none, shard.sessions.ended.stepsLeft > 0 {
             shard.sessions.ended.count(shard.subscribing.removeSubscription(session.firstSubscription, of: session))
         }
@@ -89,8 +91,8 @@ struct SessionLifecycle {
     func armTimer(of session: Session) {
         shard.wheel.disarm(session.timer)
         session.timer = TimerWheel.none
-        guard !session.isRestored else { return }
-        let due = min(session.endsAt, session.willDueAt)
+        guard !session.cluster.isRestored else { return }
+        let due = min(session.times.endsAt, session.willDueAt)
         guard due != .max else { return }
         session.timer = shard.wheel.arm(
             TimerSubject(kind: .session, index: session.index, generation: session.generation), at: due)
@@ -103,7 +105,7 @@ struct SessionLifecycle {
         session.timer = TimerWheel.none
         guard session.connection == nil else { return }
         if !isOurs, shard.moves.mustBeAssumed(session) { return shard.moves.wake(session) }
-        if session.endsAt <= shard.now {
+        if session.times.endsAt <= shard.now {
             // One that lasts no longer than its connection has ended with the broker's last run.
             if session.expiryIntervalSeconds > 0 {
                 shard.log(.notice) { "Expiring client \(session.clientIdentifier) due to timeout." }

@@ -16,7 +16,7 @@ struct ShareGroups {
         let member = GroupMember(
             shard: shard.index, sessionIndex: session.index, sessionKey: session.key, serial: shard.groups[group]?.serial ?? 0,
             terms: terms,
-            isConnected: session.connection != nil, access: session.access, isFull: session.isFull,
+            isConnected: session.connection != nil, access: session.owner.access, isFull: session.bounds.isFull,
             packetBytesMax: packetBytesMax(of: session), isLasting: session.keepsMessages)
         if shard.groups[group]?.hasFullMember ?? false { shard.room.hasNew = true }
         join(member, group)
@@ -106,10 +106,10 @@ struct ShareGroups {
 
     /// The rights of the session have changed: whoever chooses among the members of its groups must know.
     func sendAccess(of session: Session) {
-        if session.isFull { shard.queueRoom.sendFullQueue(of: session) }
+        if session.bounds.isFull { shard.queueRoom.sendFullQueue(of: session) }
         for membership in session.groups {
             guard var member = shard.groups[membership.group]?.member(session.key) else { continue }
-            member.access = session.access
+            member.access = session.owner.access
             join(member, membership.group)
             shard.messaging.sendToOthers(.group(membership.name, .joined(member)))
             shard.clusterDispatching.sendGroup(membership.name)
@@ -234,7 +234,7 @@ struct ShareGroups {
             let isWanted = $0.staysOnShard ? here.contains($0.group) : anywhere.contains($0.group)
             return isWanted && hasReader($0, besides: session.key)
         }
-        if session.isFull { shard.queueRoom.updateFullness(of: session) }
+        if session.bounds.isFull { shard.queueRoom.updateFullness(of: session) }
         for entry in taken { redistribute(entry, from: session.key, connectedOnly: true) }
         if !taken.isEmpty { recordPassing(of: session) }
     }
@@ -248,7 +248,7 @@ struct ShareGroups {
 
     /// A session has passed messages on, or was passed some, and stays until that is durable.
     func recordPassing(of session: Session) {
-        if session.epoch > 0 { shard.cluster?.moves?.passedOn[session.key] = shard.durability?.moment }
+        if session.cluster.epoch > 0 { shard.cluster?.moves?.passedOn[session.key] = shard.durability?.moment }
     }
 
     /// Gives a message that a member had to another one; false if there is none, and the message is gone.

@@ -28,7 +28,7 @@ extension BrokerShard {
         durability.checkInvariants()
         let counts = durability.heldCounts()
         for connection in connections.all {
-            precondition(Int(connection.heldCount) == counts[connection.id] ?? 0, "a connection knows how much is held for it")
+            precondition(Int(connection.holding.count) == counts[connection.id] ?? 0, "a connection knows how much is held for it")
         }
     }
 

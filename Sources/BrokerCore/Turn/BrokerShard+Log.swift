@@ -85,7 +85,7 @@ extension Connection {
     var logName: String { knownName ?? info.address }
 
     /// The user that it is, or wants to be, as the log shows it.
-    var loggedUserName: String? { (userName ?? extras?.pendingConnect?.userName).map { LoggedText($0.bytes).description } }
+    var loggedUserName: String? { (client.userName ?? extras?.pendingConnect?.userName).map { LoggedText($0.bytes).description } }
 }
 
 /// The core makes strings for the log alone: what a peer has named goes into them as the log shows it.

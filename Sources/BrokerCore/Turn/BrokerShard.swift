@@ -119,7 +119,7 @@ public final class BrokerShard {
     public func name(of id: ConnectionID) -> String? { connections.find(id)?.knownName }
 
     /// Whether the transport has taken less than it was given, and `writable` is waited for.
-    public func isBlocked(_ id: ConnectionID) -> Bool { connections.find(id)?.isBlocked ?? false }
+    public func isBlocked(_ id: ConnectionID) -> Bool { connections.find(id)?.pace.isBlocked ?? false }
 
     /// Ends the turn: hands out the shard messages, so that the other shards work meanwhile, and gives every
     /// connection's output to its transport.
@@ -140,7 +140,7 @@ public final class BrokerShard {
     /// The transport takes bytes again after it had taken less than it was given.
     public func writable(_ id: ConnectionID, sink: any OutputSink) {
         guard let connection = connections.find(id) else { return }
-        connection.isBlocked = false
+        connection.pace.isBlocked = false
         flush(connection, into: sink)
     }
 

@@ -58,11 +58,11 @@ extension BrokerShard {
     }
 
     func flush(_ connection: Connection, into sink: any OutputSink) {
-        if connection.isLocal { return localClients.flushLocal(connection) }
-        guard !connection.isBlocked, !connection.isAwaitingStore, !connection.output.isEmpty else {
+        if connection.client.isLocal { return localClients.flushLocal(connection) }
+        guard !connection.pace.isBlocked, !connection.holding.isAwaitingStore, !connection.output.isEmpty else {
             if !connection.output.isEmpty {
                 connection.output.settle(arena: &arena, pool: &pool)
-                if connection.isBlocked { connecting.recordLag(of: connection) }
+                if connection.pace.isBlocked { connecting.recordLag(of: connection) }
             } else if connection.state == .closing {
                 disconnecting.end(connection)
             }
@@ -77,14 +77,14 @@ extension BrokerShard {
             connection.traffic.sentBytes &+= UInt64(taken)
             if connection.isTraced { tracing.traceSent(taken, connection) }
             connection.output.consume(taken, arena: &arena, pool: &pool)
-            if taken < offered { connection.isBlocked = true }
-        } while !connection.isBlocked && !connection.output.isEmpty
+            if taken < offered { connection.pace.isBlocked = true }
+        } while !connection.pace.isBlocked && !connection.output.isEmpty
         guard connection.output.isEmpty else {
             connection.output.settle(arena: &arena, pool: &pool)
             connecting.recordLag(of: connection)
             return
         }
-        if connection.isLagging { connecting.endLag(of: connection) }
+        if connection.pace.isLagging { connecting.endLag(of: connection) }
         if connection.state == .closing {
             disconnecting.end(connection)
         } else if let session = connection.session, session.queue.waiting > 0 {

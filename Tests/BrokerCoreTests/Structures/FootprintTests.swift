@@ -43,11 +43,11 @@ import Testing
 
     @Test func `the listener of a session may be none`() {
         let session = Session(index: 0, generation: 0, key: 1, clientIdentifier: "client", publisherKey: 1)
-        #expect(session.listener == nil)
-        session.listener = 3
-        #expect(session.listener == 3)
-        session.listener = nil
-        #expect(session.listener == nil)
+        #expect(session.owner.listener == nil)
+        session.owner.listener = 3
+        #expect(session.owner.listener == 3)
+        session.owner.listener = nil
+        #expect(session.owner.listener == nil)
     }
 }
 

@@ -115,8 +115,8 @@ import Testing
         // The chain is walked from the newest: session 0 stands first, and session 1 has a place from 2^32 walks ago.
         _ = bench.subscribe(.session(1), Array("a".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
         _ = bench.subscribe(.session(0), Array("a".utf8), SubscriptionTerms(maximumQoS: .atMostOnce))
-        bench.sessions[1].routeBuildNumber = 1
-        bench.sessions[1].routePosition = 0
+        bench.sessions[1].route.buildNumber = 1
+        bench.sessions[1].route.position = 0
         let matches = bench.matches(of: Array("a".utf8))
         #expect(matches.routeCount == 2)
     }
