@@ -37,23 +37,24 @@ final class Connection {
     var isDirty = false
     /// Milliseconds without a packet after which the client is taken for gone; 0 for never.
     var keepAliveMilliseconds: UInt32 = 0
+    // The order of the values leaves no gap between them: FootprintTests count the bytes.
+    var client = ConnectedClient()
     /// Whether its packets may be traced: `Tracer` says.
     var isTraced = false
     /// Whether one of its packets is still being worked off; those behind it wait in `inbound`.
     var hasOpenPacket = false
     /// Whether an end mark waits behind its session's queue.
     var hasQueuedEndsOfRetained = false
-    var client = ConnectedClient()
-    var pace = ConnectionPace()
-    var holding = HoldingState()
     /// What the shard has counted for what came of it and is kept.
     var memory = CountedMemory()
-    /// Whether that was counted as a newcomer's.
+    var pace = ConnectionPace()
+    var holding = HoldingState()
+    /// Whether what it holds was counted as a newcomer's.
     var isCountedAsNewcomer = false
+    var timer = TimerWheel.none
     var session: Session?
     var output = OutputBuffer()
     var inbound = InboundBuffer()
-    var timer = TimerWheel.none
     var lastReceivedAt: UInt64
     /// The largest packet that the client takes, in bytes; at most the largest that there can be. [MQTT-3.1.2-24 v5]
     private(set) var maximumPacketSize = UInt32(BrokerSettings.packetBytesLargest)
@@ -77,7 +78,7 @@ final class Connection {
         lastReceivedAt = now
     }
 
-    /// What of `countedBytes` it held while its client was not let in.
+    /// What of `memory` it held while its client was not let in.
     var newcomerBytes: Int { isCountedAsNewcomer ? memory.bytes : 0 }
 
     /// Whether its client lives on another shard, so that it is handed over at the end of the turn, or when its output
@@ -136,14 +137,14 @@ struct ConnectionPace {
 
 /// What is held back until the store has something.
 struct HoldingState {
+    /// How many packets to it are held.
+    var count: UInt32 = 0
+    /// How many of those are messages.
+    var publishCount: UInt32 = 0
     /// Whether CONNACK stands in the output, which must not be sent before the session is durable.
     var isAwaitingStore = false
     /// Whether acknowledgements wait until what they stand for is durable.
     var holdsAcknowledgements = true
-    /// How many packets to it are held until then.
-    var count: UInt32 = 0
-    /// How many of those are messages.
-    var publishCount: UInt32 = 0
 }
 
 /// Where a connection's counts stood when somebody asked for its rates, and what those were. Made when somebody does.

@@ -53,7 +53,7 @@ struct MemoryBound {
         shard.policy.memory.inbound += held - connection.memory.bytes
         shard.policy.memory.ofNewcomers += ofNewcomer - connection.newcomerBytes
         (connection.memory.bytes, connection.isCountedAsNewcomer) = (held, connection.isNewcomer)
-        connection.memory.capacity = connection.inbound.capacity
+        connection.memory.capacity = UInt32(truncatingIfNeeded: connection.inbound.capacity)
         guard isMore else { return }
         if connection.state == .connected, connection.inbound.capacity > Limits.cutPacketBytesWhenFullMax, isMemoryFull {
             shard.disconnecting.refuse(
@@ -79,7 +79,7 @@ struct MemoryBound {
     /// Counts anew what a session takes, if its queue has grown or shrunk.
     @inline(__always)
     func recountQueue(of session: Session) {
-        if session.queue.capacity != session.memory.capacity { recount(session) }
+        if session.queue.capacity != Int(session.memory.capacity) { recount(session) }
     }
 
     /// Counts anew what a session takes.
@@ -87,7 +87,7 @@ struct MemoryBound {
         let held = session.heldBytes
         shard.policy.memory.sessions += held - session.memory.bytes
         session.memory.bytes = held
-        session.memory.capacity = session.queue.capacity
+        session.memory.capacity = UInt32(truncatingIfNeeded: session.queue.capacity)
     }
 
     /// A session has ended.

@@ -19,7 +19,7 @@ struct Receiving {
         } else {
             completeCutPacket(with: bytes, connection)
         }
-        if connection.state != .connected || connection.inbound.capacity != connection.memory.capacity {
+        if connection.state != .connected || connection.inbound.capacity != Int(connection.memory.capacity) {
             shard.memoryBound.recount(connection)
         }
     }

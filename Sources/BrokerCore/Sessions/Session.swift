@@ -28,22 +28,23 @@ final class Session {
     /// Seconds that the session outlives its connection; `UInt32.max` for ever. [MQTT-3.1.2-23 v5]
     var expiryIntervalSeconds: UInt32 = 0
     var version: ProtocolVersion = .v311
+    /// Whether another client may come when it ends; not while its own client takes its place.
+    var leavesPlace = true
     /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit.
     /// [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
+    // The order of the values below leaves no gap between them: FootprintTests count the bytes.
+    var times = SessionTimes()
+    /// What the shard has counted for it.
+    var memory = CountedMemory()
     var timer = TimerWheel.none
-    /// Whether another client may come when it ends; not while its own client takes its place.
-    var leavesPlace = true
     /// Whose it is, and what that client may do.
     var owner = SessionOwner()
-    var times = SessionTimes()
     var bounds = SessionBoundState()
     /// What the store has of it.
     var storage = SessionStorage()
     /// What it is to a cluster whose sessions move.
     var cluster = SessionClusterState()
-    /// What the shard has counted for it.
-    var memory = CountedMemory()
     /// Whether what comes for it is to outlive a crash: not for a session that ends with its connection.
     var keepsMessages: Bool { storage.isStored && expiryIntervalSeconds > 0 }
 
@@ -118,6 +119,8 @@ struct SessionStorage {
 
 /// What a session is to a cluster whose sessions move.
 struct SessionClusterState {
+    /// By which claim it is owned; 0 for none.
+    var epoch: UInt64 = 0
     /// Whether messages of QoS 1 and 2 come to it out of a cluster's log, where there is one: it has outlived a
     /// connection, or was to.
     var readsLog = false
@@ -132,14 +135,12 @@ struct SessionClusterState {
     /// Whether it is being restored from what the cluster has stored of it and from the log, which this node has not
     /// all of yet.
     var isRestored = false
-    /// By which claim it is owned; 0 for none.
-    var epoch: UInt64 = 0
 }
 
 /// Bytes that a shard has counted for something, and the room in its buffer at that time.
 struct CountedMemory {
     var bytes = 0
-    var capacity = 0
+    var capacity: UInt32 = 0
 }
 
 /// Where a session's route stands in the line that the match cache builds.
