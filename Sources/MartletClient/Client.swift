@@ -203,7 +203,7 @@ extension Client {
 
     private func endSubscriptions(where isMeant: @escaping @Sendable (SubscriptionSettings) -> Bool) async {
         let call = AwaitedOutcome<Void>()
-        engine.post(.records { $0.endSubscriptions(where: isMeant, call) })
+        engine.post(.records { $0.subscriptions.end(where: isMeant, call) })
         await Task(executorPreference: engine.loop.taskExecutor) { _ = await call.outcome(cancelled: {}) }.value
     }
 

@@ -145,7 +145,7 @@ extension CollectionEngine {
             let call = EnqueueCall(publication, for: .collection("\(filter)", observer(of: number, decision)))
             made = (call, number)
             // Within the lock, so that the outbox gets writes in the order in which they lie over one another here.
-            keeper.engine.post(.records { $0.enqueue(call) })
+            keeper.engine.ask(call.call, withoutStore: .failure(.ended)) { $0.enqueue(call, $1) }
         }
         guard let (call, number) = made else { return nil }
         let outcome = await call.call.outcome(cancelled: { keeper.engine.post(.records { $0.records?.blockedCancelled() }) })
@@ -173,7 +173,7 @@ extension CollectionEngine {
         }
         guard !restored.isEmpty else { return }
         let observers = restored.map { (number: $0.outbox, observer: observer(of: $0.number, nil)) }
-        keeper.engine.post(.records { $0.observe(observers) })
+        keeper.engine.post(.records { $0.records?.observe(observers) })
     }
 
     /// Hears of a write that the outbox has. It does not keep the collection.

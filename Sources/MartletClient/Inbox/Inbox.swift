@@ -65,7 +65,9 @@ public struct Inbox<Value: Sendable>: Sendable {
     /// Somebody has read a conversation up to a message. Returns when that is stored.
     public func markRead(_ conversation: String, through number: UInt64) async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
-        core.engine.post(.records { [core] in $0.markRead(core, conversation, number, call) })
+        core.engine.ask(call, withoutStore: .failure(.ended)) { [core] records, _ in
+            records.markRead(core, conversation, number, call)
+        }
         try await call.outcome(cancelled: {}).get()
     }
 
@@ -78,7 +80,9 @@ public struct Inbox<Value: Sendable>: Sendable {
     /// - `numbers`: of the first and the last of them; a conversation without any is no more.
     public func remove(_ conversation: String, _ numbers: ClosedRange<UInt64> = 0...UInt64.max) async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
-        core.engine.post(.records { [core] in $0.remove(core, conversation, numbers, call) })
+        core.engine.ask(call, withoutStore: .failure(.ended)) { [core] records, _ in
+            records.remove(core, conversation, numbers, call)
+        }
         try await call.outcome(cancelled: {}).get()
     }
 
@@ -286,7 +290,7 @@ extension Inbox {
         }
         let value = try decode(received)
         let call = EnqueueCall(publication, for: .inbox(name, conversation: conversation))
-        core.engine.post(.records { $0.enqueue(call) })
+        core.engine.ask(call.call, withoutStore: .failure(.ended)) { $0.enqueue(call, $1) }
         let delivery = try await call.call.outcome(cancelled: { [core] in
             core.engine.post(.records { $0.records?.blockedCancelled() })
         }).get()
@@ -314,32 +318,32 @@ extension Inbox where Value == Payload {
     }
 }
 
-extension ClientEngine {
+extension ClientRecords {
     /// Follows messages of the outbox; those that are not over alone. Ends when what is over is stored.
     func follow(_ open: [(number: UInt64, byteCount: Int)], _ call: AwaitedOutcome<[UInt64: DeliveryTracking]>) {
-        guard let records, records.failure == nil else {
-            call.complete(.failure(self.records?.failure ?? .ended))
+        guard failure == nil else {
+            call.complete(.failure(failure ?? .ended))
             return
         }
         var trackings: [UInt64: DeliveryTracking] = [:]
-        for (number, byteCount) in open where records.owners[number] != nil {
-            trackings[number] = records.board.tracking(
+        for (number, byteCount) in open where owners[number] != nil {
+            trackings[number] = board.tracking(
                 number, byteCount: byteCount,
-                records.outbox.isInFlight(number) ? .sent : .queued(ahead: records.outbox.countAhead(of: number)))
+                outbox.isInFlight(number) ? .sent : .queued(ahead: outbox.countAhead(of: number)))
         }
         let found = trackings
         guard found.count < open.count else {
             call.complete(.success(found))
             return
         }
-        records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(found)) }
+        afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(found)) }
     }
 
     func remove(_ core: InboxCore, _ conversation: String, _ numbers: ClosedRange<UInt64>, _ call: AwaitedOutcome<Void>) {
-        guard let records, records.failure == nil, let sink = records.inboxes[core.name] else {
-            call.complete(.failure(self.records?.failure ?? .ended))
+        guard failure == nil, let sink = inboxes[core.name] else {
+            call.complete(.failure(failure ?? .ended))
             return
         }
-        sink.add(InboxJob(work: .remove(conversation, numbers), call: call), records)
+        sink.add(InboxJob(work: .remove(conversation, numbers), call: call), self)
     }
 }

@@ -148,7 +148,7 @@ final class InboxCore: Sendable {
         var trackings: [UInt64: DeliveryTracking] = [:]
         if !open.isEmpty {
             let call = AwaitedOutcome<[UInt64: DeliveryTracking]>()
-            engine.post(.records { $0.follow(open, call) })
+            engine.ask(call, withoutStore: .failure(.ended)) { records, _ in records.follow(open, call) }
             trackings = try await call.outcome(cancelled: {}).get()
             // Of those that were over meanwhile it is stored by now.
             if trackings.count < open.count { states = try await ownStates(of: messages) }

@@ -23,7 +23,7 @@ final class InboxSink: MessageSink {
         guard let records = engine.records, records.failure == nil else { return true }
         guard let conversation = key(message) else {
             core.countUndecodable()
-            if let token = message.token { engine.acknowledge(token, .topicNameInvalid) }
+            if let token = message.token { engine.subscriptions.acknowledge(token, .topicNameInvalid, engine) }
             return true
         }
         if let (item, changes) = book.arrived(message, in: conversation, now: engine.wallNow) {
@@ -34,7 +34,7 @@ final class InboxSink: MessageSink {
             }
         }
         // A repeat is acknowledged too, and not before what it repeats is on the disk: output leaves in order.
-        if let token = message.token { engine.acknowledge(token, .success) }
+        if let token = message.token { engine.subscriptions.acknowledge(token, .success, engine) }
         return true
     }
 
@@ -80,7 +80,7 @@ extension ClientEngine {
                     engine.records?.inboxes[name] = sink.value
                     sink.value.begin(engine)
                     pipe.sink = sink.value
-                    engine.subscribe(pipe)
+                    engine.subscriptions.subscribe(pipe, engine)
                 })
             return core
         } catch {
@@ -88,9 +88,11 @@ extension ClientEngine {
             throw error == .closed ? .ended : ClientError(error)
         }
     }
+}
 
+extension ClientRecords {
     func markRead(_ core: InboxCore, _ conversation: String, _ number: UInt64, _ call: AwaitedOutcome<Void>) {
-        guard let records, let sink = records.inboxes[core.name] else {
+        guard let sink = inboxes[core.name] else {
             call.complete(.failure(.ended))
             return
         }
@@ -99,9 +101,9 @@ extension ClientEngine {
             call.complete(.success(()))
             return
         }
-        records.add(changes)
+        add(changes)
         let count = sink.book.unread
-        records.afterCommit { _, error in
+        afterCommit { _, error in
             if let error {
                 call.complete(.failure(error))
             } else {

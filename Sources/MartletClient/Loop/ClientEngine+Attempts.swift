@@ -14,8 +14,7 @@ extension ClientEngine {
         connecting.begin(now: loop.now)
         state.set(.connecting(attempt: connecting.number))
         loop.touch(self)
-        exchange = nil
-        lastStep += 1
+        authentication.forget()
         session.options.connectProperties.authenticationMethod = nil
         session.options.connectProperties.authenticationData = nil
         guard connecting.needsServers, let provider = settings.serverProvider else { return logIn() }
@@ -43,7 +42,7 @@ extension ClientEngine {
         case .password(let user, let password): loggedIn(ClientSettings.Credentials(user: user, password: password))
         case .provider(let provider):
             ask("the login is not known", provider) { engine, credentials in engine.loggedIn(credentials) }
-        case .authenticator(let authenticator): beginExchange(authenticator)
+        case .authenticator(let authenticator): authentication.begin(authenticator, self)
         }
     }
 
@@ -186,7 +185,8 @@ extension ClientEngine {
 
     /// The connection has ended, and not by our wish.
     func ended(_ connection: ServerConnection, _ end: ServerConnection.End) {
-        handleEventsBeforeEnd()
+        // What the connection has brought is looked at first.
+        subscriptions.flush(self)
         switch phase {
         case .opening(let current) where current === connection:
             attemptFailed(connecting.explain(end))
@@ -210,11 +210,11 @@ extension ClientEngine {
         switch connecting.failed(now: loop.now, chance: loop.random()) {
         case .nextServer: beginAttempt()
         case .pause(let milliseconds):
-            if !wasOnline, !staysForEver { return standStill(error) }
+            if !wasOnline, !wish.staysForEver { return standStill(error) }
             phase = .pausing(until: loop.now + milliseconds)
             state.set(.waiting(.milliseconds(milliseconds), error))
         case .stop:
-            if !wasOnline, !staysForEver { return standStill(error) }
+            if !wasOnline, !wish.staysForEver { return standStill(error) }
             giveUp(error)
         }
     }
@@ -223,6 +223,6 @@ extension ClientEngine {
     private func standStill(_ error: ClientError) {
         phase = .idle
         state.set(.offline)
-        completeStart(.failure(error))
+        wish.completeStart(.failure(error))
     }
 }

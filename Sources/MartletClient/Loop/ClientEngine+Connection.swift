@@ -18,16 +18,43 @@ enum AfterClosing {
     case end
 }
 
+/// Who wants the client to be connected, and who waits for it not to be.
+struct ConnectionWish {
+    /// Calls of `connect` that wait for the first success.
+    var startCalls: [AwaitedOutcome<Void>] = []
+    /// Calls of `disconnect` that wait for the end.
+    var endCalls: [AwaitedOutcome<Void>] = []
+    /// Whether it is to be connected until somebody says otherwise, whatever fails.
+    var staysForEver = false
+    /// Whether somebody was told that it is connected, and has not said since that it need not be.
+    var isGranted = false
+
+    /// Whether anybody wants it.
+    var isThere: Bool { isGranted || staysForEver || !startCalls.isEmpty }
+
+    mutating func completeStart(_ outcome: Result<Void, ClientError>) {
+        for call in startCalls where call.complete(outcome) {
+            if case .success = outcome { isGranted = true }
+        }
+        startCalls = []
+    }
+
+    mutating func completeEnd() {
+        for call in endCalls { call.complete(.success(())) }
+        endCalls = []
+    }
+}
+
 /// From the wish to be connected to the server's word, and back.
 extension ClientEngine {
     func start(_ call: AwaitedOutcome<Void>?) {
-        if let call { startCalls.append(call) } else { staysForEver = true }
+        if let call { wish.startCalls.append(call) } else { wish.staysForEver = true }
         switch phase {
         case .idle, .refused:
             connecting.start()
             beginAttempt()
-        case .online: completeStart(.success(()))
-        case .ended: completeStart(.failure(.ended))
+        case .online: wish.completeStart(.success(()))
+        case .ended: wish.completeStart(.failure(.ended))
         case .closing:
             if case .stay? = afterClosing {
                 connecting.start()
@@ -39,8 +66,8 @@ extension ClientEngine {
 
     /// A call no longer waits for the first success. If nothing else wants the connection either, it is given up.
     func withdrawStart(_ call: AwaitedOutcome<Void>) {
-        startCalls.removeAll { $0 === call }
-        if !isWanted, !staysForEver, startCalls.isEmpty { disconnect(.normalDisconnection, Properties(), nil) }
+        wish.startCalls.removeAll { $0 === call }
+        if !wish.isThere { disconnect(.normalDisconnection, Properties(), nil) }
     }
 
     func reconnectNow() {
@@ -49,22 +76,18 @@ extension ClientEngine {
 
     /// Nothing is tried until `start`.
     func disconnect(_ reason: ReasonCode, _ properties: Properties, _ call: AwaitedOutcome<Void>?) {
-        if let call { endCalls.append(call) }
-        (staysForEver, isWanted) = (false, false)
-        completeStart(.failure(.cancelled))
+        if let call { wish.endCalls.append(call) }
+        (wish.staysForEver, wish.isGranted) = (false, false)
+        wish.completeStart(.failure(.cancelled))
         leave(.stay, reason, properties)
     }
 
     func end() {
-        completeStart(.failure(.ended))
+        wish.completeStart(.failure(.ended))
         for call in publishing.removeAll() { call.call.complete(.failure(.ended)) }
-        for (_, pipe) in pipes.sorted(by: { $0.key < $1.key }) {
-            pipe.end(nil)
-            pipe.sink.take()?.end(self)
-        }
-        endRecords()
-        (pipes, numbers, gathering, pipesBehind, holding) = ([:], [:], [], [], HoldingSubscriptions())
-        subscriptions = SubscriptionTable(chance: loop.random())
+        subscriptions.endAll(self)
+        records?.end(self)
+        subscriptions.removeAll(chance: loop.random())
         leave(.end, .normalDisconnection)
     }
 
@@ -83,8 +106,7 @@ extension ClientEngine {
             arrive(next)
         case .idle, .preparing, .pausing, .refused: arrive(next)
         case .ended:
-            for call in endCalls { call.complete(.success(())) }
-            endCalls = []
+            wish.completeEnd()
         }
     }
 
@@ -92,6 +114,13 @@ extension ClientEngine {
         afterClosing = next
         phase = .closing(connection, deadline: loop.now + Limits.goodbyeMillisecondsMax)
         loop.touch(self)
+    }
+
+    /// Ends a connection that stands, for a reason that the server is told.
+    func leaveFor(_ reason: ReasonCode, _ connection: ServerConnection, _ next: AfterClosing) {
+        isOnline.store(false, ordering: .relaxed)
+        session.disconnect(reason, now: loop.now)
+        beginClosing(connection, next)
     }
 
     /// The connection of `closing` is over.
@@ -109,13 +138,10 @@ extension ClientEngine {
         outputByteCount.store(0, ordering: .relaxed)
         connection.close()
         session.transportClosed()
-        endReauthentication(.failure(.notConnected))
+        authentication.end(.failure(.notConnected))
         endFirstServerCheck()
         records?.gate.connectionEnded()
-        for case (_, .forget(let call)) in serverRequests.sorted(by: { $0.key < $1.key }) {
-            call.complete(.failure(.notConnected))
-        }
-        serverRequests = [:]
+        subscriptions.connectionEnded()
         publishing.releaseWaitingForRoom { $0.call.complete(.failure(.notConnected)) }
     }
 
@@ -132,15 +158,7 @@ extension ClientEngine {
         case .tryAgain(let error): attemptFailed(error)
         case .tryAtOnce: beginAttempt()
         }
-        for call in endCalls { call.complete(.success(())) }
-        endCalls = []
-    }
-
-    func completeStart(_ outcome: Result<Void, ClientError>) {
-        for call in startCalls where call.complete(outcome) {
-            if case .success = outcome { isWanted = true }
-        }
-        startCalls = []
+        wish.completeEnd()
     }
 
     /// The store takes nothing any more, so nothing can be promised.
@@ -160,71 +178,13 @@ extension ClientEngine {
 
     func giveUp(_ error: ClientError) {
         phase = .refused(error)
-        staysForEver = false
+        wish.staysForEver = false
         state.set(.refused(error))
-        completeStart(.failure(error))
+        wish.completeStart(.failure(error))
         for call in publishing.removeAll() {
             if let ticket = call.ticket { _ = session.withdraw(ticket) }
             call.call.complete(.failure(error))
         }
-    }
-}
-
-/// Which subscriptions hold their client: their consumers take less than comes.
-///
-/// A subscription holds when its backlog has been full for some seconds, and when it has had for as long the first
-/// message of QoS 1 or 2 that is not acknowledged while many more stand behind: then the server may send no others. A
-/// value of the loop's thread; times are those of its clock.
-struct HoldingSubscriptions {
-    /// Since when backlogs are full, by the number of the subscription.
-    private var fullSince: [UInt32: UInt64] = [:]
-    /// The message of QoS 1 or 2 that is to be acknowledged next, and since when it is.
-    private var first: (token: AcknowledgementToken, since: UInt64)?
-    /// Whether so many stand behind it that the server may wait.
-    private var hasMany = false
-    /// The subscriptions that have not acknowledged the first; nil before they were asked.
-    private var firstOwners: [UInt32]?
-    /// The subscriptions that hold the client, as they were reported last, in their order.
-    private(set) var told: [UInt32] = []
-
-    mutating func becameFull(_ number: UInt32, now: UInt64) {
-        if fullSince[number] == nil { fullSince[number] = now }
-    }
-
-    /// Its consumer has taken something, or it has ended.
-    mutating func hasRoom(_ number: UInt32) { fullSince[number] = nil }
-
-    /// Takes note, at the end of each turn, of the message that is to be acknowledged next, nil for none, and of how
-    /// many are not acknowledged.
-    mutating func isFirst(_ token: AcknowledgementToken?, count: Int, now: UInt64) {
-        hasMany = count >= Limits.holdingMessagesMin
-        guard first?.token != token else { return }
-        first = token.map { ($0, now) }
-        firstOwners = nil
-    }
-
-    /// When `look` finds something new, unless it changes before; nil for never.
-    var deadline: UInt64? {
-        var earliest = UInt64.max
-        for (number, since) in fullSince where !told.contains(number) { earliest = min(earliest, since) }
-        if let first, hasMany, firstOwners == nil { earliest = min(earliest, first.since) }
-        return earliest == .max ? nil : earliest + Limits.holdingMilliseconds
-    }
-
-    /// Looks which hold the client now. Returns whether those are others than were told last.
-    ///
-    /// - Parameter owners: the subscriptions whose consumers have not settled a message.
-    mutating func look(now: UInt64, owners: (AcknowledgementToken) -> [UInt32]) -> Bool {
-        if told.isEmpty, (deadline ?? .max) > now { return false }
-        var holding = fullSince.filter { $0.value + Limits.holdingMilliseconds <= now }.map(\.key)
-        if let first, hasMany, first.since + Limits.holdingMilliseconds <= now {
-            let found = firstOwners ?? owners(first.token)
-            firstOwners = found
-            holding += found
-        }
-        let found = Set(holding).sorted()
-        defer { told = found }
-        return found != told
     }
 }
 
@@ -234,7 +194,7 @@ extension ClientEngine {
         guard case .opening(let connection) = phase else { return }
         phase = .online(connection)
         let version = session.options.version
-        if let refusal = finishExchange(packet) {
+        if let refusal = authentication.finish(packet, self) {
             session.disconnect(now: loop.now)
             return beginClosing(connection, next(after: refusal))
         }
@@ -243,13 +203,10 @@ extension ClientEngine {
         let facts = ServerFacts(
             connectionNumber: connecting.successCount, address: connecting.server.description, version: version,
             isSessionPresent: packet.sessionPresent,
-            clientIdentifier: session.options.clientIdentifier.description, properties: packet.properties, heldBy: heldBy)
+            clientIdentifier: session.options.clientIdentifier.description, properties: packet.properties,
+            heldBy: subscriptions.heldBy)
         planFirstServerCheck()
-        unmatched.begin(until: loop.now + settings.graceTime.milliseconds)
-        let forgotten = subscriptions.connected(sessionPresent: packet.sessionPresent)
-        if !packet.sessionPresent { for (_, pipe) in pipes.sorted(by: { $0.key < $1.key }) { pipe.sessionLost() } }
-        unsubscribe(forgotten)
-        sendSubscriptions()
+        subscriptions.connected(sessionPresent: packet.sessionPresent, self)
         publishing.releaseOffline {
             publishNow($0)
         }
@@ -258,7 +215,7 @@ extension ClientEngine {
         unaskedByteCount.store(packet.properties.retainAvailable == false ? 0 : packetBytes, ordering: .relaxed)
         isOnline.store(true, ordering: .relaxed)
         state.set(.online(facts))
-        completeStart(.success(()))
+        wish.completeStart(.success(()))
     }
 
     /// CONNACK with an error.
@@ -297,7 +254,7 @@ extension ClientEngine {
         guard case .online(let connection) = phase else { return }
         isOnline.store(false, ordering: .relaxed)
         let error = ClientError(refused: packet.reasonCode, packet.properties)
-        endReauthentication(.failure(error))
+        authentication.end(.failure(error))
         switch packet.reasonCode {
         // Our own CONNECT of an attempt that was given up, which the network has brought late.
         case .sessionTakenOver where connecting.takeAbandoned(now: loop.now): beginClosing(connection, .tryAgain(error))
@@ -348,14 +305,6 @@ extension ClientEngine {
 }
 
 extension Limits {
-    /// Milliseconds for which a backlog is full, or a message keeps others from being acknowledged, before its
-    /// subscription is said to hold the client.
-    static let holdingMilliseconds: UInt64 = 5000
-
-    /// How many messages of QoS 1 and 2 are not acknowledged when the first of them may hold the client: about what
-    /// servers send at most.
-    static let holdingMessagesMin = 10
-
     /// Milliseconds that a goodbye may take to be sent.
     static let goodbyeMillisecondsMax: UInt64 = 2000
 }

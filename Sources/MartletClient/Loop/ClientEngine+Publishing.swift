@@ -68,7 +68,7 @@ extension ClientEngine {
     }
 
     func published(_ ticket: PublishTicket, _ reason: ReasonCode, _ texts: AnswerTexts?) {
-        if outboxPublished(ticket, reason, texts) { return }
+        if records?.published(ticket, reason, texts, self) == true { return }
         guard let call = publishing.remove(ticket) else { return }
         if reason.isError {
             complete(call, .failure(ClientError(refused: reason, texts)))
@@ -81,7 +81,7 @@ extension ClientEngine {
 
     /// A message of QoS 1 or 2 has waited too long.
     func expired(_ ticket: PublishTicket) {
-        if outboxExpired(ticket) { return }
+        if records?.expired(ticket, self) == true { return }
         guard let call = publishing.remove(ticket) else { return }
         complete(call, .failure(.expired))
         if publishing.hasBlocked { releaseBlocked() }

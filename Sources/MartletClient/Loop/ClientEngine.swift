@@ -1,4 +1,4 @@
-internal import ClientCore
+package import ClientCore
 internal import Platform
 internal import Synchronization
 internal import Transports
@@ -29,13 +29,6 @@ package final class ClientEngine: @unchecked Sendable {
         case ended
     }
 
-    /// What an unanswered SUBSCRIBE or UNSUBSCRIBE was about.
-    enum ServerRequest {
-        case subscribe(UInt32)
-        case unsubscribe([TopicFilter])
-        case forget(AwaitedOutcome<Void>)
-    }
-
     let settings: ClientSettings
     /// Whether there is an interceptor.
     let isIntercepted: Bool
@@ -59,39 +52,16 @@ package final class ClientEngine: @unchecked Sendable {
     var session: ClientSession
     var phase = Phase.idle
     var connecting = ConnectionAttempts()
-    /// While the client is connected to another server than the first.
-    var firstServerCheck: FirstServerCheck?
-    var nextFirstServerCheck: UInt64?
-    /// The extended authentication under way.
-    var exchange: (any AuthenticationExchange)?
-    /// The step of it that is awaited: what an earlier one says is nothing.
-    var lastStep = 0
-    /// On the connection that stands.
-    var reauthentication: Reauthentication?
-    /// Calls of `connect` that wait for the first success.
-    var startCalls: [AwaitedOutcome<Void>] = []
-    var endCalls: [AwaitedOutcome<Void>] = []
-    /// Whether it is to be connected until somebody says otherwise, whatever fails.
-    var staysForEver = false
-    /// Whether somebody was told that it is connected, and has not said since that it need not be.
-    var isWanted = false
+    var firstServer = FirstServerWatch()
+    let authentication = ExtendedAuthentication()
+    var wish = ConnectionWish()
     /// What comes after `closing`: nil to connect again.
     var afterClosing: AfterClosing?
 
     var publishing = PublishingCalls()
-    var subscriptions: SubscriptionTable
-    var pipes: [UInt32: MessagePipe] = [:]
-    var numbers: [ObjectIdentifier: UInt32] = [:]
-    var serverRequests: [UInt16: ServerRequest] = [:]
-    /// Pipes with messages of this turn.
-    var gathering: [MessagePipe] = []
-    var holding = HoldingSubscriptions()
-    /// Pipes with much that is not taken.
-    var pipesBehind: Set<ObjectIdentifier> = []
+    let subscriptions: ClientSubscriptions
     /// What came and nobody got.
     let dropped = Locked(DroppedMessages.Counts())
-    var sharedTokens = SharedTokens()
-    var unmatched = UnmatchedMessages()
     /// What the client keeps in its store; nil without a store.
     let records: ClientRecords?
     let storeNames = StoreNames()
@@ -111,13 +81,39 @@ package final class ClientEngine: @unchecked Sendable {
                 try ClientRecords(settings, store, now: loop.wallMilliseconds(), random: loop.random)
             } else { nil }
         session = ClientEngine.session(&options, settings, records)
-        subscriptions = SubscriptionTable(chance: loop.random())
+        subscriptions = ClientSubscriptions(chance: loop.random())
         connecting = ConnectionAttempts(settings)
     }
+
+    /// Milliseconds since 1970.
+    var wallNow: UInt64 { loop.wallMilliseconds() }
+
+    /// What that is ahead of the loop's clock by.
+    var wallOffset: UInt64 {
+        let (wall, now) = (wallNow, loop.now)
+        return wall - min(wall, now)
+    }
+
+    /// Whether it is gone for good.
+    var hasEnded: Bool { if case .ended = phase { true } else { false } }
 
     /// Asks for something, from any thread.
     func post(_ command: ClientCommand) {
         if box.post(command) { loop.mailbox.post(self) }
+    }
+
+    /// Asks for something of the store, from any thread: the body completes the call on the loop's.
+    ///
+    /// - Parameter outcome: what the call has where there is no store.
+    func ask<Answer>(
+        _ call: AwaitedOutcome<Answer>, withoutStore outcome: AwaitedOutcome<Answer>.Outcome,
+        _ body: @escaping @Sendable (ClientRecords, ClientEngine) -> Void
+    ) {
+        guard records != nil else {
+            call.complete(outcome)
+            return
+        }
+        post(.records { engine in if let records = engine.records { body(records, engine) } })
     }
 
     /// Does what was asked. `commands` lends its memory.
@@ -138,19 +134,18 @@ package final class ClientEngine: @unchecked Sendable {
         case .publishAtMostOnce(let publication): publishAtMostOnce(publication)
         case .publishWhenRoom(let call): publishWhenRoom(call)
         case .withdraw(let call): withdraw(call)
-        case .subscribe(let pipe): subscribe(pipe)
-        case .acknowledge(let token, let reason): acknowledge(token, reason)
+        case .subscribe(let pipe): subscriptions.subscribe(pipe, self)
+        case .acknowledge(let token, let reason): subscriptions.acknowledge(token, reason, self)
         case .resume(let pipe):
-            pipesBehind.remove(ObjectIdentifier(pipe))
-            if let number = numbers[ObjectIdentifier(pipe)] { holding.hasRoom(number) }
+            subscriptions.hasRoom(pipe)
             pipe.sink?.resume(self)
-        case .close(let pipe, let tokens): close(pipe, tokens)
+        case .close(let pipe, let tokens): subscriptions.close(pipe, tokens, self)
         case .records(let body): body(self)
-        case .forget(let filters, let properties, let call): forget(filters, properties, call)
+        case .forget(let filters, let properties, let call): subscriptions.forget(filters, properties, call, self)
         case .resolved(let attempt, let result): resolved(attempt, result)
         case .attempt(let body): body(self)
-        case .reauthenticate(let call): reauthenticate(call)
-        case .authenticated(let step, let result): authenticated(step, result)
+        case .reauthenticate(let call): authentication.reauthenticate(call, self)
+        case .authenticated(let step, let result): authentication.stepped(step, result, self)
         }
     }
 
@@ -158,10 +153,8 @@ package final class ClientEngine: @unchecked Sendable {
     func endTurn(now: UInt64) {
         advance(now: now)
         handleEvents()
-        endRecordsTurn(now: now)
-        flushPipes()
-        if let unmatched = unmatched.takeDropped() { tellDropped(unmatched) }
-        lookWhoHolds(now: now)
+        records?.endTurn(now: now, self)
+        subscriptions.endTurn(now: now, self)
         send(now: now)
     }
 
@@ -174,18 +167,17 @@ package final class ClientEngine: @unchecked Sendable {
             case .dialing(let dialer): min(connecting.deadline ?? .max, dialer.nextDeadline ?? .max)
             case .opening: connecting.deadline ?? .max
             case .online:
-                min(reauthentication?.deadline ?? .max, firstServerCheck?.nextDeadline ?? nextFirstServerCheck ?? .max)
+                min(authentication.deadline ?? .max, firstServer.deadline)
             case .closing(_, let deadline): deadline
             case .pausing(let until): until
             }
         let waiting = min(session.nextDeadline ?? .max, publishing.nextExpiry)
-        let ofMessages = min(unmatched.deadline ?? .max, holding.deadline ?? .max)
-        let earliest = min(ofPhase, waiting, ofMessages, recordsDeadline ?? .max)
+        let earliest = min(ofPhase, waiting, subscriptions.nextDeadline, records?.nextDeadline(self) ?? .max)
         return earliest == .max ? nil : earliest
     }
 
     private func advance(now: UInt64) {
-        for token in unmatched.expire(now: now) { session.acknowledge(token, .success, now: now) }
+        subscriptions.advance(now: now, self)
         publishing.expire(now: now)
         switch phase {
         case .idle, .refused, .ended: session.advance(to: now)
@@ -197,7 +189,7 @@ package final class ClientEngine: @unchecked Sendable {
             if let deadline = connecting.deadline, deadline <= now { return attemptTimedOut() }
             if let next = dialer.nextDeadline, next <= now { dialer.advance(now: now) }
         case .online:
-            if let deadline = reauthentication?.deadline, deadline <= now { reauthenticationTimedOut() }
+            if let deadline = authentication.deadline, deadline <= now { authentication.timedOut(self) }
             if case .online = phase { advanceFirstServerCheck(now: now) }
             if case .online = phase { session.advance(to: now) }
         case .closing(let connection, let deadline):
@@ -214,20 +206,13 @@ package final class ClientEngine: @unchecked Sendable {
             switch event {
             case .connected(let packet): connected(packet)
             case .refused(let packet): refused(packet)
-            case .message(let message): received(message)
-            case .received(let ticket): outboxReceived(ticket)
+            case .message(let message): subscriptions.received(message, self)
+            case .received(let ticket): records?.received(ticket)
             case .published(let ticket, let reason, let texts): published(ticket, reason, texts)
             case .expired(let ticket): expired(ticket)
-            case .subscribed(let packet): subscribed(packet)
-            case .unsubscribed(let packet):
-                switch serverRequests.removeValue(forKey: packet.packetIdentifier) {
-                case .unsubscribe(let filters)?: subscriptions.left(filters)
-                case .forget(let call)?:
-                    let refusal = packet.reasonCodes.first(where: \.isError)
-                    call.complete(refusal.map { .failure(ClientError(refused: $0, packet.properties)) } ?? .success(()))
-                case .subscribe?, nil: break
-                }
-            case .authentication(let packet): receivedChallenge(packet)
+            case .subscribed(let packet): subscriptions.subscribed(packet, self)
+            case .unsubscribed(let packet): subscriptions.unsubscribed(packet)
+            case .authentication(let packet): authentication.received(packet, self)
             case .disconnected(let packet): disconnected(packet)
             case .failed(let failure): failed(failure)
             }
@@ -255,9 +240,9 @@ package final class ClientEngine: @unchecked Sendable {
     /// from the server. What others wait for, and what the consumer itself waits for before it takes more, may stand
     /// behind anything, and is read whatever waits.
     private var mayLetServerWait: Bool {
-        guard !pipesBehind.isEmpty, pipes.count == 1, session.state == .online else { return false }
+        guard subscriptions.isOnlyOneBehind, session.state == .online else { return false }
         // A server may read nothing from us while we read nothing from it.
-        return !session.awaitsAnswer && reauthentication == nil && !publishing.hasWaitingForRoom
+        return !session.awaitsAnswer && !authentication.isReauthenticating && !publishing.hasWaitingForRoom
     }
 
     /// Writes what may leave. Returns why the transport does not take it, if it is broken.
@@ -266,6 +251,17 @@ package final class ClientEngine: @unchecked Sendable {
         let (count, end) = connection.write(&session, most: records.gate.allowance)
         records.gate.wrote(count)
         return end
+    }
+
+    /// Counts messages that nobody got, and tells the interceptors.
+    func tellDropped(_ messages: DroppedMessages) {
+        dropped.withLock { counts in
+            switch messages.reason {
+            case .backlogFull: counts.backlogFull += messages.count
+            case .noSubscription: counts.noSubscription += messages.count
+            }
+        }
+        if isIntercepted { for interceptor in settings.interceptors { interceptor.didDrop(messages) } }
     }
 
     /// Bytes have come from the server.
@@ -280,23 +276,16 @@ package final class ClientEngine: @unchecked Sendable {
     }
 }
 
-/// Messages that are for several subscriptions: they are acknowledged when the last of those has done so.
-struct SharedTokens {
-    private var rest: [AcknowledgementToken: (count: Int, reason: ReasonCode)] = [:]
-
-    mutating func share(_ token: AcknowledgementToken, among count: Int) { rest[token] = (count, .success) }
-
-    /// One has settled it. Returns what the server is told, if it was the last: the first error, or success.
-    mutating func settle(_ token: AcknowledgementToken, _ reason: ReasonCode) -> ReasonCode? {
-        guard let (count, worst) = rest[token] else { return reason }
-        let now = worst.isError ? worst : reason
-        guard count > 1 else {
-            rest[token] = nil
-            return now
-        }
-        rest[token] = (count - 1, now)
-        return nil
+extension ClientEngine: MessageSource {
+    package func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, from pipe: MessagePipe) {
+        post(.acknowledge(token, reason))
     }
+
+    package var uptimeMilliseconds: UInt64 { loop.uptimeMilliseconds() }
+
+    package func resume(_ pipe: MessagePipe) { post(.resume(pipe)) }
+
+    package func close(_ pipe: MessagePipe, unacknowledged: [AcknowledgementToken]) { post(.close(pipe, unacknowledged)) }
 }
 
 /// What tasks ask of a client, in order, until its loop takes it.
@@ -336,61 +325,4 @@ final class CommandBox: Sendable {
             state.byteCount = 0
         }
     }
-}
-
-/// Messages that no subscription matches: a kept session sends them before the program has said what it wants. Those of
-/// QoS 1 and 2 wait for a while; what nobody wants until then, and all of QoS 0, is counted.
-struct UnmatchedMessages {
-    private var messages: [ReceivedMessage] = []
-    private var byteCount = 0
-    /// Until when they wait, in milliseconds of the loop's clock; nil when none does.
-    private var end: UInt64?
-    /// What nobody gets, since it was last asked.
-    private var dropped: DroppedMessages?
-
-    var size: ClientSize.Part { ClientSize.Part(messages: messages.count, bytes: byteCount) }
-
-    /// A connection begins.
-    mutating func begin(until end: UInt64) { self.end = end }
-
-    /// When `expire` has something to do.
-    var deadline: UInt64? { messages.isEmpty ? nil : end }
-
-    /// Returns whether it waits: not when the time is over, or too much waits already, and none of QoS 0.
-    mutating func add(_ message: ReceivedMessage, now: UInt64) -> Bool {
-        guard message.token != nil, let end, now < end, messages.count < Limits.unmatchedMessagesMax,
-            byteCount + message.byteCount <= Limits.unmatchedBytesMax
-        else {
-            drop(message)
-            return false
-        }
-        messages.append(message)
-        byteCount += message.byteCount
-        return true
-    }
-
-    /// Takes out those whose topic is wanted now.
-    mutating func remove(where isWanted: (TopicName) -> Bool) -> [ReceivedMessage] {
-        if messages.isEmpty { return [] }
-        let taken = messages.filter { isWanted($0.topic) }
-        messages.removeAll { isWanted($0.topic) }
-        byteCount = messages.reduce(0) { $0 + $1.byteCount }
-        return taken
-    }
-
-    /// Takes out all when the time is over; they are to be acknowledged, for nobody wants them.
-    mutating func expire(now: UInt64) -> [AcknowledgementToken] {
-        guard let deadline, deadline <= now else { return [] }
-        defer { (messages, byteCount) = ([], 0) }
-        for message in messages { drop(message) }
-        return messages.compactMap(\.token)
-    }
-
-    private mutating func drop(_ message: ReceivedMessage) {
-        let count = dropped?.count ?? 0
-        dropped = DroppedMessages(.noSubscription, count: count + 1, topic: dropped?.topic ?? message.topic)
-    }
-
-    /// What nobody got since this was last asked; nil for nothing.
-    mutating func takeDropped() -> DroppedMessages? { dropped.take() }
 }

@@ -86,38 +86,50 @@ final class FirstServerCheck: EventHandler, @unchecked Sendable {
     }
 }
 
+/// When a client that is connected to another server than the first looks at that.
+struct FirstServerWatch {
+    /// The look that is under way.
+    var check: FirstServerCheck?
+    /// When the next begins; nil for never.
+    var nextAt: UInt64?
+
+    /// When something is to be done; `UInt64.max` for never.
+    var deadline: UInt64 { check?.nextDeadline ?? nextAt ?? .max }
+}
+
 /// Going back to the first server.
 extension ClientEngine {
     /// A connection stands: says when to look at the first server, if it is to another.
     func planFirstServerCheck() {
-        nextFirstServerCheck = nil
+        firstServer.nextAt = nil
         guard let interval = settings.firstServerCheck, let first = connecting.betterServer else { return }
         switch first.kind {
-        case .network, .unix: nextFirstServerCheck = loop.now + interval.milliseconds * connecting.checkGrowth
+        case .network, .unix: firstServer.nextAt = loop.now + interval.milliseconds * connecting.checkGrowth
         case .custom, .socket, .invalid: break
         }
     }
 
     func endFirstServerCheck() {
-        firstServerCheck.take()?.cancel()
-        nextFirstServerCheck = nil
+        firstServer.check.take()?.cancel()
+        firstServer.nextAt = nil
     }
 
     /// Looks when its time has come.
     func advanceFirstServerCheck(now: UInt64) {
-        if let firstServerCheck { return firstServerCheck.advance(now: now) }
-        guard let due = nextFirstServerCheck, due <= now, reauthentication == nil, let first = connecting.betterServer else {
+        if let check = firstServer.check { return check.advance(now: now) }
+        guard let due = firstServer.nextAt, due <= now, !authentication.isReauthenticating, let first = connecting.betterServer
+        else {
             return
         }
         planFirstServerCheck()
         // A certificate that is asked for is not shown here: a server that wants one says so after the handshake.
         guard let layers = try? connecting.layers(to: first, settings, nil) else { return }
         let check = FirstServerCheck(loop, layers, deadline: now + settings.connectTimeout.milliseconds) { [unowned self] answers in
-            firstServerCheck = nil
+            firstServer.check = nil
             loop.touch(self)
             if answers { returnToFirstServer() }
         }
-        firstServerCheck = check
+        firstServer.check = check
         switch first.kind {
         case .network(let host, let port, _, _):
             let proxy = first.proxy(settings)
@@ -131,17 +143,17 @@ extension ClientEngine {
     }
 
     private func firstServerResolved(_ check: FirstServerCheck, _ result: Result<[SocketAddress], ResolutionError>) {
-        guard check === firstServerCheck else { return }
+        guard check === firstServer.check else { return }
         switch result {
         case .success(let addresses): check.dial(addresses, from: localAddresses)
         case .failure:
             check.cancel()
-            firstServerCheck = nil
+            firstServer.check = nil
         }
     }
 
     private func returnToFirstServer() {
-        guard case .online(let connection) = phase, reauthentication == nil else { return }
+        guard case .online(let connection) = phase, !authentication.isReauthenticating else { return }
         endFirstServerCheck()
         isOnline.store(false, ordering: .relaxed)
         connecting.returnToFirst()

@@ -182,7 +182,7 @@ extension Client {
             outbox: ClientSize.Part(messages: outbox?.count ?? 0, bytes: outbox?.byteCount ?? 0),
             outboxInMemory: ClientSize.Part(messages: outbox?.countInMemory ?? 0, bytes: outbox?.bytesInMemory ?? 0),
             outboxInFlight: engine.records?.flights.count ?? 0, unacknowledged: engine.session.unacknowledgedCount,
-            blockedEnqueues: engine.records?.blocked.count ?? 0, unmatched: engine.unmatched.size,
+            blockedEnqueues: engine.records?.blocked.count ?? 0, unmatched: engine.subscriptions.unmatched.size,
             inboxes: engine.records?.inboxesInOrder.map(\.core.size) ?? [], unstored: engine.records?.unstored ?? .zero,
             outputBytes: engine.session.outputByteCount)
     }

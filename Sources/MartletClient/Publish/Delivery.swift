@@ -185,14 +185,16 @@ public struct Outbox: Sendable {
     /// - Parameter limit: how many at most; each takes memory until it is let go.
     public func open(limit: Int = .max) async throws(ClientError) -> [Delivery] {
         let reading = DeliveryReading(limit: limit)
-        engine.post(.records { $0.openDeliveries(reading) })
+        engine.ask(reading.call, withoutStore: .success([])) { $0.openDeliveries(reading, $1) }
         return try await reading.call.outcome(cancelled: {}).get()
     }
 
     /// How many messages wait or are on their way, and their bytes in the store.
     public func measure() async throws(ClientError) -> (messages: Int, bytes: Int) {
         let call = AwaitedOutcome<(messages: Int, bytes: Int)>()
-        engine.post(.records { $0.measureOutbox(call) })
+        engine.ask(call, withoutStore: .success((0, 0))) { records, _ in
+            call.complete(.success((records.outbox.count, records.outbox.byteCount)))
+        }
         return try await call.outcome(cancelled: {}).get()
     }
 
@@ -200,7 +202,7 @@ public struct Outbox: Sendable {
     @discardableResult
     public func withdraw(_ delivery: Delivery) async throws(ClientError) -> Bool {
         let call = AwaitedOutcome<Bool>()
-        engine.post(.records { $0.withdraw(delivery.tracking, call) })
+        engine.ask(call, withoutStore: .success(false)) { $0.withdraw(delivery.tracking, call, $1) }
         return try await call.outcome(cancelled: {}).get()
     }
 
@@ -211,14 +213,14 @@ public struct Outbox: Sendable {
     /// `ClientError.store`.
     public func refused() async throws(ClientError) -> [RefusedMessage] {
         let call = AwaitedOutcome<[RefusedMessage]>()
-        engine.post(.records { $0.readRefused(call) })
+        engine.ask(call, withoutStore: .success([])) { records, _ in records.readRefused(call) }
         return try await call.outcome(cancelled: {}).get()
     }
 
     /// Forgets messages that were refused, and returns when that is on the disk. Throws `ClientError.store`.
     public func forgetRefused(_ messages: [RefusedMessage]) async throws(ClientError) {
         let call = AwaitedOutcome<Void>()
-        engine.post(.records { $0.forgetRefused(messages.map(\.number), call) })
+        engine.ask(call, withoutStore: .success(())) { records, _ in records.forgetRefused(messages.map(\.number), call) }
         try await call.outcome(cancelled: {}).get()
     }
 }
@@ -259,7 +261,9 @@ extension Client {
         var publication = publication
         for interceptor in settings.interceptors { try interceptor.willPublish(&publication) }
         let call = EnqueueCall(publication)
-        engine.post(.records { $0.enqueue(call) })
+        engine.ask(call.call, withoutStore: .failure(.settings("enqueue needs a store: set settings.store"))) {
+            $0.enqueue(call, $1)
+        }
         return try await call.call.outcome(cancelled: { [engine] in engine.post(.records { $0.records?.blockedCancelled() }) })
             .get()
     }

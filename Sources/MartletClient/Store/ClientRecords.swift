@@ -49,16 +49,22 @@ final class ClientRecords {
 
     /// Of those that wait for room, how many were cancelled and lie there still, at most.
     private var cancelledCount = 0
-    private var batch = StoreBatch()
     private var lastIdentifier: String?
-    private var holdsOutput = false
-    private var sequels: [Sequel] = []
-    private var endings: [(ClientRecords) -> Void] = []
+    private var turn = Turn()
     private var lastCommit: UInt64 = 0
     /// What follows commits that are under way.
     private var waiting: [UInt64: (sequels: [Sequel], changeCount: Int, byteCount: Int)] = [:]
-    /// Changes that are handed over and not durable, and their bytes.
-    private var (unstoredCount, unstoredByteCount) = (0, 0)
+    /// Changes that are handed over and not durable.
+    private(set) var unstored = ClientSize.Part.zero
+
+    /// What is gathered until the end of a turn.
+    private struct Turn {
+        var batch = StoreBatch()
+        /// Whether what the turn has written must not leave before that is durable.
+        var holdsOutput = false
+        var sequels: [Sequel] = []
+        var endings: [(ClientRecords) -> Void] = []
+    }
 
     struct Flight {
         /// In the outbox.
@@ -98,7 +104,7 @@ final class ClientRecords {
             refused = try RefusedMessages(in: storage)
             restored = session.restored
             restoredAnswers = try storage.rows(StoreQuery(.answer)).rows.compactMap { AnswerRow($0) }
-            batch.changes = identity.changes + session.removals
+            turn.batch.changes = identity.changes + session.removals
         } catch {
             throw ClientError(error)
         }
@@ -127,15 +133,15 @@ final class ClientRecords {
     ///
     /// - Parameter holdsOutput: whether what this turn has written must not leave before.
     func add(_ changes: [StoreChange], holdsOutput: Bool = false) {
-        batch.changes += changes
-        if holdsOutput { self.holdsOutput = true }
+        turn.batch.changes += changes
+        if holdsOutput { turn.holdsOutput = true }
     }
 
     /// The name under which the server knows the client from now on.
     func setClientIdentifier(_ identifier: String) {
         guard identifier != lastIdentifier else { return }
         lastIdentifier = identifier
-        batch.changes.append(.put(.identity, StoreKey("client"), Array(identifier.utf8)))
+        turn.batch.changes.append(.put(.identity, StoreKey("client"), Array(identifier.utf8)))
     }
 
     /// Takes the session's changes over. Returns whether the server has forgotten it.
@@ -147,48 +153,45 @@ final class ClientRecords {
     }
 
     /// To be done before this turn's changes are handed over.
-    func beforeCommit(_ work: @escaping (ClientRecords) -> Void) { endings.append(work) }
+    func beforeCommit(_ work: @escaping (ClientRecords) -> Void) { turn.endings.append(work) }
 
     /// To be done when this turn's changes are durable.
-    func afterCommit(_ sequel: @escaping Sequel) { sequels.append(sequel) }
+    func afterCommit(_ sequel: @escaping Sequel) { turn.sequels.append(sequel) }
 
     /// Hands this turn's changes over.
     func commit(for engine: ClientEngine) {
-        for ending in endings { ending(self) }
-        endings.removeAll(keepingCapacity: true)
-        guard !batch.isEmpty || !sequels.isEmpty, failure == nil else { return }
+        for ending in turn.endings { ending(self) }
+        turn.endings.removeAll(keepingCapacity: true)
+        guard !turn.batch.isEmpty || !turn.sequels.isEmpty, failure == nil else { return }
         lastCommit += 1
         let number = lastCommit
-        if holdsOutput { gate.hold(for: number) }
-        let byteCount = batch.changes.reduce(0) { $0 + $1.byteCount }
-        waiting[number] = (sequels, batch.changes.count, byteCount)
-        unstoredCount += batch.changes.count
-        unstoredByteCount += byteCount
+        if turn.holdsOutput { gate.hold(for: number) }
+        let byteCount = turn.batch.changes.reduce(0) { $0 + $1.byteCount }
+        waiting[number] = (turn.sequels, turn.batch.changes.count, byteCount)
+        unstored.messages += turn.batch.changes.count
+        unstored.bytes += byteCount
         // Without it a message of QoS 1 is sent once more after a crash, and nothing worse.
-        batch.isLazy = !holdsOutput && sequels.isEmpty
-        storage.commit(batch) { [weak engine] error in engine?.post(.records { $0.committed(number, error) }) }
-        (batch, holdsOutput, sequels) = (StoreBatch(), false, [])
+        turn.batch.isLazy = !turn.holdsOutput && turn.sequels.isEmpty
+        storage.commit(turn.batch) { [weak engine] error in engine?.post(.records { $0.records?.committed(number, error, $0) }) }
+        (turn.batch, turn.holdsOutput, turn.sequels) = (StoreBatch(), false, [])
     }
 
     /// The store has answered. What follows from the commit, in the order in which it was said.
     func committed(_ number: UInt64) -> [Sequel] {
         gate.committed(through: number)
         guard let commit = waiting.removeValue(forKey: number) else { return [] }
-        unstoredCount -= commit.changeCount
-        unstoredByteCount -= commit.byteCount
+        unstored.messages -= commit.changeCount
+        unstored.bytes -= commit.byteCount
         return commit.sequels
     }
 
     /// Whether the disk is so far behind the network that nothing more is to be read from it.
-    var isBehind: Bool { unstoredCount >= Limits.storeChangesMax || unstoredByteCount >= Limits.storeBytesMax }
-
-    /// Changes that are handed over and not durable.
-    var unstored: ClientSize.Part { ClientSize.Part(messages: unstoredCount, bytes: unstoredByteCount) }
+    var isBehind: Bool { unstored.messages >= Limits.storeChangesMax || unstored.bytes >= Limits.storeBytesMax }
 
     /// Nothing is durable any more: all that waits for it, in order.
     func giveUp() -> [Sequel] {
-        defer { (waiting, sequels, unstoredCount, unstoredByteCount) = ([:], [], 0, 0) }
-        return waiting.sorted { $0.key < $1.key }.flatMap(\.value.sequels) + sequels
+        defer { (waiting, turn.sequels, unstored) = ([:], [], .zero) }
+        return waiting.sorted { $0.key < $1.key }.flatMap(\.value.sequels) + turn.sequels
     }
 }
 
@@ -338,20 +341,20 @@ struct OutboxOwners {
     }
 }
 
-extension ClientEngine {
+extension ClientRecords {
     /// Observes messages of the outbox that an earlier run has left. One that is over meanwhile is taken for
     /// acknowledged.
     func observe(_ observers: [(number: UInt64, observer: OutboxOwners.Observer)]) {
         for (number, observer) in observers {
-            guard let records, records.failure == nil else {
+            guard failure == nil else {
                 observer(.failed(.ended))
                 continue
             }
-            guard records.owners.observe(number, observer) else {
+            guard owners.observe(number, observer) else {
                 observer(.acknowledged)
                 continue
             }
-            if records.outbox.isInFlight(number) { observer(.sent) }
+            if outbox.isInFlight(number) { observer(.sent) }
         }
     }
 }

@@ -36,7 +36,7 @@ final class SpillSink: MessageSink {
         records.add([change], holdsOutput: message.token != nil)
         if lastOfTurn == nil { records.beforeCommit { [self] in turnEnded($0) } }
         lastOfTurn = stored
-        if let token = message.token { engine.acknowledge(token, .success) }
+        if let token = message.token { engine.subscriptions.acknowledge(token, .success, engine) }
         return true
     }
 
@@ -54,7 +54,7 @@ final class SpillSink: MessageSink {
     func feed(_ engine: ClientEngine) {
         var (messages, bytes) = pipe.backlogSize
         while Self.isRoom(messages, bytes), let message = queue.take() {
-            engine.gather(message, for: pipe, fromStore: true)
+            engine.subscriptions.gather(message, for: pipe, fromStore: true, engine)
             messages += 1
             bytes += message.byteCount
         }
@@ -77,7 +77,7 @@ final class SpillSink: MessageSink {
     func read(_ engine: ClientEngine, _ records: ClientRecords) {
         guard let query = queue.nextReading() else { return }
         records.storage.read(query) { [weak engine, number] result in
-            engine?.post(.records { $0.spillRead(number, query, result) })
+            engine?.post(.records { $0.records?.spillRead(number, query, result, $0) })
         }
     }
 
@@ -109,30 +109,34 @@ extension ClientEngine {
         do throws(StoreError) {
             let queue = try SpillQueue(name, subscription: number, in: records.storage)
             let sink = LoopOwned(SpillSink(queue, number: number, pipe) { [storeNames] in storeNames.release(name) })
-            post(.records { $0.subscribe(pipe, sink.value) })
+            post(.records { $0.records?.subscribe(pipe, sink.value, $0) })
         } catch {
             pipe.end(error == .closed ? .ended : ClientError(error))
         }
     }
+}
 
+extension ClientRecords {
     /// A subscription whose messages go by the store begins.
-    func subscribe(_ pipe: MessagePipe, _ sink: SpillSink) {
-        records?.spills[sink.number] = sink
+    fileprivate func subscribe(_ pipe: MessagePipe, _ sink: SpillSink, _ engine: ClientEngine) {
+        spills[sink.number] = sink
         pipe.sink = sink
-        subscribe(pipe)
-        sink.feed(self)
+        engine.subscriptions.subscribe(pipe, engine)
+        sink.feed(engine)
     }
 
-    func spillRead(_ number: UInt32, _ query: StoreQuery, _ result: Result<StoreRows, StoreError>) {
-        guard let sink = records?.spills[number] else { return }
+    fileprivate func spillRead(
+        _ number: UInt32, _ query: StoreQuery, _ result: Result<StoreRows, StoreError>, _ engine: ClientEngine
+    ) {
+        guard let sink = spills[number] else { return }
         switch result {
-        case .success(let rows): sink.read(rows, of: query, self)
-        case .failure(let error): storeFailed(error)
+        case .success(let rows): sink.read(rows, of: query, engine)
+        case .failure(let error): failed(error, engine)
         }
     }
 
-    func spillSettled(_ token: AcknowledgementToken) {
-        for sink in records?.spills.values ?? [:].values { sink.settled(token, self) }
+    func spillSettled(_ token: AcknowledgementToken, _ engine: ClientEngine) {
+        for sink in spills.values { sink.settled(token, engine) }
     }
 }
 

@@ -35,7 +35,7 @@ struct BoundsTests {
 
     @Test func `what SUBACK says of a filter is said of each that was the same`() {
         #expect(
-            ClientEngine.reasons([.grantedQoS0, .notAuthorized, .grantedQoS2], of: ["a", "a", "b", "a", "c"])
+            ClientSubscriptions.reasons([.grantedQoS0, .notAuthorized, .grantedQoS2], of: ["a", "a", "b", "a", "c"])
                 == [.grantedQoS0, .grantedQoS0, .notAuthorized, .grantedQoS0, .grantedQoS2])
     }
 

@@ -31,7 +31,7 @@ import Testing
         client.engine.post(
             .records { engine in
                 parts.withLock { parts in
-                    for pipe in engine.pipes.values { parts += [Weak(object: pipe), Weak(object: pipe.sink)] }
+                    for pipe in engine.subscriptions.pipes.values { parts += [Weak(object: pipe), Weak(object: pipe.sink)] }
                 }
             })
         // Behind it.
