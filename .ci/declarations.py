@@ -155,13 +155,15 @@ def declarations_of(text: str, file: pathlib.Path) -> list[Declaration]:
 
 
 def _head(code, start):
-    """A declaration from a place to the end of its first line, without what brackets hold."""
+    """A declaration from a place to the end of its first line, of brackets the last character alone."""
     text, depth = [], 0
     for character in code[start : start + 2000]:
         if character in "([<{":
             depth += 1
         elif character in ")]>}" and depth > 0:
             depth -= 1
+            if depth == 0:
+                text.append(character)
         elif character == "\n" and depth == 0 and "".join(text).rstrip()[-1:] not in (",", "=", ":"):
             break
         elif depth == 0:
@@ -171,6 +173,14 @@ def _head(code, start):
 
 def _names(code, start):
     """The names that one `case`, `var` or `let` declares."""
+    # A tuple takes its value apart: each word in it is a name.
+    if tuple_ := re.match(r"\s*\(", code[start : start + 200]):
+        depth, end = 1, start + tuple_.end()
+        while depth > 0 and end < len(code):
+            depth += {"(": 1, ")": -1}.get(code[end], 0)
+            end += 1
+        names = re.findall(r"[A-Za-z_]\w*", code[start:end])
+        return [name for name in names if name != "_"]
     pieces = _head(code, start).split(",")
     names = (re.match(r"\s*`?([A-Za-z_]\w*)", piece) for piece in pieces)
     return [name[1] for name in names if name]
