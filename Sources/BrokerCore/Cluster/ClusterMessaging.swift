@@ -20,7 +20,8 @@ struct ClusterRows {
 ///     client ── PUBLISH ──► route ──► ClusterPort ── ToCluster.messages ──► the other nodes
 ///     client ◄── PUBLISH ── route ◄── receivedFromCluster ◄───────────────── the other nodes
 ///
-/// Of the log see `+ClusterLog`, of what is retained `+ClusterRetained`, of share groups `+ClusterGroups`.
+/// For the log see `ClusterLogReading`, for retained messages `ClusterMessaging+Retained`, for share groups
+/// `ClusterDispatching`.
 struct ClusterMessaging {
     let shard: BrokerShard
 

@@ -80,6 +80,7 @@ struct RightsUpdates {
     }
 }
 
+/// Brings changed rights to the sessions that are there, some in each turn.
 struct RightsChanges {
     let shard: BrokerShard
 
