@@ -46,6 +46,7 @@ struct Admission {
     }
 }
 
+/// Gives a message to all who receive it here: their connections, or their queues.
 struct Dispatcher {
     let shard: BrokerShard
 
