@@ -68,13 +68,13 @@ let package = Package(
         .target(
             name: "BrokerSimulation", dependencies: ["BrokerCore", "BrokerModel", "Bytes", "MQTTCodec"],
             swiftSettings: house),
-        .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
+        .target(name: "ClientCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
 
         // Bridges to other brokers.
-        .target(name: "Federation", dependencies: ["MQTTCodec"], swiftSettings: hot),
+        .target(name: "Federation", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
 
         // Many nodes as one broker.
-        .target(name: "Cluster", dependencies: ["MQTTCodec"], swiftSettings: hot),
+        .target(name: "Cluster", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
         .target(name: "CLinux"),
@@ -132,7 +132,7 @@ let package = Package(
         .target(
             name: "ClusterGateway",
             dependencies: [
-                "Administration", "BrokerCore", "BrokerModel", "Cluster", "Configuration", "HTTP", "JSON", "JSONReader",
+                "Administration", "BrokerCore", "BrokerModel", "Bytes", "Cluster", "Configuration", "HTTP", "JSON", "JSONReader",
                 "MQTTCodec", "NATSClient", "Platform", "ServerLoops", "Transports",
             ],
             swiftSettings: hot),

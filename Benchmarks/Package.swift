@@ -21,7 +21,7 @@ let package = Package(
         .target(name: "JSON", swiftSettings: hot),
         .target(name: "MQTTCodec", swiftSettings: hot),
         .target(name: "BrokerModel", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
-        .target(name: "ClientCore", dependencies: ["MQTTCodec"], swiftSettings: hot),
+        .target(name: "ClientCore", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
         .target(name: "CLinux"),
         .systemLibrary(name: "CLibraries"),
         .target(name: "Platform", dependencies: ["CLibraries", "CLinux"], swiftSettings: hot),

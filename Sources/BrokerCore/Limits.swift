@@ -45,9 +45,6 @@ enum Limits {
     /// Such steps that one client's open packet makes before others have their turn.
     static let packetStepsPerSlice = 1024
 
-    /// Connections that have had their turn and are still kept in front of those that wait for it.
-    static let openPacketsSkippedMax = 1024
-
     /// Steps in a turn of taking the subscriptions of ended sessions out of the tree, for sessions that end in it, and
     /// once more for those that have ended before; the rest is taken out in the next. A step is a level of a Topic
     /// Filter: some 0.2 µs, 2 ms in all.

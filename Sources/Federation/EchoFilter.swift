@@ -1,3 +1,4 @@
+import Bytes
 import MQTTCodec
 
 /// Recognizes messages that the other broker sends back to us, where the protocol does not prevent it: MQTT 3 has no No
@@ -7,8 +8,7 @@ import MQTTCodec
 /// time is taken for ours, and ours for the stranger's: one of each gets through either way.
 struct EchoFilter {
     private var awaited: [UInt64: (count: Int, lastNumber: UInt64)] = [:]
-    private var order: [(digest: UInt64, number: UInt64, sentAt: UInt64)] = []
-    private var head = 0
+    private var order = Deque<(digest: UInt64, number: UInt64, sentAt: UInt64)>()
     private var number: UInt64 = 0
     /// The digests of messages that have come back, by packet identifier, until another message has the identifier: the
     /// other broker may repeat them.
@@ -39,18 +39,15 @@ struct EchoFilter {
 
     /// Restarts the time of all messages that are expected, because there is a connection again.
     mutating func goOn(now: UInt64) {
-        for index in order.indices[head...] { order[index].sentAt = now }
+        for index in order.indices { order[index].sentAt = now }
     }
 
     /// Forgets what has not come back in time: all of one digest with the last that was sent.
     private mutating func forget(now: UInt64) {
-        while head < order.count, order.count - head > Limits.echoesMax || order[head].sentAt + Limits.echoMillisecondsMax < now {
-            if awaited[order[head].digest]?.lastNumber == order[head].number { awaited[order[head].digest] = nil }
-            head += 1
+        while let oldest = order.first, order.count > Limits.echoesMax || oldest.sentAt + Limits.echoMillisecondsMax < now {
+            if awaited[oldest.digest]?.lastNumber == oldest.number { awaited[oldest.digest] = nil }
+            order.popFirst()
         }
-        guard head > Limits.echoesMax else { return }
-        order.removeFirst(head)
-        head = 0
     }
 
     /// FNV-1a over the two, with their lengths: no adversary gains by a collision more than by the message itself.

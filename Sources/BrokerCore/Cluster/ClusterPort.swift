@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 
 /// What a shard has for its cluster. There is none on a broker that is alone.
 final class ClusterPort {
@@ -185,11 +186,9 @@ struct UnsettledChanges<Value> {
 
     private var newest: [[UInt8]: Awaited] = [:]
     /// The changes that are not overdue, oldest first, and some that have come.
-    private var waiting: [Entry] = []
-    private var waitingHead = 0
+    private var waiting = Deque<Entry>()
     /// Other nodes' changes in the order in which they were heard of.
-    private var heard: [Entry] = []
-    private var heardHead = 0
+    private var heard = Deque<Entry>()
     /// The highest number that has come out of the stream of each shard of other nodes.
     private var settledNumbers: [Origin: UInt64] = [:]
 
@@ -203,19 +202,18 @@ struct UnsettledChanges<Value> {
     mutating func record(_ topic: [UInt8], _ change: RetainedChange, now: UInt64) {
         newest[topic] = Awaited(change: change, passedOver: newest[topic]?.passedOver)
         waiting.append((topic, change, now))
-        Self.trim(&waiting, &waitingHead, newest)
-        Self.thinOut(&waiting, &waitingHead, newest)
+        Self.trim(&waiting, newest)
+        Self.thinOut(&waiting, newest)
         guard change.node != 0 else { return }
         heard.append((topic, change, now))
-        Self.trim(&heard, &heardHead, newest)
-        Self.thinOut(&heard, &heardHead, newest)
+        Self.trim(&heard, newest)
+        Self.thinOut(&heard, newest)
     }
 
     /// Keeps one of each topic, where one that does not come is in front of many that others have overtaken.
-    private static func thinOut(_ entries: inout [Entry], _ head: inout Int, _ newest: [[UInt8]: Awaited]) {
-        guard entries.count - head > 2 * newest.count + 1024 else { return }
-        entries = entries[head...].filter { newest[$0.topic]?.change == $0.change }
-        head = 0
+    private static func thinOut(_ entries: inout Deque<Entry>, _ newest: [[UInt8]: Awaited]) {
+        guard entries.count > 2 * newest.count + 1024 else { return }
+        entries.removeAll { newest[$0.topic]?.change != $0.change }
     }
 
     /// A change has come out of the stream.
@@ -244,9 +242,8 @@ struct UnsettledChanges<Value> {
     /// Takes out the values that waited for changes which have not come for long.
     mutating func takeOverdue(now: UInt64) -> [Value] {
         var taken: [Value] = []
-        while waitingHead < waiting.count, waiting[waitingHead].at + Limits.clusterChangeMilliseconds <= now {
-            let entry = waiting[waitingHead]
-            waitingHead += 1
+        while let entry = waiting.first, entry.at + Limits.clusterChangeMilliseconds <= now {
+            waiting.popFirst()
             guard newest[entry.topic]?.change == entry.change else { continue }
             if let value = newest[entry.topic]?.passedOver {
                 newest[entry.topic] = nil
@@ -266,22 +263,18 @@ struct UnsettledChanges<Value> {
 
     /// All of the stream is read again: other nodes' changes count when they come out of it.
     mutating func forgetOthers() {
-        for entry in heard[heardHead...] where newest[entry.topic]?.change == entry.change { newest[entry.topic] = nil }
-        (heard, heardHead) = ([], 0)
+        for entry in heard where newest[entry.topic]?.change == entry.change { newest[entry.topic] = nil }
+        heard.removeAll()
     }
 
     /// Whether a change of another node has been awaited for so long that the node must have died before it was stored.
     mutating func hasStale(now: UInt64) -> Bool {
-        Self.trim(&heard, &heardHead, newest)
-        return heardHead < heard.count && heard[heardHead].at + Limits.clusterChangeMillisecondsMax < now
+        Self.trim(&heard, newest)
+        return heard.first.map { $0.at + Limits.clusterChangeMillisecondsMax < now } ?? false
     }
 
-    private static func trim(_ entries: inout [Entry], _ head: inout Int, _ newest: [[UInt8]: Awaited]) {
-        while head < entries.count, newest[entries[head].topic]?.change != entries[head].change { head += 1 }
-        if head > 1024, head > entries.count / 2 {
-            entries.removeFirst(head)
-            head = 0
-        }
+    private static func trim(_ entries: inout Deque<Entry>, _ newest: [[UInt8]: Awaited]) {
+        while let first = entries.first, newest[first.topic]?.change != first.change { entries.popFirst() }
     }
 }
 

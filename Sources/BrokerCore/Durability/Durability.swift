@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 
 /// What a shard has that waits until something is durable, and what it gives its store when.
@@ -388,22 +389,20 @@ struct HeldQueue {
         let dependency: DurabilityDependency
     }
 
-    private var waiting: [HeldPacket] = []
-    private var head = 0
-    /// The number of the item at the head; numbers run on for ever.
-    private var headNumber: UInt64 = 0
+    private var waiting = Deque<HeldPacket>()
+    /// The number of the first item; numbers run on for ever.
+    private var firstNumber: UInt64 = 0
     private var answers: [UInt64: HeldAnswer] = [:]
     /// The needs of items in `waiting`, by number.
-    private var needs: [Need] = []
-    private var needsHead = 0
+    private var needs = Deque<Need>()
     private var lines: HeldLines
 
     /// - Parameter shard: this one.
     init(shard: Int, receiverCount: Int) { lines = HeldLines(shard: shard, receiverCount: receiverCount) }
 
     /// How many items there are.
-    var count: Int { waiting.count - head + lines.count }
-    private var endNumber: UInt64 { headNumber &+ UInt64(waiting.count - head) }
+    var count: Int { waiting.count + lines.count }
+    private var endNumber: UInt64 { firstNumber &+ UInt64(waiting.count) }
 
     /// Adds an item; its change is no earlier than those of the items before.
     @inline(__always)
@@ -438,8 +437,8 @@ struct HeldQueue {
         if let entry = lines.pop(persisted: persisted, shardMessages) {
             return Released(item: entry.item, answer: takeAnswer(entry))
         }
-        while head < waiting.count, waiting[head].sequence <= persisted {
-            let entry = takeHead(shardMessages)
+        while let first = waiting.first, first.sequence <= persisted {
+            let entry = takeFirst(first, shardMessages)
             // A choice of share groups goes its way as soon as it is durable; its PUBREC takes its place among those
             // that wait.
             if entry.item.kind != .dispatch, keepsWaiting(entry, shardMessages, persisted) { continue }
@@ -457,29 +456,16 @@ struct HeldQueue {
         return keepsWaiting
     }
 
-    private mutating func takeHead(_ shardMessages: AwaitedShardMessages) -> HeldLines.Entry {
-        var entry = HeldLines.Entry(item: waiting[head], number: headNumber, dependency: .nothing)
-        if needsHead < needs.count, needs[needsHead].number == headNumber {
-            let dependency = needs[needsHead].dependency
+    private mutating func takeFirst(_ item: HeldPacket, _ shardMessages: AwaitedShardMessages) -> HeldLines.Entry {
+        var entry = HeldLines.Entry(item: item, number: firstNumber, dependency: .nothing)
+        if let need = needs.first, need.number == firstNumber {
             entry.dependency =
-                dependency.isEverything ? DurabilityDependency(shards: .max, serial: shardMessages.serial) : dependency
-            needsHead &+= 1
-            if needsHead == needs.count {
-                needs.removeAll(keepingCapacity: needs.count <= Limits.heldCapacityMax)
-                needsHead = 0
-            }
+                need.dependency.isEverything
+                ? DurabilityDependency(shards: .max, serial: shardMessages.serial) : need.dependency
+            needs.popFirst(keepingCapacity: Limits.heldCapacityMax)
         }
-        head &+= 1
-        headNumber &+= 1
-        if head == waiting.count {
-            waiting.removeAll(keepingCapacity: waiting.count <= Limits.heldCapacityMax)
-            head = 0
-        } else if head > Limits.heldCapacityMax, head > waiting.count / 2 {
-            waiting.removeFirst(head)
-            head = 0
-            needs.removeFirst(needsHead)
-            needsHead = 0
-        }
+        waiting.popFirst(keepingCapacity: Limits.heldCapacityMax)
+        firstNumber &+= 1
         return entry
     }
 
@@ -490,24 +476,24 @@ struct HeldQueue {
 
     /// What relies on shard messages to a shard with a serial of these, or on all shard messages. O(n).
     func items(dependingOn shard: Int, from oldest: UInt64, through newest: UInt64) -> [HeldPacket] {
-        let waitingHere = needs.dropFirst(needsHead).filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }
-        return waitingHere.map { waiting[head + Int($0.number &- headNumber)] }
+        let waitingHere = needs.filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }
+        return waitingHere.map { waiting[Int($0.number &- firstNumber)] }
             + lines.entries.filter { $0.dependency.depends(on: shard, from: oldest, through: newest) }.map(\.item)
     }
 
     /// How many items there are of each connection.
     func counts() -> [ConnectionID: Int] {
-        Dictionary((waiting[head...] + lines.items).map { ($0.connection, 1) }, uniquingKeysWith: +)
+        Dictionary((Array(waiting) + lines.items).map { ($0.connection, 1) }, uniquingKeysWith: +)
     }
 
     func checkInvariants() {
-        for position in head..<max(head, waiting.count - 1) {
+        for position in 0..<max(0, waiting.count - 1) {
             precondition(waiting[position].sequence <= waiting[position + 1].sequence, "changes come in order")
         }
-        let numbers = needs.dropFirst(needsHead).map(\.number)
+        let numbers = needs.map(\.number)
         precondition(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "reliances come in order")
-        precondition(numbers.allSatisfy { $0 >= headNumber && $0 < endNumber }, "a reliance is of something that waits")
-        let answered = (waiting[head...] + lines.items).count { $0.kind.hasAnswer }
+        precondition(numbers.allSatisfy { $0 >= firstNumber && $0 < endNumber }, "a reliance is of something that waits")
+        let answered = (Array(waiting) + lines.items).count { $0.kind.hasAnswer }
         precondition(answers.count == answered, "each answer has its item")
         lines.checkInvariants()
     }

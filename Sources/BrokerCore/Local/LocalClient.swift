@@ -1,3 +1,4 @@
+import Bytes
 public import MQTTCodec
 
 /// The client's end of a connection that stays inside the process: speaks MQTT 5.0 with the shard, and values with its
@@ -36,9 +37,7 @@ final class LocalClient {
     /// Bytes from the broker that are not worked off; those before `head` are.
     private var inbound: [UInt8] = []
     private var head = 0
-    private var handed: [Handed] = []
-    /// How many at the front of `handed` are acknowledged.
-    private var handedHead = 0
+    private var handed = Deque<Handed>()
     private var handedBytes = 0
     /// The sequence number of the message that was handed out last.
     private var lastSequence: UInt64 = 0
@@ -61,15 +60,14 @@ final class LocalClient {
 
     // MARK: From the broker
 
-    private var handedCount: Int { handed.count - handedHead }
     private var inboundCount: Int { inbound.count - head }
 
     /// How many bytes it takes just now: what is left of the window; at least what completes a packet if nothing else
     /// is there to be done.
     var room: Int {
-        guard handedCount < messagesMax else { return 0 }
+        guard handed.count < messagesMax else { return 0 }
         let left = bytesMax - handedBytes - inboundCount
-        return left > 0 || handedCount > 0 ? max(0, left) : missingBytes
+        return left > 0 || handed.count > 0 ? max(0, left) : missingBytes
     }
 
     /// How many bytes the packet at the front lacks.
@@ -126,7 +124,7 @@ final class LocalClient {
 
     /// Whether the window lets a message go: one of any size if it is the only one.
     private func isOpen(for byteCount: Int) -> Bool {
-        handedCount == 0 || (handedCount < messagesMax && handedBytes + byteCount <= bytesMax)
+        handed.count == 0 || (handed.count < messagesMax && handedBytes + byteCount <= bytesMax)
     }
 
     private func hand(out message: PublishPacket, byteCount: Int) -> LocalMessage {
@@ -198,9 +196,7 @@ final class LocalClient {
     /// The party has done with all messages up to this one: writes PUBACK and PUBREC into `bytes`.
     func acknowledge(through sequence: UInt64, into bytes: inout [UInt8]) {
         let last = min(sequence, lastSequence)
-        while handedHead < handed.count, lastSequence - UInt64(handedCount) < last {
-            let message = handed[handedHead]
-            handedHead += 1
+        while lastSequence - UInt64(handed.count) < last, let message = handed.popFirst() {
             handedBytes -= message.byteCount
             guard message.qos > .atMostOnce else { continue }
             ControlPacket.acknowledgement(
@@ -208,9 +204,6 @@ final class LocalClient {
                     type: message.qos == .atLeastOnce ? .puback : .pubrec, packetIdentifier: message.packetIdentifier)
             ).encode(version: .v5, into: &bytes)
         }
-        guard handedHead == handed.count || handedHead > messagesMax else { return }
-        handed.removeFirst(handedHead)
-        handedHead = 0
     }
 
     /// Writes the packet of a message into `bytes`, unless the broker would not take it.
@@ -302,9 +295,9 @@ final class LocalClient {
 
     /// Traps where the invariant does not hold. O(window).
     func checkInvariants() {
-        precondition(handedCount <= messagesMax, "more messages are handed out than the window has")
-        precondition(handedBytes == handed[handedHead...].reduce(0) { $0 + $1.byteCount }, "bytes are counted wrong")
-        precondition(handedCount <= 1 || handedBytes <= bytesMax, "more bytes are handed out than the window has")
+        precondition(handed.count <= messagesMax, "more messages are handed out than the window has")
+        precondition(handedBytes == handed.reduce(0) { $0 + $1.byteCount }, "bytes are counted wrong")
+        precondition(handed.count <= 1 || handedBytes <= bytesMax, "more bytes are handed out than the window has")
         let publications = purposes.values.reduce(0) { if case .publication = $1 { $0 + 1 } else { $0 } }
         precondition(publications == publicationCount, "publications are counted wrong")
     }

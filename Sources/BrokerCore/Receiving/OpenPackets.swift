@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 
 /// A SUBSCRIBE or UNSUBSCRIBE that is worked off filter by filter, over as many turns as it takes.
@@ -62,9 +63,7 @@ struct OpenUnsubscribe {
 ///
 /// Invariant: a connection with an open packet stands here, once. Owned by a shard, used on its thread only.
 struct OpenPackets {
-    private var waiting: [ConnectionID] = []
-    /// How many at the front of `waiting` had their turn.
-    private var head = 0
+    private var waiting = Deque<ConnectionID>()
     /// The steps that are left for whoever's packet is being worked off.
     var stepsLeft = Limits.packetStepsPerTurn
     /// How many steps were made so far: tests see by it how much a turn does.
@@ -76,17 +75,7 @@ struct OpenPackets {
     mutating func append(_ connection: ConnectionID) { waiting.append(connection) }
 
     /// Takes the connection whose turn it is.
-    mutating func takeFirst() -> ConnectionID? {
-        guard head < waiting.count else { return nil }
-        let first = waiting[head]
-        head += 1
-        if head == waiting.count { (waiting, head) = ([], 0) }
-        if head == Limits.openPacketsSkippedMax {
-            waiting.removeFirst(head)
-            head = 0
-        }
-        return first
-    }
+    mutating func takeFirst() -> ConnectionID? { waiting.popFirst() }
 
     /// Counts what the next filter takes; false if nothing is left of the turn.
     mutating func take(_ filter: TopicFilter) -> Bool {

@@ -1,3 +1,5 @@
+import Bytes
+
 /// What a shard does for one session that has subscribed to retained messages, its own or another shard's.
 ///
 ///     wanted ──► asked of the shards that may hold some ──► scans here, parts elsewhere ──► nothing left
@@ -6,9 +8,7 @@
 /// `Limits.scansPerSessionMax`; `partCount` is the sum of `parts`; no more filters are wanted than queries wait.
 struct SessionScans {
     /// A query that waits for its turn.
-    private(set) var wanted: [RetainedQuery] = []
-    /// How many at the front of `wanted` have had their turn.
-    private var wantedHead = 0
+    private(set) var wanted = Deque<RetainedQuery>()
     /// The filters of those that wait: one that is not here was taken back, or has had its turn.
     private var wantedFilters: Set<FilterBytes> = []
     /// How many of those that wait are marks, which have no filter there.
@@ -46,7 +46,7 @@ struct SessionScans {
     /// Whether a query waits and the number of scans allows it.
     var mayAskMore: Bool {
         guard markCount > 0 else { return !wantedFilters.isEmpty && askableCount > 0 }
-        let next = wanted[wantedHead...].first { $0.mark != nil || wantedFilters.contains(FilterBytes($0.filter)) }
+        let next = wanted.first { $0.mark != nil || wantedFilters.contains(FilterBytes($0.filter)) }
         return next.map { $0.mark == nil ? askableCount > 0 : isNothingUnderWay } ?? false
     }
 
@@ -71,19 +71,18 @@ struct SessionScans {
     /// The session has unsubscribed.
     mutating func unwant(_ filter: [UInt8]) {
         wantedFilters.remove(FilterBytes(filter))
-        if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
+        if hasNothingWanted { wanted.removeAll() }
     }
 
     /// The query whose turn it is, or nil. A mark's turn is when everything before it has ended; those behind it wait
     /// so long.
     mutating func nextWanted() -> RetainedQuery? {
-        while wantedHead < wanted.count {
-            let query = wanted[wantedHead]
+        while let query = wanted.first {
             if query.mark != nil, !isNothingUnderWay { return nil }
-            wantedHead += 1
+            wanted.popFirst()
             if query.mark != nil { markCount -= 1 }
             let isWanted = query.mark != nil || wantedFilters.remove(FilterBytes(query.filter)) != nil
-            if hasNothingWanted { (wanted, wantedHead) = ([], 0) }
+            if hasNothingWanted { wanted.removeAll() }
             if isWanted { return query }
         }
         return nil
@@ -109,15 +108,14 @@ struct SessionScans {
         precondition(scans.count <= Limits.scansPerSessionMax, "too many scans for one session")
         precondition(parts.allSatisfy { (0...Limits.scansPerSessionMax).contains($0) }, "too many parts of one shard")
         precondition(partCount == parts.reduce(0, +), "parts are counted wrong")
-        precondition(wantedFilters.count + markCount <= wanted.count - wantedHead, "a filter is wanted that no query has")
-        precondition(markCount == wanted[wantedHead...].count { $0.mark != nil }, "marks are counted wrong")
+        precondition(wantedFilters.count + markCount <= wanted.count, "a filter is wanted that no query has")
+        precondition(markCount == wanted.count { $0.mark != nil }, "marks are counted wrong")
     }
 
     /// Keeps of the queries what still waits, in its order.
     private mutating func dropOutdated() {
         var left = wantedFilters
-        wanted = wanted[wantedHead...].filter { $0.mark != nil || left.remove(FilterBytes($0.filter)) != nil }
-        wantedHead = 0
+        wanted.removeAll { $0.mark == nil && left.remove(FilterBytes($0.filter)) == nil }
     }
 }
 

@@ -1,4 +1,5 @@
 import BrokerModel
+import Bytes
 import MQTTCodec
 
 /// What the broker keeps for a Client Identifier, across connections: subscriptions, messages on their way, and the
@@ -322,9 +323,7 @@ struct EndedSessions {
         var memberships: [GroupMembership]
     }
 
-    private var remains: [Remains] = []
-    /// How many at the front of them are done with.
-    private var head = 0
+    private var remains = Deque<Remains>()
     /// The steps that are left for whichever session's end is being worked off.
     var stepsLeft = Limits.endedStepsPerTurn
     /// How many steps were made so far: tests see by it how much a turn does.
@@ -337,21 +336,13 @@ struct EndedSessions {
     }
 
     /// The session whose remains are removed next.
-    var first: Session? { isEmpty ? nil : remains[head].session }
+    var first: Session? { remains.first?.session }
 
     /// One of the share groups of that session; nil if there is none left.
-    mutating func takeMembership() -> GroupMembership? { remains[head].memberships.popLast() }
+    mutating func takeMembership() -> GroupMembership? { remains[0].memberships.popLast() }
 
     /// Nothing is left of the first one.
-    mutating func removeFirst() {
-        head += 1
-        if head == remains.count {
-            (remains, head) = ([], 0)
-        } else if head == Limits.endedSessionsCapacityMax {
-            remains.removeFirst(head)
-            head = 0
-        }
-    }
+    mutating func removeFirst() { remains.popFirst() }
 
     mutating func count(_ steps: Int) {
         stepsLeft -= steps

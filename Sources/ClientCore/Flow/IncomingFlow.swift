@@ -1,3 +1,4 @@
+import Bytes
 import MQTTCodec
 
 /// QoS 1 and 2 messages from the server whose handshake is not complete.
@@ -46,14 +47,14 @@ struct IncomingFlow: Sendable {
     private var hereCount = 0
     /// Tokens are numbered over all sessions, so that none means two messages.
     private var lastSerial: UInt64 = 0
-    private var awaitingPuback = Queue<UInt16>()
-    private var awaitingPubrec = Queue<UInt16>()
+    private var awaitingPuback = Deque<UInt16>()
+    private var awaitingPubrec = Deque<UInt16>()
 
     /// Another connection begins, with the same session: what is unanswered will come again.
     mutating func connectionOpened() {
         for flight in flights.entries { _ = flights.change(flight.packetIdentifier) { $0.isHere = false } }
         hereCount = 0
-        (awaitingPuback, awaitingPubrec) = (Queue(), Queue())
+        (awaitingPuback, awaitingPubrec) = ([], [])
     }
 
     /// The server has forgotten the session: every token is over. Returns whether there was anything of QoS 2 to
@@ -188,53 +189,3 @@ struct IncomingFlow: Sendable {
         if flights.remove(identifier)?.isHere == true { hereCount -= 1 }
     }
 }
-
-/// First in, first out, in one array: memory is given back when half of it is taken, so that each element is moved
-/// once.
-package struct Queue<Element> {
-    @usableFromInline var elements: [Element] = []
-    @usableFromInline var firstIndex = 0
-
-    @inlinable
-    package init() {}
-
-    @inlinable
-    package var count: Int { elements.count &- firstIndex }
-
-    @inlinable
-    package var isEmpty: Bool { firstIndex == elements.count }
-
-    /// The one that waits longest.
-    @inlinable
-    package var first: Element? { isEmpty ? nil : elements[firstIndex] }
-
-    @inlinable
-    package mutating func append(_ element: Element) { elements.append(element) }
-
-    @inlinable
-    @discardableResult
-    package mutating func popFirst() -> Element? {
-        guard let element = first else { return nil }
-        firstIndex &+= 1
-        if firstIndex &* 2 >= elements.count {
-            elements.removeFirst(firstIndex)
-            firstIndex = 0
-        }
-        return element
-    }
-
-    /// All that wait, in order; nothing does then, and no memory is kept.
-    @inlinable
-    package mutating func removeAll() -> [Element] {
-        defer { self = Queue() }
-        return Array(elements[firstIndex...])
-    }
-
-    /// Gives the memory back when nothing waits.
-    @inlinable
-    package mutating func trim() {
-        if isEmpty { self = Queue() }
-    }
-}
-
-extension Queue: Sendable where Element: Sendable {}

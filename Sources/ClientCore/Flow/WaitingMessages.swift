@@ -1,3 +1,5 @@
+import Bytes
+
 /// Messages that wait for their turn, in the order of their tickets.
 struct WaitingMessages: Sendable {
     struct Waiting: Sendable {
@@ -10,8 +12,7 @@ struct WaitingMessages: Sendable {
         var expiresAt = UInt64.max
     }
 
-    private var messages: [Waiting] = []
-    private var firstIndex = 0
+    private var messages = Deque<Waiting>()
     /// How many were not taken back.
     private(set) var count = 0
     /// When the first of them gets too old, or before; `UInt64.max` for never.
@@ -25,7 +26,7 @@ struct WaitingMessages: Sendable {
 
     /// The Message Expiry Intervals of those that do not count them yet count from now.
     mutating func count(since now: UInt64) {
-        for index in messages.indices[firstIndex...] where messages[index].expiresAt == .max {
+        for index in messages.indices where messages[index].expiresAt == .max {
             messages[index].expiresAt = messages[index].publication?.expiry(since: now) ?? .max
             nextExpiry = min(nextExpiry, messages[index].expiresAt)
         }
@@ -36,7 +37,7 @@ struct WaitingMessages: Sendable {
         guard nextExpiry <= now else { return [] }
         var expired: [PublishTicket] = []
         nextExpiry = .max
-        for index in messages.indices[firstIndex...] where messages[index].publication != nil {
+        for index in messages.indices where messages[index].publication != nil {
             if messages[index].expiresAt <= now {
                 messages[index].publication = nil
                 count -= 1
@@ -51,34 +52,24 @@ struct WaitingMessages: Sendable {
 
     /// Puts messages before all that wait.
     mutating func insertFirst(_ earlier: [Waiting]) {
-        messages.removeFirst(firstIndex)
-        firstIndex = 0
-        messages.insert(contentsOf: earlier, at: 0)
+        messages.prepend(contentsOf: earlier)
         count += earlier.count
         nextExpiry = earlier.reduce(nextExpiry) { min($0, $1.expiresAt) }
     }
 
-    /// The one that waits longest. Memory is given back when half of it is taken, so that each message is moved once.
+    /// The one that waits longest.
     mutating func removeFirst() -> Waiting? {
-        while firstIndex < messages.count {
-            let publication = messages[firstIndex].publication.take()
-            let waiting = messages[firstIndex]
-            firstIndex += 1
-            if firstIndex * 2 >= messages.count {
-                messages.removeFirst(firstIndex)
-                firstIndex = 0
-            }
-            guard let publication else { continue }
+        while let waiting = messages.popFirst() {
+            guard waiting.publication != nil else { continue }
             count -= 1
-            return Waiting(
-                ticket: waiting.ticket, publication: publication, wasSent: waiting.wasSent, expiresAt: waiting.expiresAt)
+            return waiting
         }
         return nil
     }
 
     /// Takes back a message that was never sent; returns whether it did.
     mutating func withdraw(_ ticket: PublishTicket) -> Bool {
-        var (low, high) = (firstIndex, messages.count)
+        var (low, high) = (0, messages.count)
         while low < high {
             let middle = (low + high) / 2
             if messages[middle].ticket < ticket { low = middle + 1 } else { high = middle }
@@ -93,9 +84,7 @@ struct WaitingMessages: Sendable {
 
     /// Room for those taken back is kept as long as it is less than what the others take.
     private mutating func dropTaken() {
-        guard messages.count - firstIndex > count * 2 else { return }
-        messages.removeFirst(firstIndex)
-        firstIndex = 0
+        guard messages.count > count * 2 else { return }
         messages.removeAll { $0.publication == nil }
     }
 

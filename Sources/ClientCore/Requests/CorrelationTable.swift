@@ -1,3 +1,4 @@
+import Bytes
 public import MQTTCodec
 
 /// The requests of a client that have no answer yet, each found by the Correlation Data that its answer repeats.
@@ -214,7 +215,7 @@ public struct ResponseCache: Sendable {
     public private(set) var bytes = 0
     private var entries: [Key: Entry] = [:]
     /// The keys of answers, the oldest first.
-    private var order = Queue<Key>()
+    private var order = Deque<Key>()
 
     public init(countMax: Int = 1000, bytesMax: Int = 4 << 20) { (self.countMax, self.bytesMax) = (countMax, bytesMax) }
 

@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// Numbered elements, the first of them in memory and the rest in a store only.
 ///
 /// ```
@@ -16,8 +18,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
         let byteCount: Int
     }
 
-    private var items: [Item] = []
-    private var firstIndex = 0
+    private var items = Deque<Item>()
     /// Of those in memory.
     private(set) var byteCount = 0
     private(set) var lastNumber: UInt64
@@ -37,7 +38,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
     }
 
     /// How many are in memory.
-    var countInMemory: Int { items.count - firstIndex }
+    var countInMemory: Int { items.count }
 
     /// Whether some are in the store only.
     var hasMoreInStore: Bool { readThrough < lastNumber }
@@ -59,26 +60,26 @@ struct NumberedQueue<Element: Sendable>: Sendable {
 
     /// The first element, if the store has it.
     var first: Item? {
-        guard firstIndex < items.count, items[firstIndex].number <= storedThrough else { return nil }
-        return items[firstIndex]
+        items.first.flatMap { $0.number <= storedThrough ? $0 : nil }
     }
 
     mutating func popFirst() -> Item? {
         guard let item = first else { return nil }
-        dropFirst()
+        byteCount -= item.byteCount
+        items.popFirst()
         return item
     }
 
     /// The elements in memory that the store has as well, beyond a number.
     func stored(after number: UInt64 = 0) -> some Sequence<Item> {
-        let start = items[firstIndex...].lastIndex { $0.number <= number }.map { $0 + 1 } ?? firstIndex
+        let start = items.lastIndex { $0.number <= number }.map { $0 + 1 } ?? 0
         return items[start...].prefix { $0.number <= storedThrough }
     }
 
     /// Takes the first of these that is so. Linear in those in memory.
     mutating func popFirst(where isSo: (Element) -> Bool) -> Item? {
         guard
-            let index = items[firstIndex...].firstIndex(where: { $0.number > storedThrough || isSo($0.element) }),
+            let index = items.firstIndex(where: { $0.number > storedThrough || isSo($0.element) }),
             items[index].number <= storedThrough
         else { return nil }
         byteCount -= items[index].byteCount
@@ -91,7 +92,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
             noteRemoval(number)
             return number <= lastNumber
         }
-        guard let index = items[firstIndex...].firstIndex(where: { $0.number == number }) else { return false }
+        guard let index = items.firstIndex(where: { $0.number == number }) else { return false }
         byteCount -= items[index].byteCount
         items.remove(at: index)
         return true
@@ -105,7 +106,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
     /// Whether an element is there, as far as that is known without a look into the store.
     func contains(_ number: UInt64) -> Bool {
         if number > readThrough { return number <= lastNumber && !removedSince.contains(number) }
-        return items[firstIndex...].contains { $0.number == number }
+        return items.contains { $0.number == number }
     }
 
     /// From which number on, and how many elements, are to be read now; nil for none. Each is to be answered by `read`.
@@ -142,14 +143,15 @@ struct NumberedQueue<Element: Sendable>: Sendable {
         items.append(item)
         byteCount += item.byteCount
     }
+}
 
-    private mutating func dropFirst() {
-        byteCount -= items[firstIndex].byteCount
-        firstIndex += 1
-        if firstIndex * 2 >= items.count {
-            items.removeFirst(firstIndex)
-            firstIndex = 0
-        }
+extension Deque {
+    /// Takes an element out. O(index).
+    @discardableResult
+    fileprivate mutating func remove(at index: Int) -> Element {
+        for place in stride(from: index, to: 0, by: -1) { swapAt(place, place - 1) }
+        guard let element = popFirst() else { preconditionFailure("an index has an element") }
+        return element
     }
 }
 

@@ -15,7 +15,7 @@ public struct BatchLedger {
         var failure: LogFailure?
     }
 
-    private var batches: [[Batch]]
+    private var batches: [Deque<Batch>]
     private var shards: [UInt64: Int] = [:]
     private var lastToken: UInt64 = 0
 

@@ -1,3 +1,5 @@
+import Bytes
+
 /// One reading of a partition of the log, for all readers that lack records of it.
 ///
 ///     found ──► passed ──► … ──► caughtUp, and found again while something that is wanted has not come
@@ -135,9 +137,8 @@ public struct LogOrder: Sendable {
 public struct WillOrder: Sendable {
     private var last: [[UInt8]: WillName] = [:]
     /// The sessions in `last`, in the order of their wills.
-    private var order: [(session: [UInt8], name: WillName)] = []
-    private var head = 0
-    /// Bytes of the sessions in `order`, from `head` on.
+    private var order = Deque<(session: [UInt8], name: WillName)>()
+    /// Bytes of the sessions in `order`.
     private var byteCount = 0
 
     public init() {}
@@ -148,16 +149,11 @@ public struct WillOrder: Sendable {
         last[session] = name
         order.append((session, name))
         byteCount += session.count
-        while order.count - head > Limits.willsRememberedMax || byteCount > Limits.willsRememberedBytesMax {
-            let (oldest, name) = order[head]
+        while order.count > Limits.willsRememberedMax || byteCount > Limits.willsRememberedBytesMax,
+            let (oldest, name) = order.popFirst()
+        {
             if last[oldest] == name { last[oldest] = nil }
-            order[head].session = []
             byteCount -= oldest.count
-            head += 1
-        }
-        if head > Limits.willsRememberedMax {
-            order.removeFirst(head)
-            head = 0
         }
         return true
     }

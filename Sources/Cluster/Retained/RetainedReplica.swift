@@ -1,3 +1,5 @@
+import Bytes
+
 /// One node's part in the cluster's retained messages: takes its changes to the stream, and follows it.
 ///
 /// ```
@@ -287,8 +289,7 @@ struct RetainedWriter {
 
     private var waiting: [[UInt8]: Waiting] = [:]
     /// The subjects in `waiting` of which nothing is under way, in order.
-    private var queue: [[UInt8]] = []
-    private var head = 0
+    private var queue = Deque<[UInt8]>()
     private var underWay: [UInt64: UnderWay] = [:]
     private var busySubjects: Set<[UInt8]> = []
     private var isAttached = false
@@ -378,21 +379,12 @@ struct RetainedWriter {
 
     private mutating func send(now: UInt64, _ sink: some RetainedSink) {
         guard isAttached else { return }
-        while underWay.count < Limits.retainedUnderWayMax, head < queue.count {
-            let subject = queue[head]
-            head += 1
+        while underWay.count < Limits.retainedUnderWayMax, let subject = queue.popFirst() {
             guard let entry = waiting.removeValue(forKey: subject) else { continue }
             busySubjects.insert(subject)
             underWay[entry.change.number] = UnderWay(
                 change: entry.change, tickets: entry.tickets, sendsAt: now + Limits.logAnswerMilliseconds)
             sink.store(entry.change)
-        }
-        if head == queue.count {
-            queue.removeAll(keepingCapacity: true)
-            head = 0
-        } else if head > 1024, head > queue.count / 2 {
-            queue.removeFirst(head)
-            head = 0
         }
     }
 

@@ -1,3 +1,5 @@
+import Bytes
+
 /// Carries out what `LeftSessions` decides. It does not call it from its methods.
 public protocol LeftSessionsSink: AnyObject {
     /// Claims a session, as `SessionOwnership.adopt` does; `restored` or `notTaken` follows.
@@ -43,8 +45,7 @@ public struct LeftSessions {
     private var waiting = WaitingSessions()
     private var calendar: [UInt64: [[UInt8]]] = [:]
     private var passedThrough: UInt64 = 0
-    private var due: [[UInt8]] = []
-    private var head = 0
+    private var due = Deque<[UInt8]>()
 
     public init() {}
 
@@ -119,16 +120,13 @@ public struct LeftSessions {
     /// Does what is due; to be called soon after the other calls, and a few times a second while there are sessions.
     public mutating func step(wallClock now: UInt64, _ sink: some LeftSessionsSink) {
         passTime(now)
-        while handled.count < Limits.leftSessionsHandledMax, head < due.count {
-            let session = due[head]
-            head += 1
+        while handled.count < Limits.leftSessionsHandledMax, let session = due.popFirst() {
             // It is another's since, or is due at another time.
             guard handled[session] == nil, waiting[session].map({ $0 <= passedThrough }) == true else { continue }
             waiting[session] = nil
             handled[session] = .adopting
             sink.adopt(session)
         }
-        if head == due.count { (due, head) = ([], 0) }
         let ready = steps
         steps = []
         for session in ready { step(session, now: now, sink) }
@@ -158,9 +156,11 @@ public struct LeftSessions {
         guard second > passedThrough else { return }
         // After a leap there are more seconds than entries.
         if second - passedThrough > UInt64(calendar.count) {
-            for key in calendar.keys.filter({ $0 <= second }).sorted() { due += calendar.removeValue(forKey: key) ?? [] }
+            for key in calendar.keys.filter({ $0 <= second }).sorted() {
+                due.append(contentsOf: calendar.removeValue(forKey: key) ?? [])
+            }
         } else {
-            for key in passedThrough + 1...second { due += calendar.removeValue(forKey: key) ?? [] }
+            for key in passedThrough + 1...second { due.append(contentsOf: calendar.removeValue(forKey: key) ?? []) }
         }
         passedThrough = second
     }

@@ -1,5 +1,6 @@
 import BrokerCore
 import BrokerModel
+import Bytes
 import Cluster
 import Configuration
 import NATSClient
@@ -44,14 +45,14 @@ extension SessionCoordinator {
     func publishesWill(of session: [UInt8]) -> Bool { willJobs[session] != nil }
 
     func tickWills() {
-        willQueue += willRetries
+        willQueue.append(contentsOf: willRetries)
         willRetries = []
         goOnWithWills()
     }
 
     /// Sends the wills whose way is free by now: what had to be at the servers before them may be there.
     func goOnWithWills() {
-        willQueue += willsBehind
+        willQueue.append(contentsOf: willsBehind)
         willsBehind = []
         sendWills()
     }
@@ -68,22 +69,14 @@ extension SessionCoordinator {
 
     /// Forgets all wills, because the lease has ended: they stand in the records.
     func forgetWills() {
-        (willJobs, willTokens, willQueue, willHead, willRetries, willsBehind) = ([:], [:], [], 0, [], [])
+        (willJobs, willTokens, willQueue, willRetries, willsBehind) = ([:], [:], [], [], [])
     }
 
     private func sendWills() {
         guard connection.isReady else { return }
-        while willHead < willQueue.count, willTokens.count < Limits.willsUnderWayMax {
-            let session = willQueue[willHead]
-            willHead += 1
+        while willTokens.count < Limits.willsUnderWayMax, let session = willQueue.popFirst() {
             guard let jobs = willJobs[session], jobs.allSatisfy({ $0.token == nil }) else { continue }
             if isBehind(jobs[0]) { willsBehind.append(session) } else { send(jobs[0]) }
-        }
-        if willHead == willQueue.count {
-            (willQueue, willHead) = ([], 0)
-        } else if willHead > 1024, willHead > willQueue.count / 2 {
-            willQueue.removeFirst(willHead)
-            willHead = 0
         }
     }
 

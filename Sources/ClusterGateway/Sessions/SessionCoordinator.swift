@@ -1,6 +1,7 @@
 import Administration
 import BrokerCore
 import BrokerModel
+import Bytes
 import Cluster
 import Configuration
 import MQTTCodec
@@ -76,9 +77,8 @@ final class SessionCoordinator {
     /// Wills on their way into the log, by session, in their order; and whose are under way, by request.
     var willJobs: [[UInt8]: [WillJob]] = [:]
     var willTokens: [UInt64: [UInt8]] = [:]
-    /// Sessions of which one is to be sent: from `willHead` on, and in the next tick.
-    var willQueue: [[UInt8]] = []
-    var willHead = 0
+    /// Sessions of which one is to be sent: in their order, and in the next tick.
+    var willQueue = Deque<[UInt8]>()
     var willRetries: [[UInt8]] = []
     /// The sessions whose wills wait for what their clients have published before.
     var willsBehind: [[UInt8]] = []

@@ -1,3 +1,4 @@
+import Bytes
 import Cluster
 import JSON
 import NATSClient
@@ -37,9 +38,7 @@ final class SessionRecords {
     /// Is told that the bucket's stream has no room, and why.
     private let refused: (String, JetStreamError) -> Void
     private var underWay: [UInt64: Question] = [:]
-    private var waiting: [Question] = []
-    /// How many at the front of `waiting` have had their turn.
-    private var head = 0
+    private var waiting = Deque<Question>()
     private var lastToken: UInt64 = 0
     /// The writes that were too large to be sent.
     private var tooLarge: [([UInt8], number: UInt64)] = []
@@ -60,7 +59,7 @@ final class SessionRecords {
     // MARK: The connection
 
     func attached() {
-        (underWay, waiting, head, isCreated, isCreating) = ([:], [], 0, false, false)
+        (underWay, waiting, isCreated, isCreating) = ([:], [], false, false)
         create()
     }
 
@@ -73,7 +72,7 @@ final class SessionRecords {
     }
 
     /// Forgets all questions under way, since the connection is gone: whoever needs an answer asks again.
-    func detached() { (underWay, waiting, head) = ([:], [], 0) }
+    func detached() { (underWay, waiting) = ([:], []) }
 
     /// What the bucket is to be; nil without a connection.
     func stream() -> StreamConfiguration? {
@@ -107,9 +106,9 @@ final class SessionRecords {
     }
 
     private func send() {
-        while head < waiting.count, underWay.count < Limits.sessionQuestionsMax, connection.isReady {
-            guard let request = request(for: waiting[head]) else {
-                head += 1
+        while let question = waiting.first, underWay.count < Limits.sessionQuestionsMax, connection.isReady {
+            guard let request = request(for: question) else {
+                waiting.popFirst()
                 continue
             }
             lastToken += 1
@@ -117,24 +116,21 @@ final class SessionRecords {
                 try connection.request(
                     request.subject, headers: request.headers, payload: request.payload, token: Self.tokens | lastToken,
                     within: Limits.sessionAnswerMillisecondsMax)
-                underWay[lastToken] = waiting[head]
-                head += 1
+                underWay[lastToken] = question
+                waiting.popFirst()
             } catch {
                 if case .tooLarge(let bytesMax) = error {
                     report(
                         "a session's record of \(request.payload.count) bytes is larger than the servers' max_payload (\(bytesMax))"
                     )
-                    if case .write(let session, _, _, let number) = waiting[head] { tooLarge.append((session, number)) }
-                    head += 1
+                    if case .write(let session, _, _, let number) = question { tooLarge.append((session, number)) }
+                    waiting.popFirst()
                     continue
                 }
                 // It is asked again when no answer has come.
                 break
             }
         }
-        guard head > 64, head > waiting.count / 2 else { return }
-        waiting.removeFirst(head)
-        head = 0
     }
 
     /// The writes that servers do not take because they are too large, by their numbers, since this was asked last.

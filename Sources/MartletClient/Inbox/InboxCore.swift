@@ -1,3 +1,4 @@
+internal import Bytes
 internal import ClientCore
 internal import ClientStore
 internal import Platform
@@ -206,7 +207,7 @@ final class InboxCore: Sendable {
 struct MissedArrivals {
     private var ranges: [String: ClosedRange<UInt64>] = [:]
     /// The conversations in the order in which they are read.
-    private var order = Queue<String>()
+    private var order = Deque<String>()
 
     var isEmpty: Bool { ranges.isEmpty }
 

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import ClientCore
 internal import ClientStore
 
@@ -5,10 +6,10 @@ internal import ClientStore
 struct PublishingCalls {
     private var calls: [PublishTicket: PublishCall] = [:]
     /// Tickets in order, for those that look for the oldest; over ones among them, but not the first.
-    private var order = Queue<PublishTicket>()
+    private var order = Deque<PublishTicket>()
     private var byteCount = 0
     /// Beyond the queue's limits, in order.
-    private var blocked = Queue<PublishCall>()
+    private var blocked = Deque<PublishCall>()
     /// QoS 0, until the connection has taken what is written.
     private var waitingForRoom: [PublishCall] = []
     /// QoS 0, until there is a connection.
@@ -52,7 +53,7 @@ struct PublishingCalls {
         cancelledCount += 1
         guard cancelledCount * 2 > unsentCount else { return }
         cancelledCount = 0
-        for call in blocked.removeAll() where !call.call.isOver { blocked.append(call) }
+        for call in blocked.takeAll() where !call.call.isOver { blocked.append(call) }
         offline.removeAll { $0.call.isOver }
         offlineByteCount = offline.reduce(0) { $0 + $1.byteCount }
     }
@@ -77,7 +78,7 @@ struct PublishingCalls {
     mutating func expire(now: UInt64) {
         guard nextExpiry <= now else { return }
         nextExpiry = .max
-        for call in blocked.removeAll() where !ends(call, now) { blocked.append(call) }
+        for call in blocked.takeAll() where !ends(call, now) { blocked.append(call) }
         let waiting = offline
         offline = []
         for call in waiting where !ends(call, now) { offline.append(call) }
@@ -135,7 +136,7 @@ struct PublishingCalls {
     /// All that wait, the oldest first.
     mutating func removeAll() -> [PublishCall] {
         defer { self = PublishingCalls() }
-        return calls.sorted { $0.key < $1.key }.map(\.value) + blocked.removeAll() + waitingForRoom + offline
+        return calls.sorted { $0.key < $1.key }.map(\.value) + blocked.takeAll() + waitingForRoom + offline
     }
 }
 

@@ -51,7 +51,7 @@ extension ClientRecords {
     /// The client has ended: nobody waits for the store any more.
     func end(_ engine: ClientEngine) {
         if failure == nil { failure = .ended }
-        for call in blocked.removeAll() { call.call.complete(.failure(failure ?? .ended)) }
+        for call in blocked.takeAll() { call.call.complete(.failure(failure ?? .ended)) }
         for sequel in giveUp() { sequel(engine, failure) }
         for sink in inboxesInOrder { sink.core.ended() }
         owners.end()

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import ClientCore
 package import ClientStore
 internal import Platform
@@ -24,7 +25,7 @@ final class ClientRecords {
     /// Messages of the outbox that the session has.
     var flights: [PublishTicket: Flight] = [:]
     /// Of messages that wait for room in the outbox, the first first.
-    var blocked = Queue<EnqueueCall>()
+    var blocked = Deque<EnqueueCall>()
     /// Messages of this turn for the outbox.
     var additions: [Addition] = []
     /// The subscriptions whose messages come from the store.
@@ -116,7 +117,7 @@ final class ClientRecords {
         cancelledCount += 1
         guard cancelledCount * 2 > blocked.count else { return }
         cancelledCount = 0
-        for call in blocked.removeAll() where !call.call.isOver { blocked.append(call) }
+        for call in blocked.takeAll() where !call.call.isOver { blocked.append(call) }
     }
 
     /// A message of the outbox has come so far: whoever follows it hears of it, and what it belongs to.
