@@ -31,7 +31,8 @@ import Testing
         again.close()
     }
 
-    @Test(arguments: [1, 2]) func `a store of a build before the first release is refused and left alone`(version: Int64) throws {
+    @Test(arguments: [1, 2, 3]) func `a store of a build before the first release is refused and left alone`(version: Int64) throws
+    {
         let store = try home.open()
         try store.commitNow(.put(.entry, StoreKey("a"), [1, 2, 3]))
         store.close()

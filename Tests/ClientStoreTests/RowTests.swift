@@ -65,6 +65,26 @@ import Testing
         }
     }
 
+    @Test(arguments: [0, 1, 127, 128, 20_000, 3_000_000])
+    func `how many bytes a message of the outbox takes is known before its row is made`(payloadSize: Int) {
+        for (qos, retain) in [(QoS.atMostOnce, false), (.atLeastOnce, true), (.exactlyOnce, false)] {
+            var publication = Publication("a/b", Payload([UInt8](repeating: 7, count: payloadSize)), qos: qos, retain: retain)
+            #expect(OutboxMessage.byteCount(publication, propertyByteCount: 0) == OutboxMessage(1, publication).row.body.count)
+            publication.properties.contentType = "text/plain"
+            let size = publication.properties.encodedContent().count
+            let counted = OutboxMessage.byteCount(publication, propertyByteCount: size)
+            #expect(counted == OutboxMessage(1, publication, expiresAt: 5).row.body.count)
+        }
+    }
+
+    @Test func `a message is read from a row to which a later version has added a field`() {
+        let message = OutboxMessage(9, Publication("a/b", "text", qos: .atLeastOnce), expiresAt: 7)
+        var body = message.row.body
+        body[8] += 1
+        #expect(OutboxMessage(StoreRow(StoreKey(9), body + [200, 1, 5])) == message)
+        #expect(OutboxMessage(StoreRow(StoreKey(9), body)) == nil)
+    }
+
     @Test func `a message of the outbox comes back with its properties`() throws {
         var publication = Publication("a/b", "text", qos: .exactlyOnce, retain: true)
         publication.properties.contentType = "text/plain"

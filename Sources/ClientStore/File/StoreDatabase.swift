@@ -5,7 +5,7 @@ extension RowSchema {
     /// A client's: a table for each of `StoreTable`.
     static let client = RowSchema(
         // "MrtC"
-        applicationID: 0x4D72_7443, version: 3, key: .bytes, tables: StoreTable.allCases.map(\.name))
+        applicationID: 0x4D72_7443, version: 4, key: .bytes, tables: StoreTable.allCases.map(\.name))
 }
 
 /// A store's database: what is done to it, on one thread at a time.

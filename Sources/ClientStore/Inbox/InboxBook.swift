@@ -1,3 +1,4 @@
+internal import Bytes
 public import ClientCore
 
 /// What an inbox knows without looking into the store, and what it writes there: messages by conversation, in the order
@@ -77,17 +78,13 @@ public struct InboxBook: Sendable {
     /// The server has forgotten the session.
     public mutating func sessionLost() -> [StoreChange] {
         repeats.sessionLost()
-        var writer = RowWriter()
-        writer.write(lastArrival)
-        return [.put(.arrival, Self.boundary(prefix), writer.bytes)] + echoes.sessionLost()
+        return [.put(.arrival, Self.boundary(prefix), NumberRow(lastArrival).encodedFields)] + echoes.sessionLost()
     }
 
     /// How many messages there are, and their bytes.
     public var totals: StoreChange {
-        var writer = RowWriter(capacity: 16)
-        writer.write(UInt64(clamping: count))
-        writer.write(UInt64(clamping: byteCount))
-        return .put(.kept, Self.boundary(prefix), writer.bytes)
+        let totals = InboxTotals(count: UInt64(clamping: count), byteCount: UInt64(clamping: byteCount))
+        return .put(.kept, Self.boundary(prefix), totals.encodedFields)
     }
 
     /// The conversations with the latest messages first.
@@ -143,13 +140,12 @@ public struct InboxBook: Sendable {
     mutating func remember(_ mark: Repeats.Mark) -> [StoreChange] {
         repeats.insert(mark)
         lastArrival += 1
-        return [.put(.arrival, prefix.number(lastArrival % UInt64(repeats.capacity)), ArrivalRow(lastArrival, mark).body)]
+        return [.put(.arrival, prefix.number(lastArrival % UInt64(repeats.capacity)), ArrivalRow(lastArrival, mark).encodedFields)]
     }
 
     static func kept(_ prefix: StoreKey, _ message: InboxMessage, _ byteCount: Int) -> StoreChange {
-        var writer = RowWriter(capacity: 8)
-        writer.write(UInt64(byteCount))
-        return .put(.kept, KeptRow.key(prefix, message.arrivedAt, message.conversation, message.number), writer.bytes)
+        let key = KeptRow.key(prefix, message.arrivedAt, message.conversation, message.number)
+        return .put(.kept, key, NumberRow(UInt64(byteCount)).encodedFields)
     }
 }
 
@@ -188,12 +184,11 @@ extension InboxBook {
         let boundary = Self.boundary(prefix)
         var lastBefore: UInt64 = 0
         for row in found.rows where row.key == boundary {
-            var reader = RowReader(row.body)
-            lastBefore = reader.number(UInt64.self) ?? 0
+            lastBefore = NumberRow.number(row.body) ?? 0
         }
         var arrivals: [ArrivalRow] = []
         for row in found.rows where row.key != boundary && !echoes.restore(row) {
-            if let arrival = ArrivalRow(row.body) { arrivals.append(arrival) }
+            if let arrival = ArrivalRow(body: row.body) { arrivals.append(arrival) }
         }
         for arrival in arrivals.sorted(by: { $0.arrival < $1.arrival }) {
             var mark = arrival.mark
@@ -205,9 +200,8 @@ extension InboxBook {
 
     private mutating func readTotals(_ storage: any ClientStorage) throws(StoreError) {
         for row in try storage.rows(StoreQuery(.kept, at: Self.boundary(prefix))).rows {
-            var reader = RowReader(row.body)
-            guard let count = reader.number(UInt64.self), let bytes = reader.number(UInt64.self) else { continue }
-            (self.count, byteCount) = (Int(clamping: count), Int(clamping: bytes))
+            guard let totals = InboxTotals(body: row.body) else { continue }
+            (count, byteCount) = (Int(clamping: totals.count), Int(clamping: totals.byteCount))
             return
         }
         // Without that row, whatever became of it, all is counted anew.

@@ -1,18 +1,29 @@
+internal import Bytes
+
 /// One's own messages that a server before MQTT 5.0 is to send back to an inbox: it sends them like another's, known by
 /// their contents alone.
 ///
 /// Each is taken out by the first message that is like it. Where one never comes, as its connection or session was
 /// lost, it is forgotten: a message like it is another's then.
 ///
-///     rows of the table `arrival`: inbox, 2^62 + number in the outbox      body: number in the outbox 8 | contents 8 | sent at 8 | acknowledged 1
+///     rows of the table `arrival`: inbox, 2^62 + number in the outbox      body: fields
 struct OwnEchoes {
-    private struct Echo {
+    private struct Echo: FieldCoded {
         /// In the outbox.
-        let number: UInt64
-        let contents: UInt64
+        var number: UInt64 = 0
+        var contents: UInt64 = 0
         /// In milliseconds since 1970.
-        let sentAt: UInt64
-        var isAcknowledged: Bool
+        var sentAt: UInt64 = 0
+        var isAcknowledged = false
+
+        static let blank = Echo()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &number)
+            coder.field(2, &contents)
+            coder.field(3, &sentAt)
+            coder.field(4, &isAcknowledged, mostly: false)
+        }
     }
 
     private var echoes: [Echo] = []
@@ -25,12 +36,8 @@ struct OwnEchoes {
     /// A row of an earlier run. Returns whether it is one.
     mutating func restore(_ row: StoreRow) -> Bool {
         guard let place = row.key.lastNumber, place >= Self.base, place < Self.base << 1 else { return false }
-        var reader = RowReader(row.body)
-        if let number = reader.number(UInt64.self), let contents = reader.number(UInt64.self),
-            let sentAt = reader.number(UInt64.self),
-            let isAcknowledged = reader.number(UInt8.self)
-        {
-            echoes.append(Echo(number: number, contents: contents, sentAt: sentAt, isAcknowledged: isAcknowledged == 1))
+        if let echo = Echo(body: row.body) {
+            echoes.append(echo)
             echoes.sort { $0.number < $1.number }
         }
         return true
@@ -74,10 +81,7 @@ struct OwnEchoes {
     private mutating func remove(at place: Int) -> StoreChange { .remove(.arrival, key(echoes.remove(at: place))) }
 
     private func put(_ echo: Echo) -> StoreChange {
-        var writer = RowWriter(capacity: 25)
-        for number in [echo.number, echo.contents, echo.sentAt] { writer.write(number) }
-        writer.write(echo.isAcknowledged ? 1 : 0 as UInt8)
-        return .put(.arrival, key(echo), writer.bytes)
+        .put(.arrival, key(echo), echo.encodedFields)
     }
 
     private func key(_ echo: Echo) -> StoreKey { prefix.number(Self.base + echo.number % Self.base) }

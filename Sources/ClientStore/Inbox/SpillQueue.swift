@@ -1,3 +1,4 @@
+internal import Bytes
 public import ClientCore
 internal import MQTTCodec
 
@@ -34,15 +35,16 @@ public struct SpillQueue: Sendable {
     public mutating func arrived(_ message: ReceivedMessage, wallOffset: UInt64 = 0) -> (number: UInt64, change: StoreChange) {
         var publication = Publication(message.topic, message.payload, qos: message.qos, retain: message.retain)
         if message.hasProperties { publication.properties = message.properties }
-        var writer = RowWriter(capacity: 16 + message.topic.bytes.count + message.payload.count)
-        let expiresAt = message.expiresAt == .max ? .max : message.expiresAt &+ wallOffset
-        StoredPublication.write(publication, duplicate: message.duplicate, expiresAt: expiresAt, to: &writer)
+        var stored = StoredPublication(publication)
+        stored.duplicate = message.duplicate
+        if message.expiresAt != .max { stored.expiresAt = message.expiresAt &+ wallOffset }
+        let body = stored.encodedFields
         let item = queue.append { number in
             var waiting = message
             waiting.token = AcknowledgementToken(stored: number, for: subscription)
-            return (waiting, writer.bytes.count)
+            return (waiting, body.count)
         }
-        return (item.number, .put(.spill, prefix.number(item.number), writer.bytes))
+        return (item.number, .put(.spill, prefix.number(item.number), body))
     }
 
     /// The store has all messages up to a number.
@@ -72,8 +74,7 @@ public struct SpillQueue: Sendable {
         var items: [NumberedQueue<ReceivedMessage>.Item] = []
         var damaged = rows.damages.map(\.key)
         for row in rows.rows {
-            var reader = RowReader(row.body)
-            guard let number = row.key.lastNumber, let stored = StoredPublication.read(&reader) else {
+            guard let number = row.key.lastNumber, let stored = StoredPublication(body: row.body) else {
                 damaged.append(row.key)
                 continue
             }

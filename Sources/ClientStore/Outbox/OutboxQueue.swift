@@ -220,13 +220,12 @@ public struct OutboxQueue: Sendable {
 
     /// What a message will have in the store: what `OutboxMessage.row` makes of it, counted without making it.
     private func storedByteCount(_ publication: Publication) -> Int {
-        var count = 17 + publication.topic.bytes.count + publication.payload.count
-        if publication.hasProperties { count += publication.properties.encodedContent().count }
+        var count = publication.hasProperties ? publication.properties.encodedContent().count : 0
         if !publication.hasProperties || publication.properties.messageIdentifier == nil {
             // A User Property: one byte that says so, and two texts behind their lengths.
             count += 5 + Properties.messageIdentifierName.bytes.count + Self.identifier(prefix, queue.lastNumber + 1).utf8.count
         }
-        return count
+        return OutboxMessage.byteCount(publication, propertyByteCount: count)
     }
 
     private static func identifier(_ prefix: String, _ number: UInt64) -> String { "\(prefix)-\(String(number, radix: 36))" }

@@ -22,7 +22,7 @@ public struct RefusedRow: Hashable, Sendable {
 
     /// A row of the table `refusal`; nil if it is none.
     public init?(_ row: StoreRow) {
-        guard let number = row.key.lastNumber, let fields = row.body.withUnsafeBytes({ Fields(fields: $0) }),
+        guard let number = row.key.lastNumber, let fields = Fields(body: row.body),
             let publication = fields.publication
         else { return nil }
         let texts = AnswerTexts(words: fields.words, userProperties: fields.userProperties ?? [])
@@ -54,16 +54,7 @@ public struct RefusedRow: Hashable, Sendable {
             coder.field(2, &reason)
             coder.field(3, &words)
             coder.field(4, &userProperties, as: Self.bytes, Self.properties)
-            coder.field(5, &publication, as: Self.bytes) { content in
-                var reader = RowReader(content)
-                return StoredPublication.read(&reader)?.publication
-            }
-        }
-
-        private static func bytes(_ publication: Publication) -> [UInt8] {
-            var writer = RowWriter(capacity: 64 + publication.topic.bytes.count + publication.payload.count)
-            StoredPublication.write(publication, to: &writer)
-            return writer.bytes
+            coder.field(5, &publication, as: { StoredPublication($0).encodedFields }, { StoredPublication(body: $0)?.publication })
         }
 
         private static func bytes(_ properties: [UserProperty]) -> [UInt8] {

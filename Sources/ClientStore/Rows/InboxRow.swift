@@ -5,7 +5,7 @@ internal import RowStore
 
 /// A message in an inbox, as it is stored.
 ///
-///     key: inbox, conversation, number      body: arrived at 8 | message
+///     key: inbox, conversation, number      body: message's fields
 public struct InboxMessage: Hashable, Sendable {
     public var conversation: String
     /// Its place in the conversation: 1 for the first.
@@ -32,16 +32,14 @@ public struct InboxMessage: Hashable, Sendable {
     }
 
     init?(_ conversation: String, _ number: UInt64, _ body: some Collection<UInt8>) {
-        var reader = RowReader(Array(body))
-        guard let arrivedAt = reader.number(UInt64.self), let stored = StoredPublication.read(&reader) else { return nil }
-        self.init(conversation, number, arrivedAt: arrivedAt, stored.publication)
+        guard let stored = StoredPublication(body: body) else { return nil }
+        self.init(conversation, number, arrivedAt: stored.arrivedAt, stored.publication)
     }
 
     var body: [UInt8] {
-        var writer = RowWriter(capacity: 32 + topic.bytes.count + payload.count)
-        writer.write(arrivedAt)
-        StoredPublication.write(publication, to: &writer)
-        return writer.bytes
+        var stored = StoredPublication(publication)
+        stored.arrivedAt = arrivedAt
+        return stored.encodedFields
     }
 }
 
@@ -63,7 +61,7 @@ struct ConversationRow: Hashable {
     init() {}
 
     init?(_ body: [UInt8]) {
-        guard let row = body.withUnsafeBytes({ ConversationRow(fields: $0) }) else { return nil }
+        guard let row = ConversationRow(body: body) else { return nil }
         self = row
     }
 
@@ -159,7 +157,7 @@ public struct OwnMessageRow: Hashable, Sendable {
 
     /// A row of the table `own`; nil if it is none.
     public init?(_ row: StoreRow) {
-        guard let fields = row.body.withUnsafeBytes({ Fields(fields: $0) }) else { return nil }
+        guard let fields = Fields(body: row.body) else { return nil }
         switch fields.kind {
         case 0: state = .open(fields.number, byteCount: Int(clamping: fields.byteCount))
         case 1: state = .acknowledged
@@ -216,8 +214,8 @@ public struct OwnMessageRow: Hashable, Sendable {
 
 /// A message of an inbox by its age: the oldest are removed first when there are too many.
 ///
-///     key: inbox, arrived at 8, conversation, number      body: bytes in the table `inbox` 8
-///     key: inbox, the greatest number                     body: messages 8 | bytes 8, of all
+///     key: inbox, arrived at 8, conversation, number      body: bytes in the table `inbox`, a field
+///     key: inbox, the greatest number                     body: messages and bytes of all, fields (`InboxTotals`)
 struct KeptRow {
     let arrivedAt: UInt64
     let conversation: String
@@ -227,11 +225,13 @@ struct KeptRow {
     init?(_ row: StoreRow, of inbox: String) {
         let prefix = StoreKey(inbox).bytes.count
         var reader = RowReader(Array(row.key.bytes.dropFirst(prefix)))
-        guard let arrivedAt = reader.number(UInt64.self), arrivedAt < .max, let number = row.key.lastNumber else { return nil }
+        guard let arrivedAt = reader.number(UInt64.self), arrivedAt < .max, let number = row.key.lastNumber,
+            let byteCount = NumberRow.number(row.body)
+        else { return nil }
         let rest = Array(reader.rest())
         guard rest.count >= 9 else { return nil }
         conversation = String(decoding: rest.dropLast(9), as: UTF8.self)
-        (self.arrivedAt, self.number, byteCount) = (arrivedAt, number, Int(clamping: StoreMeasure.head(row.body)))
+        (self.arrivedAt, self.number, self.byteCount) = (arrivedAt, number, Int(clamping: byteCount))
     }
 
     static func key(_ inbox: StoreKey, _ arrivedAt: UInt64, _ conversation: String, _ number: UInt64) -> StoreKey {
@@ -241,55 +241,67 @@ struct KeptRow {
 
 /// The conversation whose last message was the inbox's arrival of that number, and the message.
 ///
-///     key: inbox, recency      body: conversation | number 8 | message's row
+///     key: inbox, recency      body: fields
 public struct RecentRow: Sendable {
     public let last: InboxMessage
 
     public init?(_ row: StoreRow) {
-        var reader = RowReader(row.body)
-        guard let name = reader.field(), let number = reader.number(UInt64.self),
-            let last = InboxMessage(String(decoding: name, as: UTF8.self), number, reader.rest())
-        else { return nil }
+        guard let fields = Fields(body: row.body), let last = InboxMessage(fields.conversation, fields.number, fields.message)
+        else {
+            return nil
+        }
         self.last = last
     }
 
     static func body(_ message: InboxMessage) -> [UInt8] {
-        var writer = RowWriter()
-        writer.write(message.conversation.utf8)
-        writer.write(message.number)
-        writer.write(rest: message.body)
-        return writer.bytes
+        Fields(conversation: message.conversation, number: message.number, message: message.body).encodedFields
+    }
+
+    /// What a row says; the message as its own row has it.
+    private struct Fields: FieldCoded {
+        var conversation = ""
+        var number: UInt64 = 0
+        var message: [UInt8] = []
+
+        static let blank = Fields()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &conversation, mostly: "")
+            coder.field(2, &number)
+            coder.field(3, &message)
+        }
     }
 }
 
 /// What an inbox remembers of an arrival, so as to know it again.
 ///
-///     key: inbox, arrival's number within the ring      body: arrival 8 | contents 8 | packet identifier 2 | publisher's identifier
-struct ArrivalRow {
-    let arrival: UInt64
-    let mark: Repeats.Mark
+///     key: inbox, arrival's number within the ring      body: fields
+struct ArrivalRow: FieldCoded {
+    private(set) var arrival: UInt64
+    private(set) var mark: Repeats.Mark
 
     init(_ arrival: UInt64, _ mark: Repeats.Mark) { (self.arrival, self.mark) = (arrival, mark) }
 
-    init?(_ body: [UInt8]) {
-        var reader = RowReader(body)
-        guard let arrival = reader.number(UInt64.self), let contents = reader.number(UInt64.self),
-            let packetIdentifier = reader.number(UInt16.self)
-        else { return nil }
-        let identifier = Array(reader.rest())
-        self.arrival = arrival
-        mark = Repeats.Mark(
-            identifier: identifier.isEmpty ? nil : identifier, packetIdentifier: packetIdentifier == 0 ? nil : packetIdentifier,
-            contents: contents)
-    }
+    static let blank = ArrivalRow(0, Repeats.Mark(identifier: nil, packetIdentifier: nil, contents: 0))
 
-    var body: [UInt8] {
-        var writer = RowWriter()
-        writer.write(arrival)
-        writer.write(mark.contents)
-        writer.write(mark.packetIdentifier ?? 0)
-        writer.write(rest: mark.identifier ?? [])
-        return writer.bytes
+    mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &arrival)
+        coder.field(2, &mark.contents)
+        coder.field(3, &mark.packetIdentifier)
+        coder.field(4, &mark.identifier)
+    }
+}
+
+/// How many messages an inbox has, and their bytes.
+struct InboxTotals: FieldCoded {
+    var count: UInt64 = 0
+    var byteCount: UInt64 = 0
+
+    static let blank = InboxTotals()
+
+    mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &count)
+        coder.field(2, &byteCount)
     }
 }
 

@@ -1,8 +1,8 @@
-internal import Bytes
+public import Bytes
 public import ClientCore
 public import MQTTCodec
 
-/// What a row's body is made of: numbers with the highest byte first, bytes behind their length in four.
+/// What lists in a field are made of: numbers with the highest byte first, bytes behind their length in four.
 struct RowWriter {
     private(set) var bytes: [UInt8] = []
 
@@ -51,36 +51,85 @@ struct RowReader {
     }
 }
 
-/// A message in a row.
-///
-///     flags 1 | expires at 8, if flagged | topic | properties, without their length | payload
-///     flags: QoS in bits 0 and 1, retain in 2, duplicate in 3, whether it expires in 4; that in milliseconds since 1970
-enum StoredPublication {
-    static func write(_ publication: Publication, duplicate: Bool = false, expiresAt: UInt64 = .max, to writer: inout RowWriter) {
-        writer.write(publication.qos.rawValue | (publication.retain ? 4 : 0) | (duplicate ? 8 : 0) | (expiresAt < .max ? 16 : 0))
-        if expiresAt < .max { writer.write(expiresAt) }
-        writer.write(publication.topic.bytes)
-        writer.write(publication.hasProperties ? publication.properties.encodedContent() : [])
-        writer.write(rest: publication.payload)
+/// A message in a row, as fields; the payload has the last tag, as it is the longest.
+struct StoredPublication: FieldCoded {
+    var publication: Publication
+    /// Whether the server has sent it again.
+    var duplicate = false
+    /// When it is too old, in milliseconds since 1970; `UInt64.max` for never.
+    var expiresAt = UInt64.max
+    /// When it came, in milliseconds since 1970; 0 where that is not stored.
+    var arrivedAt: UInt64 = 0
+
+    init(_ publication: Publication) { self.publication = publication }
+
+    static var blank: StoredPublication { StoredPublication(Publication("-")) }
+
+    mutating func code(_ coder: inout some FieldCoder) {
+        coder.field(1, &publication.topic, as: \.bytes, { TopicName($0) })
+        var qos = publication.qos.rawValue
+        coder.field(2, &qos, mostly: 0)
+        if let known = QoS(rawValue: qos) { publication.qos = known } else { coder.refuse() }
+        coder.field(3, &publication.retain, mostly: false)
+        coder.field(4, &duplicate, mostly: false)
+        coder.field(5, &expiresAt, mostly: .max)
+        coder.field(6, &arrivedAt, mostly: 0)
+        var content = publication.hasProperties ? publication.properties.encodedContent() : []
+        coder.field(7, &content, mostly: [])
+        if !content.isEmpty, !publication.hasProperties {
+            if let properties = Properties(publishContent: content) { publication.properties = properties } else { coder.refuse() }
+        }
+        coder.field(Self.payloadTag, &publication.payload, mostly: Payload())
     }
 
-    static func read(_ reader: inout RowReader) -> (publication: Publication, duplicate: Bool, expiresAt: UInt64)? {
-        guard let flags = reader.number(UInt8.self), let qos = QoS(rawValue: flags & 3),
-            let expiresAt = flags & 16 == 0 ? UInt64.max : reader.number(UInt64.self), let bytes = reader.field(),
-            let topic = TopicName(bytes), let content = reader.field()
-        else { return nil }
-        var publication = Publication(topic, Payload(reader.rest()), qos: qos, retain: flags & 4 != 0)
-        if !content.isEmpty {
-            guard let properties = Properties(publishContent: Array(content)) else { return nil }
-            publication.properties = properties
-        }
-        return (publication, flags & 8 != 0, expiresAt)
+    private static let payloadTag: UInt8 = 32
+
+    /// Bytes of the fields of a message that neither is a duplicate nor has a time, counted without making them.
+    ///
+    /// - Parameter propertyByteCount: of its properties, as they will be.
+    static func byteCount(_ publication: Publication, propertyByteCount: Int) -> Int {
+        1 + size(publication.topic.bytes.count) + (publication.qos == .atMostOnce ? 0 : size(1))
+            + (publication.retain ? size(1) : 0)
+            + (propertyByteCount == 0 ? 0 : size(propertyByteCount))
+            + (publication.payload.isEmpty ? 0 : size(publication.payload.count))
+    }
+
+    /// Bytes of a field: its tag, its value, and the length of that, seven bits a byte.
+    private static func size(_ count: Int) -> Int { 1 + max(1, (Int.bitWidth - count.leadingZeroBitCount + 6) / 7) + count }
+}
+
+extension Payload: FieldValue {
+    @inlinable package func append(to bytes: inout [UInt8]) { withUnsafeBytes { bytes.append(contentsOf: $0) } }
+
+    @inlinable package init?(field bytes: UnsafeRawBufferPointer) { self.init(copying: bytes) }
+}
+
+/// A row that says one number.
+struct NumberRow: FieldCoded {
+    var number: UInt64 = 0
+
+    init(_ number: UInt64 = 0) { self.number = number }
+
+    static let blank = NumberRow()
+
+    mutating func code(_ coder: inout some FieldCoder) { coder.field(1, &number) }
+
+    /// The number of a row's body; nil if it says none.
+    static func number(_ body: [UInt8]) -> UInt64? { NumberRow(body: body)?.number }
+}
+
+extension FieldCoded {
+    /// Reads a row's body, or a part of it; nil if it is none.
+    init?(body: some Sequence<UInt8>) {
+        let read = body.withContiguousStorageIfAvailable { Self(fields: UnsafeRawBufferPointer($0)) }
+        guard let value = read ?? Array(body).withUnsafeBytes({ Self(fields: $0) }) else { return nil }
+        self = value
     }
 }
 
 /// The answer to a request, as it is stored to be given again.
 ///
-///     key: scope, topic, hash of the request      body: stored at 8 | request | answer
+///     key: scope, topic, hash of the request      body: fields
 ///
 /// Of two requests with the same hash the later one is stored.
 public struct AnswerRow: Hashable, Sendable {
@@ -91,21 +140,31 @@ public struct AnswerRow: Hashable, Sendable {
 
     /// A row of the table `answer`; nil if it is none.
     public init?(_ row: StoreRow) {
-        var reader = RowReader(row.body)
         guard let scope = row.key.text(behind: StoreKey()),
-            let topic = row.key.text(behind: StoreKey().text(scope)).flatMap({ TopicName($0) }),
-            let storedAt = reader.number(UInt64.self), let request = reader.field()
+            let topic = row.key.text(behind: StoreKey().text(scope)).flatMap({ TopicName($0) }), let fields = Fields(body: row.body)
         else { return nil }
-        key = AnswerTable.Key(scope: String(decoding: scope, as: UTF8.self), topic: topic, request: Payload(Array(request)))
-        answer = AnswerTable.Answer(Payload(Array(reader.rest())), storedAt: storedAt)
+        key = AnswerTable.Key(scope: String(decoding: scope, as: UTF8.self), topic: topic, request: fields.request)
+        answer = AnswerTable.Answer(fields.answer, storedAt: fields.storedAt)
     }
 
     public var put: StoreChange {
-        var writer = RowWriter(capacity: 12 + key.request.count + answer.payload.count)
-        writer.write(answer.storedAt)
-        writer.write(key.request)
-        writer.write(rest: answer.payload)
-        return .put(.answer, Self.rowKey(key), writer.bytes)
+        let fields = Fields(storedAt: answer.storedAt, request: key.request, answer: answer.payload)
+        return .put(.answer, Self.rowKey(key), fields.encodedFields)
+    }
+
+    /// What a row says.
+    private struct Fields: FieldCoded {
+        var storedAt: UInt64 = 0
+        var request = Payload()
+        var answer = Payload()
+
+        static let blank = Fields()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &storedAt)
+            coder.field(2, &request, mostly: Payload())
+            coder.field(3, &answer, mostly: Payload())
+        }
     }
 
     public static func remove(_ key: AnswerTable.Key) -> StoreChange { .remove(.answer, rowKey(key)) }
@@ -125,7 +184,7 @@ public struct AnswerRow: Hashable, Sendable {
 
 /// An entry of a collection, as it is stored: the last message of a topic that an endpoint's filter matches.
 ///
-///     key: endpoint, topic      body: generation 8 | Content Type, 4 + its length; empty for none | payload
+///     key: endpoint, topic      body: fields
 public struct EntryRow: Hashable, Sendable {
     public var topic: TopicName
     /// Which picture of the topic tree it belongs to; those of earlier ones that did not come again are gone.
@@ -140,22 +199,29 @@ public struct EntryRow: Hashable, Sendable {
     ///
     /// - `endpoint`: what tells the endpoint from others, such as its filter.
     public init?(_ row: StoreRow, of endpoint: String) {
-        var reader = RowReader(row.body)
-        guard let name = row.key.text(behind: StoreKey(endpoint)), let topic = TopicName(name),
-            let generation = reader.number(UInt64.self), let contentType = reader.field().flatMap({ EncodedString($0) })
+        guard let name = row.key.text(behind: StoreKey(endpoint)), let topic = TopicName(name), let fields = Fields(body: row.body)
         else { return nil }
-        self.init(
-            topic, generation: generation,
-            EntryContent(Payload(Array(reader.rest())), contentType: contentType.bytes.isEmpty ? nil : contentType))
+        self.init(topic, generation: fields.generation, EntryContent(fields.payload, contentType: fields.contentType))
     }
 
     public func put(in endpoint: String) -> StoreChange {
-        let contentType = content.contentType?.bytes ?? []
-        var writer = RowWriter(capacity: 12 + contentType.count + content.payload.count)
-        writer.write(generation)
-        writer.write(contentType)
-        writer.write(rest: content.payload)
-        return .put(.entry, Self.key(topic, in: endpoint), writer.bytes)
+        let fields = Fields(generation: generation, contentType: content.contentType, payload: content.payload)
+        return .put(.entry, Self.key(topic, in: endpoint), fields.encodedFields)
+    }
+
+    /// What a row says.
+    private struct Fields: FieldCoded {
+        var generation: UInt64 = 0
+        var contentType: EncodedString?
+        var payload = Payload()
+
+        static let blank = Fields()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &generation)
+            coder.field(2, &contentType, as: \.bytes, { EncodedString($0) })
+            coder.field(3, &payload, mostly: Payload())
+        }
     }
 
     public static func remove(_ topic: TopicName, from endpoint: String) -> StoreChange {
@@ -179,7 +245,7 @@ public enum OutboxOwner: Hashable, Sendable {
 
     /// A row of the table `owner`; nil if it is none.
     public init?(_ row: StoreRow) {
-        guard let fields = row.body.withUnsafeBytes({ Fields(fields: $0) }) else { return nil }
+        guard let fields = Fields(body: row.body) else { return nil }
         switch (fields.collection, fields.inbox) {
         case (let name?, nil): self = .collection(name)
         case (nil, let name?): self = .inbox(name, conversation: fields.conversation, number: fields.number)
@@ -239,7 +305,7 @@ public enum OutboxOwner: Hashable, Sendable {
 
 /// A message that waits to be sent, as it is stored.
 ///
-///     key: number      body: expires at 8 | message
+///     key: number      body: expires at 8, as the store looks for the earliest | message's fields
 public struct OutboxMessage: Hashable, Sendable {
     /// Its place in the outbox.
     public var number: UInt64
@@ -253,18 +319,22 @@ public struct OutboxMessage: Hashable, Sendable {
 
     /// A row of the table `outbox`; nil if it is none.
     public init?(_ row: StoreRow) {
-        var reader = RowReader(row.body)
-        guard let number = row.key.lastNumber, let expiresAt = reader.number(UInt64.self),
-            let stored = StoredPublication.read(&reader)
+        guard let number = row.key.lastNumber, row.body.count >= 8, let stored = StoredPublication(body: row.body.dropFirst(8))
         else { return nil }
+        let expiresAt = StoreMeasure.head(row.body)
         self.init(number, stored.publication, expiresAt: expiresAt == .max ? nil : expiresAt)
     }
 
     var row: StoreRow {
-        var writer = RowWriter(capacity: 32 + publication.topic.bytes.count + publication.payload.count)
-        writer.write(expiresAt ?? UInt64.max)
-        StoredPublication.write(publication, to: &writer)
-        return StoreRow(StoreKey(number), writer.bytes)
+        let expiry = withUnsafeBytes(of: (expiresAt ?? .max).bigEndian) { Array($0) }
+        return StoreRow(StoreKey(number), expiry + StoredPublication(publication).encodedFields)
+    }
+
+    /// How many bytes a row has.
+    ///
+    /// - Parameter propertyByteCount: of the message's properties, as they will be.
+    static func byteCount(_ publication: Publication, propertyByteCount: Int) -> Int {
+        8 + StoredPublication.byteCount(publication, propertyByteCount: propertyByteCount)
     }
 
     /// What all receivers know the message by, however often it comes; nil if it was not given any.

@@ -1,11 +1,12 @@
+internal import Bytes
 public import ClientCore
 internal import MQTTCodec
 
 /// A session's journal in rows, and the session that an earlier run has left.
 ///
-///     outgoing: ticket │ session 8, packet identifier 2, number in the outbox or 0 8, released 1, message if it is in no outbox
+///     outgoing: ticket │ fields (`Outgoing`)
 ///     incoming: packet identifier
-///     session: "serial" │ 8
+///     session: "serial" │ a number, a field
 ///
 /// When the server forgets the session, the serial number of the session grows: packet identifiers of earlier ones mean
 /// nothing any more.
@@ -33,8 +34,7 @@ public struct SessionRecords: Sendable {
     public init(in storage: any ClientStorage, now: UInt64) throws(StoreError) {
         var serial: UInt64?
         for row in try storage.rows(StoreQuery(.session, at: StoreKey("serial"))).rows {
-            var reader = RowReader(row.body)
-            serial = reader.number()
+            serial = NumberRow.number(row.body)
         }
         self.serial = serial ?? 0
         var outgoing: [StoredClientSession.Outgoing] = []
@@ -56,27 +56,24 @@ public struct SessionRecords: Sendable {
     private mutating func read(
         _ row: StoreRow, in storage: any ClientStorage, now: UInt64
     ) throws(StoreError) -> StoredClientSession.Outgoing? {
-        var reader = RowReader(row.body)
-        guard let ticket = row.key.lastNumber, let serial = reader.number(UInt64.self), let identifier = reader.number(UInt16.self),
-            let number = reader.number(UInt64.self), let isReleased = reader.number(UInt8.self)
-        else { return nil }
-        let isOfThisSession = serial == self.serial
-        if isReleased == 1, !isOfThisSession { return nil }
+        guard let ticket = row.key.lastNumber, let stored = Outgoing(body: row.body) else { return nil }
+        let isOfThisSession = stored.serial == serial
+        if stored.isReleased, !isOfThisSession { return nil }
         var publication: Publication?
-        if number > 0 {
-            let stored = try storage.rows(StoreQuery(.outbox, at: StoreKey(number))).rows.first
-            guard let message = stored.flatMap({ OutboxMessage($0) }) else { return nil }
+        if stored.number > 0 {
+            let row = try storage.rows(StoreQuery(.outbox, at: StoreKey(stored.number))).rows.first
+            guard let message = row.flatMap({ OutboxMessage($0) }) else { return nil }
             restoredOutbox[ticket] = message
             publication = message.publication(at: now)
-        } else if isReleased == 0 {
-            guard let stored = StoredPublication.read(&reader) else { return nil }
-            publication = stored.publication
+        } else if !stored.isReleased {
+            guard let message = stored.publication else { return nil }
+            publication = message
         }
-        flights[ticket] = Flight(identifier: identifier, number: number)
-        if isReleased == 1 { released.insert(ticket) }
+        flights[ticket] = Flight(identifier: stored.identifier, number: stored.number)
+        if stored.isReleased { released.insert(ticket) }
         return StoredClientSession.Outgoing(
-            ticket: PublishTicket(number: ticket), packetIdentifier: isOfThisSession ? identifier : nil,
-            publication: isReleased == 1 ? nil : publication)
+            ticket: PublishTicket(number: ticket), packetIdentifier: isOfThisSession ? stored.identifier : nil,
+            publication: stored.isReleased ? nil : publication)
     }
 
     /// What a session's changes come to in rows.
@@ -126,9 +123,7 @@ public struct SessionRecords: Sendable {
 
     private mutating func startOver(_ rows: inout Rows) {
         serial += 1
-        var writer = RowWriter()
-        writer.write(serial)
-        rows.changes += [.put(.session, StoreKey("serial"), writer.bytes), .removeAll(.incoming)]
+        rows.changes += [.put(.session, StoreKey("serial"), NumberRow(serial).encodedFields), .removeAll(.incoming)]
         for ticket in released.sorted() {
             flights[ticket] = nil
             rows.changes.append(.remove(.outgoing, StoreKey(ticket)))
@@ -138,19 +133,40 @@ public struct SessionRecords: Sendable {
     }
 
     private func put(_ ticket: UInt64, _ publication: Publication?, isReleased: Bool) -> StoreChange {
-        var writer = RowWriter(capacity: publication.map { 40 + $0.topic.bytes.count + $0.payload.count } ?? 19)
-        writer.write(serial)
-        writer.write(flights[ticket]?.identifier ?? 0)
-        writer.write(flights[ticket]?.number ?? 0)
-        writer.write(UInt8(isReleased ? 1 : 0))
-        if let publication { StoredPublication.write(publication, to: &writer) }
-        return .put(.outgoing, StoreKey(ticket), writer.bytes)
+        let flight = flights[ticket]
+        let row = Outgoing(
+            serial: serial, identifier: flight?.identifier ?? 0, number: flight?.number ?? 0, isReleased: isReleased,
+            publication: publication)
+        return .put(.outgoing, StoreKey(ticket), row.encodedFields)
+    }
+
+    /// What a row says of a message in flight.
+    private struct Outgoing: FieldCoded {
+        /// Of the session.
+        var serial: UInt64 = 0
+        /// Its packet identifier.
+        var identifier: UInt16 = 0
+        /// In the outbox; 0 for none.
+        var number: UInt64 = 0
+        var isReleased = false
+        /// If it is in no outbox, and not released.
+        var publication: Publication?
+
+        static let blank = Outgoing()
+
+        mutating func code(_ coder: inout some FieldCoder) {
+            coder.field(1, &serial, mostly: 0)
+            coder.field(2, &identifier)
+            coder.field(3, &number, mostly: 0)
+            coder.field(4, &isReleased, mostly: false)
+            coder.field(5, &publication, as: { StoredPublication($0).encodedFields }, { StoredPublication(body: $0)?.publication })
+        }
     }
 }
 
 /// A client's identity, as its store has it.
 ///
-///     key: "client", body: client identifier │ "own": 8 random bytes │ "run": how often the store was opened, 8
+///     key: "client", body: client identifier │ "own": a random number │ "run": how often the store was opened; numbers are fields
 public struct StoredIdentity: Sendable {
     /// The name that the server knew the client by; nil in a new store.
     public var clientIdentifier: String?
@@ -184,14 +200,8 @@ public struct StoredIdentity: Sendable {
     public var messagePrefix: String { "\(String(own, radix: 36))-\(String(run, radix: 36))" }
 
     private static func number(_ body: [UInt8]?) -> UInt64? {
-        guard let body else { return nil }
-        var reader = RowReader(body)
-        return reader.number(UInt64.self)
+        body.flatMap { NumberRow.number($0) }
     }
 
-    private static func bytes(_ number: UInt64) -> [UInt8] {
-        var writer = RowWriter()
-        writer.write(number)
-        return writer.bytes
-    }
+    private static func bytes(_ number: UInt64) -> [UInt8] { NumberRow(number).encodedFields }
 }
