@@ -1,3 +1,5 @@
+import Bytes
+
 /// The batches of the shards that wait for the log, or for the stream of retained messages: each is confirmed when all
 /// that is in it is stored, in the order in which its shard has sent them.
 public struct BatchLedger {

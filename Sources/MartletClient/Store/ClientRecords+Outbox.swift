@@ -1,3 +1,4 @@
+internal import Bytes
 internal import ClientCore
 internal import ClientStore
 internal import Platform
