@@ -26,6 +26,7 @@ public final class HTTPService {
     private let workspace = FilterWorkspace()
     private var doors: [Door] = []
     private(set) var connections: [HTTPConnection] = []
+    private let counts: HTTPConnectionCounts
     /// By listener.
     private(set) var connectionsMax: [Int: Int] = [:]
     /// When the alarm rings; nil when it is not set.
@@ -33,11 +34,16 @@ public final class HTTPService {
     private var date: (second: Int64, text: String) = (-1, "")
 
     /// - `handler`: answers; not kept alive.
+    /// - `counts`: is kept for whoever wants to know how many connections there are, and does not know the service.
     /// - `wallSeconds`: gives the seconds since 1970, for the field Date.
-    public init(on loop: EventLoop, bodyBytesMax: Int, handler: any HTTPHandler, wallSeconds: @escaping () -> Int64) {
+    public init(
+        on loop: EventLoop, bodyBytesMax: Int, handler: any HTTPHandler, counts: HTTPConnectionCounts = HTTPConnectionCounts(),
+        wallSeconds: @escaping () -> Int64
+    ) {
         self.loop = loop
         self.bodyBytesMax = bodyBytesMax
         self.handler = handler
+        self.counts = counts
         self.wallSeconds = wallSeconds
     }
 
@@ -48,7 +54,7 @@ public final class HTTPService {
     public var heldByteCount: Int { connections.reduce(0) { $0 + $1.heldByteCount } }
 
     /// How many connections a listener has.
-    public func connectionCount(of listener: Int) -> Int { connections.count { $0.listener == listener } }
+    public func connectionCount(of listener: Int) -> Int { counts.count(of: listener) }
 
     /// Accepts connections from now on. Throws when the loop cannot take the listener.
     ///
@@ -131,10 +137,15 @@ public final class HTTPService {
             return
         }
         connections.append(connection)
+        counts.add(1, to: connection.listener)
         connection.settle()
     }
 
-    func forget(_ connection: HTTPConnection) { connections.removeAll { $0 === connection } }
+    func forget(_ connection: HTTPConnection) {
+        guard let index = connections.firstIndex(where: { $0 === connection }) else { return }
+        connections.remove(at: index)
+        counts.add(-1, to: connection.listener)
+    }
 
     /// The time as the field Date has it.
     func dateText() -> String {
@@ -142,6 +153,19 @@ public final class HTTPService {
         if second != date.second { date = (second, HTTPDate.text(second)) }
         return date.text
     }
+}
+
+/// How many connections each listener has. Belongs to the loop's thread.
+public final class HTTPConnectionCounts {
+    private var byListener: [Int: Int] = [:]
+
+    /// There are none.
+    public init() {}
+
+    /// How many a listener has.
+    public func count(of listener: Int) -> Int { byListener[listener] ?? 0 }
+
+    fileprivate func add(_ count: Int, to listener: Int) { byListener[listener, default: 0] += count }
 }
 
 extension HTTPService: AlarmHandler {

@@ -27,7 +27,7 @@ import Testing
             (configuration, _) = try Self.read(text)
             configuration.persistence.isEnabled = isPersistent
             configuration.persistence.location = directory.path
-            bridges = BridgeSupervisor(try Server.bridgePlans(configuration), log: log)
+            bridges = BridgeSupervisor(try BridgePlan.all(of: configuration), log: log)
             bridges.start(configuration)
         }
 
@@ -74,7 +74,7 @@ import Testing
             let persistence = configuration.persistence
             (configuration, _) = try Self.read(text)
             configuration.persistence = persistence
-            bridges = BridgeSupervisor(try Server.bridgePlans(configuration), log: log)
+            bridges = BridgeSupervisor(try BridgePlan.all(of: configuration), log: log)
             bridges.start(configuration)
         }
 
@@ -83,7 +83,7 @@ import Testing
             let places: ConfigurationLocations
             (configuration, places) = try Self.read(text)
             configuration.persistence = persistence
-            bridges.renew(try Server.bridgePlans(configuration), configuration, places)
+            bridges.renew(try BridgePlan.all(of: configuration), configuration, places)
         }
     }
 

@@ -41,7 +41,7 @@ extension ServedBroker {
     /// The files that an option names, in the order of the listeners, each with those that name it.
     private func named(by option: KeyPath<SecurityConfiguration, String?>) -> [(path: String, listeners: [String])] {
         var files: [(path: String, listeners: [String])] = []
-        for listener in server.configuration.listeners {
+        for listener in current.value.listeners {
             guard let path = listener.security[keyPath: option] else { continue }
             let name = ListenerName.of(listener.endpoint)
             if let index = files.firstIndex(where: { $0.path == path }) {
@@ -58,8 +58,8 @@ extension ServedBroker {
         case .setPassword(let user, let password, let isNew):
             // Before a hash is made for nothing, and again when it is there.
             if let objection = objection(to: user, path, isNew: isNew) { return done(objection) }
-            let isOld = server.configuration.general.compatibility == .version2_0
-            server.hasher.hash(password, isOld ? .sha512PBKDF2 : .argon2id) { [self] entry in
+            let isOld = current.value.general.compatibility == .version2_0
+            hasher.hash(password, isOld ? .sha512PBKDF2 : .argon2id) { [self] entry in
                 guard let entry else { return done(.failed("The password could not be hashed now: there is no memory for it.")) }
                 if let objection = objection(to: user, path, isNew: isNew) { return done(objection) }
                 edit(users: path, of: user, done) { (file) throws(Refusal) in
@@ -119,8 +119,8 @@ extension ServedBroker {
                 return done(error.outcome)
             }
             _ = try PasswordFile(file.bytes, file: path)
-            put(file.bytes, at: path, line: nil) { [server] outcome in
-                if case .done = outcome { server.administration?.endSessions(ofUsers: [user]) }
+            put(file.bytes, at: path, line: nil) { [control] outcome in
+                if case .done = outcome { control.request(.usersChanged([user])) }
                 done(outcome)
             }
         } catch {
@@ -169,16 +169,20 @@ extension ServedBroker {
         } catch {
             return done(.failed("\(path) \(error). Nothing is changed: the broker's user has to be allowed to write it."))
         }
-        guard server.rereadSecurityFiles({ done(.done(line: line)) }) else {
-            return done(.failed("\(path) is written, and not in force: the log says why the files cannot be read."))
-        }
+        control.request(
+            .rereadSecurityFiles { isInForce in
+                done(
+                    isInForce
+                        ? .done(line: line)
+                        : .failed("\(path) is written, and not in force: the log says why the files cannot be read."))
+            })
     }
 
     // MARK: May X do Y?
 
     func answer(to question: AccessQuestion) -> AccessAnswer {
         let security = login.tables.listeners[question.listener]
-        let configuration = server.configuration.listeners[question.listener]
+        let configuration = current.value.listeners[question.listener]
         var explanation: AccessExplanation?
         if let rules = security.accessControl {
             let policy = rules.policy(userName: question.userName, clientIdentifier: question.clientIdentifier)
@@ -204,7 +208,7 @@ extension ServedBroker {
         if let path = configuration.passwordFile, let file = try? CredentialFile(path: path), file.contains(user.description) {
             return true
         }
-        if let document = server.securityDocuments.document(of: configuration), document.directory.rights(of: user) != nil {
+        if let document = documents.document(of: configuration), document.directory.rights(of: user) != nil {
             return true
         }
         return !security.methods.isEmpty ? nil : false
@@ -218,14 +222,13 @@ extension ServedBroker {
             let fields = try WebSocketTunnel.answer(to: request, settings)
             do throws(SystemError) {
                 let (near, far) = try SocketChannel.pair()
-                let tunnel = PageTunnel(on: server.control.events, output: output, socket: near, settings: settings)
+                let tunnel = PageTunnel(on: control.events, output: output, socket: near, settings: settings)
                 try tunnel.begin()
-                server.loops[0].mailbox.post(
-                    .page(far, ConnectionInfo(address: origin.address, port: 0, listener: origin.listener)))
+                loops.sendToFirst(.page(far, ConnectionInfo(address: origin.address, port: 0, listener: origin.listener)))
                 return HTTPResponse(
                     .switchingProtocols, fields: fields, body: .upgraded(output) { tunnel.received($0) })
             } catch {
-                server.log.write(.error, "Error: a page cannot watch: \(error).")
+                log.write(.error, "Error: a page cannot watch: \(error).")
                 return .text("There is no descriptor left for a WebSocket.\n", status: .serviceUnavailable)
             }
         } catch {

@@ -11,22 +11,42 @@ import Security
 import ServerLoops
 import Transports
 
-/// The running broker as its administration sees it. Belongs to the control thread.
+/// The running broker as its administration sees it: what `Administration` asks is answered by the parts that know, of
+/// which this holds those that are needed. What the whole has to do it asks of the control thread's loop, as a
+/// `ControlRequest`. Belongs to the control thread.
 final class ServedBroker: AdministeredBroker {
-    unowned let server: Server
+    let facts: BrokerFacts
+    let current: RunningConfiguration
+    let loops: LoopGroup
     private let brokerClient: BrokerClient
+    private let sockets: ListenerService
     let login: HTTPLogin
+    private let activity: HTTPActivity
+    private let store: OpenStore?
+    private let banService: BanService
+    private let drainService: DrainService
+    private let bridgeService: BridgeService
+    let documents: SecurityDocuments
+    private let security: DynamicSecurityService
+    let hasher: EntryHasher
+    private let cluster: ClusterAdministration?
+    let control: ControlLoop
+    let log: Log
+    private let auditLog: AuditLog
     /// The topics below `$SYS/broker/alarms`, and what was published there last.
     private var toldAlarms: [String: String] = [:]
-    let facts: BrokerFacts
-    /// Gets the events of clients, while somebody watches them.
-    var report: ((PresenceEvent) -> Void)?
 
-    init(_ server: Server, _ brokerClient: BrokerClient, _ login: HTTPLogin) {
-        (self.server, self.brokerClient, self.login) = (server, brokerClient, login)
-        facts = BrokerFacts(
-            version: ProductVersion.text, node: server.clusterPlan?.nodeName ?? ProcessFigures.hostName(),
-            startedAt: server.startedAt)
+    init(
+        _ facts: BrokerFacts, configuration: RunningConfiguration, loops: LoopGroup, _ brokerClient: BrokerClient,
+        listeners: ListenerService, login: HTTPLogin, activity: HTTPActivity, store: OpenStore?, bans: BanService,
+        drain: DrainService, bridges: BridgeService, documents: SecurityDocuments, security: DynamicSecurityService,
+        hasher: EntryHasher, cluster: ClusterAdministration?, control: ControlLoop, log: Log, auditLog: AuditLog
+    ) {
+        (self.facts, current, self.loops, self.brokerClient) = (facts, configuration, loops, brokerClient)
+        (sockets, self.login, self.activity, self.store) = (listeners, login, activity, store)
+        (banService, drainService, bridgeService) = (bans, drain, bridges)
+        (self.documents, self.security, self.hasher, self.cluster) = (documents, security, hasher, cluster)
+        (self.control, self.log, self.auditLog) = (control, log, auditLog)
     }
 
     // MARK: The shards
@@ -50,33 +70,32 @@ final class ServedBroker: AdministeredBroker {
             var counts = counts
             // What this thread has counted goes with the first shard's.
             if !counts.isEmpty {
-                counts[0].logins.add(login.logins)
-                if let refusals = server.http?.refusals { counts[0].refusals.add(refusals) }
+                counts[0].logins.add(activity.logins)
+                counts[0].refusals.add(activity.refusals)
             }
             done(counts)
         }
     }
 
     func watchClients(_ isWatched: Bool) {
-        brokerClient.watchEvents(isWatched ? { [weak self] event in self?.report?(event) } : nil)
+        brokerClient.watchEvents(isWatched ? { [control] event in control.request(.presence(event)) } : nil)
     }
 
     func watchLog(_ isWatched: Bool) {
-        guard isWatched else { return server.log.ring.forward(to: nil) }
-        server.log.ring.forward { [mailbox = server.control.mailbox] line in mailbox.post(.logged(line)) }
+        guard isWatched else { return log.ring.forward(to: nil) }
+        log.ring.forward { [mailbox = control.mailbox] line in mailbox.post(.logged(line)) }
     }
 
     // MARK: Traces
 
     /// Makes a file for a trace: beside the store, else in the directory of temporary files.
     func makeTraceFile() -> (any TraceFile)? {
-        let persistence = server.configuration.persistence
         let temporary = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
-        let directory = server.openStore == nil ? temporary : persistence.location ?? "."
+        let directory = store == nil ? temporary : storeDirectory
         do throws(SystemError) {
             return try NamelessTraceFile(in: directory)
         } catch {
-            server.log.write(.error, "Error: a trace needs a file in \(directory): \(error).")
+            log.write(.error, "Error: a trace needs a file in \(directory): \(error).")
             return nil
         }
     }
@@ -92,31 +111,28 @@ final class ServedBroker: AdministeredBroker {
         let now = MonotonicClock.milliseconds()
         condition.loopAges = brokerClient.answeredAt.map { now - min(now, $0) }
         condition.isListening = drain == nil
-        condition.isStopping = server.isStopping
-        condition.store = server.openStore == nil ? nil : server.storeTrouble
+        condition.isStopping = loops.isStopping
+        condition.store = store?.condition
         condition.storeDisk =
-            server.openStore == nil
-            ? nil
-            : ResourceLimits.diskBytes(at: server.configuration.persistence.location ?? ".").map {
-                .init(freeBytes: $0.free, totalBytes: $0.total)
-            }
+            store == nil
+            ? nil : ResourceLimits.diskBytes(at: storeDirectory).map { .init(freeBytes: $0.free, totalBytes: $0.total) }
         condition.residentBytes = ProcessFigures.residentBytes()
         condition.processorSeconds = ProcessFigures.processorSeconds()
-        condition.heapBytesMax = server.configuration.limits.memoryBytesMax.map { UInt64($0) }
+        condition.heapBytesMax = current.value.limits.memoryBytesMax.map { UInt64($0) }
         condition.isMemoryFull = condition.heapBytesMax.map { UInt64(max(0, ProcessMemory.heapBytes())) >= $0 } ?? false
-        condition.reloadedAt = server.reloadedAt
-        condition.cluster = server.clusterCondition
+        condition.reloadedAt = current.reloadedAt
+        condition.cluster = cluster?.condition
         return condition
     }
 
     var openFiles: Int { ProcessFigures.openFiles() }
     var openFilesMax: Int { ResourceLimits.fileDescriptors }
-    var storeFreeBytes: UInt64? {
-        server.openStore == nil ? nil : ResourceLimits.freeBytes(at: server.configuration.persistence.location ?? ".")
-    }
+    var storeFreeBytes: UInt64? { store == nil ? nil : ResourceLimits.freeBytes(at: storeDirectory) }
+
+    private var storeDirectory: String { current.value.persistence.location ?? "." }
 
     var listeners: [AdministeredListener] {
-        server.configuration.listeners.enumerated().map { index, configuration in
+        current.value.listeners.enumerated().map { index, configuration in
             var listener = AdministeredListener(
                 name: ListenerName.of(configuration.endpoint), application: Self.application(configuration.application))
             switch configuration.endpoint {
@@ -128,14 +144,14 @@ final class ServedBroker: AdministeredBroker {
             listener.requiresCertificate = configuration.tls.requiresCertificate
             listener.allowsAnonymous = configuration.security.allowsAnonymous
             if configuration.application == .httpAPI {
-                listener.connections = server.http?.service.connectionCount(of: index) ?? 0
+                listener.connections = activity.connections.count(of: index)
             } else {
-                listener.connections = server.admission?.count(ofListener: index) ?? 0
-                listener.connectionsAccepted = server.admission?.acceptedCount(ofListener: index) ?? 0
+                listener.connections = sockets.admission.count(ofListener: index)
+                listener.connectionsAccepted = sockets.admission.acceptedCount(ofListener: index)
             }
             listener.connectionsMax = configuration.connectionsMax
-            listener.isClosed = server.open.places[index].sockets.isEmpty
-            if let certificate = server.open.places[index].layers.tls?.current.certificate {
+            listener.isClosed = sockets.places[index].sockets.isEmpty
+            if let certificate = sockets.places[index].layers.tls?.current.certificate {
                 listener.certificate = .init(
                     name: configuration.tls.certificateFile ?? "", subject: certificate.subject, notAfter: certificate.notAfter)
             }
@@ -187,90 +203,103 @@ final class ServedBroker: AdministeredBroker {
     func performSecurityCommands(
         _ payload: [UInt8], for who: String, from origin: RequestOrigin, _ done: @escaping (SecurityCommandsAnswer) -> Void
     ) {
-        server.performSecurityCommands(payload, for: who, listener: origin.listener, done)
+        let listeners = current.value.listeners
+        let own = listeners.indices.contains(origin.listener) ? listeners[origin.listener].security : nil
+        let document = ([own].compactMap { $0 } + current.value.openListeners.map(\.security)).lazy
+            .compactMap { self.documents.document(of: $0) }.first
+        guard let document else { return done(.notConfigured) }
+        let asker = DynamicSecurityService.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
+        let isTaken = security.perform(SecurityRequest(payload), on: document, for: asker) { [control] reply, next in
+            let hasChanged = !reply.changes.isEmpty
+            done(.performed(reply.text, changes: hasChanged ? reply.lines.joined(separator: "; ") : ""))
+            control.request(.usersChanged(reply.changes.users))
+            next()
+        }
+        if !isTaken { done(.busy) }
     }
 
     // MARK: Configuration
 
-    var configuration: ConfigurationReport { server.configurationReport }
+    var configuration: ConfigurationReport { current.report }
 
-    func checkConfiguration() -> ConfigurationFindings? {
-        server.reread.map { ConfigurationFindings($0().diagnostics) }
-    }
+    func checkConfiguration() -> ConfigurationFindings? { current.check() }
 
-    func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { server.reload(done) }
+    func reloadConfiguration(_ done: @escaping (ConfigurationFindings?) -> Void) { control.request(.reload(done)) }
 
     // MARK: Bridges
 
-    var bridges: [AdministeredBridge] { server.administeredBridges }
+    var bridges: [AdministeredBridge] { bridgeService.administered }
 
-    var bridgesEndWithBroker: Bool { server.bridges.endsWithBroker }
+    var bridgesEndWithBroker: Bool { bridgeService.supervisor.endsWithBroker }
 
-    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome { server.perform(order, onBridge: name) }
+    func order(_ order: BridgeOrder, bridge name: String) -> BridgeOrderOutcome { bridgeService.perform(order, onBridge: name) }
 
     // MARK: Drain
 
-    var drain: DrainStatus? { server.drain?.status }
+    var drain: DrainStatus? { drainService.status }
 
     func beginDrain(_ order: DrainOrder) {
-        server.drain?.begin(order, at: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds())
+        drainService.begin(order, at: Moment.now().wallMilliseconds)
     }
 
-    func endDrain() { server.drain?.end() }
+    func endDrain() { drainService.end() }
 
     // MARK: The cluster
 
     func askOtherNodes(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
-        guard let brokerClient = server.clusterAdministration else { return done([]) }
-        brokerClient.ask(request, done)
+        guard let cluster else { return done([]) }
+        cluster.ask(request, done)
     }
 
     // MARK: Bans
 
-    var bans: BanList { server.bans?.list ?? BanList() }
+    var bans: BanList { banService.list }
 
-    var bansMade: [BanKind: Int] { server.bans?.made ?? [:] }
+    var bansMade: [BanKind: Int] { banService.made }
 
-    var bansEndWithBroker: Bool { server.bans?.endsWithBroker ?? true }
+    var bansEndWithBroker: Bool { banService.endsWithBroker }
 
-    func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool { server.bans?.ban(ban, done) ?? false }
+    func ban(_ ban: Ban, _ done: @escaping (String?) -> Void) -> Bool { banService.ban(ban, done) }
 
     func liftBan(_ target: BanTarget, by who: String, _ done: @escaping (String?) -> Void) -> Bool {
-        server.bans?.lift(target, by: who, done) ?? false
+        banService.lift(target, by: who, done)
     }
 
     // MARK: Alarms
 
     func report(_ changes: [AlarmChange], counts: [(kind: AlarmKind, count: Int)]) {
         for change in changes {
-            server.log.write(change.isRaised ? .warning : .notice, (change.isRaised ? "Warning: " : "") + change.text)
+            log.write(change.isRaised ? .warning : .notice, (change.isRaised ? "Warning: " : "") + change.text)
         }
         var values = counts.map { ("$SYS/broker/alarms/\($0.kind.rawValue)", String($0.count)) }
         values.append(("$SYS/broker/alarms/count", String(counts.reduce(0) { $0 + $1.count })))
         for (topic, value) in values where toldAlarms[topic] != value {
             toldAlarms[topic] = value
-            server.loops.first?.mailbox.post(.systemTopic(topic: topic, value: value))
+            loops.sendToFirst(.systemTopic(topic: topic, value: value))
         }
     }
 
     // MARK: The log
 
     var logTopics: LogTopics {
-        get { server.log.topics }
-        set { server.chooseLogTopics(newValue) }
+        get { log.topics }
+        set {
+            log.choose(newValue)
+            control.request(.renewSettings)
+        }
     }
 
-    func logLines(_ countMax: Int) -> [AdministeredLogLine] { server.log.ring.last(countMax).map { AdministeredLogLine($0) } }
+    func logLines(_ countMax: Int) -> [AdministeredLogLine] { log.ring.last(countMax).map { AdministeredLogLine($0) } }
 
-    func audit(_ line: String) { server.auditLog.write(line, to: server.configuration.administration.auditFile) }
+    func audit(_ line: String) { auditLog.write(line, to: current.value.administration.auditFile) }
 
     func writeTokens(_ text: String) -> Bool {
-        guard let path = server.configuration.administration.tokenFile else { return false }
+        guard let path = current.value.administration.tokenFile else { return false }
         do throws(FileReplacement.Failure) {
             try FileReplacement.write(Array(text.utf8), to: path)
             return true
         } catch {
-            server.log.write(.error, "Error: martlet_http_token_file \(path) \(error).")
+            log.write(.error, "Error: martlet_http_token_file \(path) \(error).")
             return false
         }
     }
@@ -281,17 +310,6 @@ extension AdministeredLogLine {
         self.init(
             topic: line.topic, text: line.text, at: UInt64(max(0, line.seconds)) * 1000 + UInt64(line.nanoseconds / 1_000_000),
             fields: line.fields)
-    }
-}
-
-extension ConfigurationFindings {
-    init(_ diagnostics: [Diagnostic]) {
-        self.init(
-            diagnostics.map { diagnostic in
-                Finding(
-                    isError: diagnostic.severity == .error, file: diagnostic.file.isEmpty ? nil : diagnostic.file,
-                    line: diagnostic.line, message: (diagnostic.option.map { "\($0): " } ?? "") + diagnostic.message)
-            })
     }
 }
 

@@ -190,6 +190,17 @@ final class BridgeSupervisor {
         plan.settings.localClientIdentifier == other?.settings.localClientIdentifier
     }
 
+    /// Settles how many connections the bridges run with, by what the store has kept for them in these shards: that may
+    /// be another number than is configured.
+    ///
+    /// - Returns: whether a bridge has another number than was configured.
+    func settle(_ shards: [BrokerShard]) -> Bool {
+        settleConnections { identifier in
+            let shard = shards[shards[0].placement.shard(of: identifier)]
+            return shard.hasOwnSession(of: identifier) ? shard.backlog(of: identifier) : nil
+        }
+    }
+
     /// Records the states that a loop has reported. Returns the names of the bridges whose state has changed.
     func record(_ statuses: [BridgeStatus]) -> [String] {
         var changed: [String] = []

@@ -127,7 +127,7 @@ public struct StartCheck {
             guard !bridge.addresses.isEmpty else { continue }
             do throws(ServerError) {
                 let plan = try BridgePlan(bridge, in: configuration)
-                if let error = Server.clash(of: plan, with: plans) { throw error }
+                if let error = BridgePlan.clash(of: plan, with: plans) { throw error }
                 plans.append(plan)
             } catch {
                 add(error)

@@ -11,26 +11,109 @@ import Security
 import ServerLoops
 import Transports
 
-/// The control thread's part in a cluster: makes this node's summaries, passes administrators' questions on to other
-/// nodes, and answers theirs.
+/// The control thread's part in a cluster: says how this node is, hands on what administrators ask other nodes, and
+/// what those ask here. Belongs to the control thread.
 final class ClusterAdministration {
-    private unowned let server: Server
-    private let plan: ClusterPlan
+    let plan: ClusterPlan
+    private let loops: LoopGroup
+    private let brokerClient: BrokerClient
+    private let configuration: RunningConfiguration
+    /// Nil without persistence.
+    private let store: OpenStore?
+    private let log: Log
+    /// When the broker has started, in milliseconds since 1970.
+    private let startedAt: UInt64
+    private let syncWatch: SyncWatch
+    /// By what the node is let in by the servers now.
+    private var credentials: ClusterCredentials
+    /// How the cluster was when the loop that speaks to the servers told last.
+    private(set) var status = ClusterStatus(name: "", trouble: "no server has answered yet")
     private var waiting: [UInt64: ([NodeResponse]) -> Void] = [:]
     private var lastToken: UInt64 = 0
     /// The counts of the summary before this one.
     private var before: (at: UInt64, received: UInt64, sent: UInt64, processorSeconds: Double)?
 
-    init(_ plan: ClusterPlan, _ server: Server) { (self.plan, self.server) = (plan, server) }
+    /// - Parameter mailbox: the control thread's.
+    init(
+        _ plan: ClusterPlan, loops: LoopGroup, _ brokerClient: BrokerClient, _ configuration: RunningConfiguration,
+        store: OpenStore?, log: Log, startedAt: UInt64, mailbox: Mailbox<ControlLoopMessage>
+    ) {
+        (self.plan, self.loops, self.brokerClient, self.configuration) = (plan, loops, brokerClient, configuration)
+        (self.store, self.log, self.startedAt) = (store, log, startedAt)
+        credentials = plan.credentials
+        syncWatch = SyncWatch(
+            plan, log: log, post: { mailbox.post(.syncConducts($0)) }, report: { loops.sendToGateway(.unsynced($0)) })
+    }
 
-    private func post(_ message: ToGateway) { server.loops[0].mailbox.post(.gateway(message)) }
+    /// Makes this broker a node of its cluster, before the loops run.
+    func join() {
+        let node = NodeIncarnations.first(storeSeed: store?.store.seed)
+        for loop in loops.all {
+            loop.shard.joinCluster(
+                logPartitions: plan.logPartitions, claimsSessions: plan.movesSessions, node: node.rawValue,
+                startMilliseconds: Limits.clusterStartMilliseconds)
+        }
+        loops.all[0].cluster.participant = ClusterRunner(plan, node: node, on: loops.all[0])
+        if plan.monitors.isEmpty, plan.mode == .synced {
+            log.write(
+                .warning,
+                "Cluster \(plan.name): it is not known whether the servers sync what they acknowledge: set "
+                    + "martlet_cluster_monitors to find out.")
+        }
+    }
+
+    // MARK: What an acknowledgement says
+
+    /// Finds out when the servers sync, now.
+    func askForSyncs() { syncWatch.ask() }
+
+    /// What the servers' monitors have said.
+    func received(_ conducts: [SyncConduct]) { syncWatch.received(conducts) }
+
+    // MARK: Credentials
+
+    /// The credentials for the servers in a new configuration; nil if they have not changed. A file that the same
+    /// options name as before, and that cannot be read now, is no reason to refuse the whole configuration.
+    func newCredentials(_ wantedConfiguration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
+        let wanted: ClusterCredentials
+        do throws(ServerError) {
+            wanted = try ClusterCredentials(wantedConfiguration.cluster, serverName: plan.credentials.tls.serverName)
+        } catch {
+            guard wantedConfiguration.cluster == configuration.value.cluster else { throw error }
+            log.write(.error, "Error: \(error); what was read before stays in use.")
+            return nil
+        }
+        return wanted.isSame(as: credentials) ? nil : wanted
+    }
+
+    func renew(_ credentials: ClusterCredentials) {
+        self.credentials = credentials
+        loops.sendToGateway(.credentials(credentials))
+    }
 
     // MARK: How it is
 
+    /// Records the cluster's status that the gateway reports.
+    func record(_ status: ClusterStatus) { self.status = status }
+
+    /// How the cluster is, with what this thread has found out.
+    var condition: ClusterStatus {
+        var status = status
+        status.name = plan.name
+        status.mode = syncWatch.mode?.rawValue
+        status.servers = zip(plan.monitors, syncWatch.conducts).map { .init(address: "\($0)", syncs: $1) }
+        return status
+    }
+
     /// Makes a summary of this node, and sends it to the others.
-    func summarize() {
-        server.brokerClient?.statistics { [weak self] shards in
-            if let self, !shards.isEmpty { post(.summary(figures(shards))) }
+    ///
+    /// - Parameter isDraining: whether this node sends its clients away.
+    func summarize(isDraining: Bool) {
+        brokerClient.statistics { [weak self] shards in
+            guard let self, !shards.isEmpty else { return }
+            var figures = figures(shards)
+            figures.isDraining = isDraining
+            loops.sendToGateway(.summary(figures))
         }
     }
 
@@ -40,7 +123,7 @@ final class ClusterAdministration {
         var sum = ShardStatistics()
         for shard in shards { sum.add(shard) }
         var figures = NodeSummary(node: NodeID(0))
-        figures.startedAt = server.startedAt
+        figures.startedAt = startedAt
         figures.clientsConnected = UInt64(max(0, sum.clientsConnected - sum.localClientsConnected))
         figures.sessions = UInt64(max(0, sum.clientsTotal))
         figures.subscriptions = UInt64(max(0, sum.subscriptions))
@@ -56,11 +139,8 @@ final class ClusterAdministration {
             figures.processorLoad = UInt64(max(0, (seconds - before.processorSeconds) * 1_000_000) / Double(time))
         }
         before = (now, sum.publishReceived, sum.publishSent, seconds)
-        figures.isDraining = server.drain?.status != nil
         figures.dashboard = dashboard
-        if server.openStore != nil, server.storeTrouble != .good {
-            figures.trouble = "the store is \(server.storeTrouble.rawValue)"
-        }
+        if let store, store.condition != .good { figures.trouble = "the store is \(store.condition.rawValue)" }
         return figures
     }
 
@@ -68,7 +148,7 @@ final class ClusterAdministration {
     /// from elsewhere.
     private var dashboard: String {
         guard let host = plan.host else { return "" }
-        for listener in server.configuration.openListeners where listener.application == .httpAPI {
+        for listener in configuration.value.openListeners where listener.application == .httpAPI {
             guard case .tcp(let port, let bound) = listener.endpoint, bound.map({ !Self.isOwnMachine($0) }) ?? true else {
                 continue
             }
@@ -85,18 +165,16 @@ final class ClusterAdministration {
     func ask(_ request: NodeRequest, _ done: @escaping ([NodeResponse]) -> Void) {
         guard waiting.count < ClusterLimits.nodeQuestionsMax else {
             return done(
-                server.clusterStatus.members.filter { !$0.isSelf && $0.state == .up }.map {
+                status.members.filter { !$0.isSelf && $0.state == .up }.map {
                     NodeResponse(node: $0.shownName, status: nil, body: [])
                 })
         }
         lastToken += 1
         waiting[lastToken] = done
-        post(
-            .ask(
-                token: lastToken,
-                NodeQuestion(
-                    role: request.role.rawValue, method: request.method, target: request.target, who: request.who,
-                    cursor: request.cursor ?? "")))
+        let question = NodeQuestion(
+            role: request.role.rawValue, method: request.method, target: request.target, who: request.who,
+            cursor: request.cursor ?? "")
+        loops.sendToGateway(.ask(token: lastToken, question))
     }
 
     /// Takes the answers of the other nodes.
@@ -106,16 +184,18 @@ final class ClusterAdministration {
     }
 
     /// Answers another node's question.
-    func asked(_ number: UInt64, _ question: NodeQuestion) {
-        guard let administration = server.administration, let role = AdministrationRole(rawValue: question.role) else {
-            // Without a listener of HTTP there is nobody who could say.
-            return post(.answer(number: number, NodeAnswer(status: 503, body: [])))
+    ///
+    /// - Parameter administration: answers.
+    func asked(_ number: UInt64, _ question: NodeQuestion, _ administration: Administration) {
+        guard let role = AdministrationRole(rawValue: question.role) else {
+            // It knows roles that this one does not.
+            return loops.sendToGateway(.answer(number: number, NodeAnswer(status: 503, body: [])))
         }
         let request = NodeRequest(
             method: question.method, target: question.target, cursor: question.cursor.isEmpty ? nil : question.cursor, role: role,
             who: question.who)
-        administration.answer(request, clock: Server.moment) { [weak self] status, body in
-            self?.post(.answer(number: number, NodeAnswer(status: status, body: body)))
+        administration.answer(request, clock: Moment.now) { [loops] status, body in
+            loops.sendToGateway(.answer(number: number, NodeAnswer(status: status, body: body)))
         }
     }
 }
@@ -209,127 +289,6 @@ extension ClusterPlan {
             }
         }
         return addresses
-    }
-}
-
-/// The cluster that the broker is a node of. On the control thread.
-extension Server {
-    /// Makes this broker a node of its cluster, before the loops run.
-    func joinCluster() {
-        guard let clusterPlan else { return }
-        let node = NodeIncarnations.first(storeSeed: openStore?.store.seed)
-        for loop in loops {
-            loop.shard.joinCluster(
-                logPartitions: clusterPlan.logPartitions, claimsSessions: clusterPlan.movesSessions, node: node.rawValue,
-                startMilliseconds: Limits.clusterStartMilliseconds)
-        }
-        loops[0].cluster.participant = ClusterRunner(clusterPlan, node: node, on: loops[0])
-        control.repeatEvery(Limits.clusterReportMilliseconds) { [unowned self] in loops[0].mailbox.post(.gateway(.report)) }
-        let brokerClient = ClusterAdministration(clusterPlan, self)
-        clusterAdministration = brokerClient
-        brokerClient.summarize()
-        control.repeatEvery(Limits.summaryMilliseconds) { brokerClient.summarize() }
-        watchSyncs(clusterPlan)
-    }
-
-    /// Finds out what an acknowledgement says, now and from time to time.
-    private func watchSyncs(_ plan: ClusterPlan) {
-        if plan.monitors.isEmpty, plan.mode == .synced {
-            log.write(
-                .warning,
-                "Cluster \(plan.name): it is not known whether the servers sync what they acknowledge: set "
-                    + "martlet_cluster_monitors to find out.")
-        }
-        let watch = SyncWatch(
-            plan, log: log, post: { [mailbox = control.mailbox] in mailbox.post(.syncConducts($0)) },
-            report: { [unowned self] in loops[0].mailbox.post(.gateway(.unsynced($0))) })
-        syncWatch = watch
-        watch.ask()
-        control.repeatEvery(Limits.monitorMilliseconds) { watch.ask() }
-    }
-
-    /// The credentials for the servers in a new configuration; nil if they have not changed. A file that the same
-    /// options name as before, and that cannot be read now, is no reason to refuse the whole configuration.
-    func newCredentials(_ wantedConfiguration: BrokerConfiguration) throws(ServerError) -> ClusterCredentials? {
-        guard let clusterPlan else { return nil }
-        let wanted: ClusterCredentials
-        do throws(ServerError) {
-            wanted = try ClusterCredentials(wantedConfiguration.cluster, serverName: clusterPlan.credentials.tls.serverName)
-        } catch {
-            guard wantedConfiguration.cluster == configuration.cluster else { throw error }
-            log.write(.error, "Error: \(error); what was read before stays in use.")
-            return nil
-        }
-        return wanted.isSame(as: clusterCredentials ?? clusterPlan.credentials) ? nil : wanted
-    }
-
-    func renewCluster(_ credentials: ClusterCredentials) {
-        clusterCredentials = credentials
-        loops[0].mailbox.post(.gateway(.credentials(credentials)))
-    }
-
-    /// Records the cluster's status that the gateway reports.
-    func record(_ status: ClusterStatus) {
-        clusterStatus = status
-        drain?.renewNotice()
-    }
-}
-
-// MARK: - What nodes share
-
-extension Server {
-    /// Sends an order to the bucket that the nodes share.
-    func sendToCluster(_ order: AccessOrder) { loops[0].mailbox.post(.gateway(.access(order))) }
-
-    func received(_ news: AccessNews) {
-        let now = Self.moment().wallMilliseconds
-        switch news {
-        case .whole(let state):
-            bans?.received(state, at: now)
-            securityService?.received(state)
-        case .ban(let entry): bans?.received(entry, at: now)
-        case .banAnswer(let token, let failure): bans?.answered(token, failure)
-        case .security(let revision, let pieces): securityService?.received(revision: revision, pieces)
-        case .verdict(let verdict): securityService?.received(verdict)
-        }
-    }
-
-    /// Makes the dynamic security of a file one that all nodes share.
-    func sharedSecurity(of document: SecurityDocument) -> SharedSecurity {
-        let mailbox = control.mailbox
-        return SharedSecurity(
-            document, log: log, send: { [unowned self] in sendToCluster($0) },
-            changed: { [unowned self] in
-                securityService?.sendToLoops(of: $0)
-                endSessions($0)
-            }
-        ) { pieces in
-            @Sendable func read() {
-                do throws(SecurityFile.Complaint) {
-                    mailbox.post(.securityRead(.success(try SecurityFile.model(reading: Array(pieces.joined())))))
-                } catch {
-                    mailbox.post(.securityRead(.failure(error)))
-                }
-            }
-            do throws(SystemError) {
-                // It ends by itself; nobody waits for it.
-                _ = try NamedThread.start(name: "martlet-read") { read() }
-            } catch {
-                read()
-            }
-        }
-    }
-}
-
-extension Server {
-    /// The cluster's status, with what this thread has found out about its servers; nil on a broker that is alone.
-    var clusterCondition: ClusterStatus? {
-        guard let clusterPlan else { return nil }
-        var status = clusterStatus
-        status.name = clusterPlan.name
-        status.mode = syncWatch?.mode?.rawValue
-        status.servers = zip(clusterPlan.monitors, syncWatch?.conducts ?? []).map { .init(address: "\($0)", syncs: $1) }
-        return status
     }
 }
 

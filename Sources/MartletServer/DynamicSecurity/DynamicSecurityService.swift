@@ -1,6 +1,7 @@
 import BrokerCore
 import BrokerModel
 import Cluster
+import Configuration
 import JSON
 import MQTTCodec
 import Platform
@@ -56,6 +57,27 @@ final class DynamicSecurityService {
         _ brokerClient: BrokerClient, log: Log, sendToLoops: @escaping (LoopMessage) -> Void, hash: @escaping ([[UInt8]]) -> Void
     ) {
         (self.brokerClient, self.log, self.sendToLoops, self.hash) = (brokerClient, log, sendToLoops, hash)
+    }
+
+    /// Hashes passwords on a thread of their own, as the configuration says, and tells the control thread.
+    static func hashing(
+        by configuration: RunningConfiguration, to mailbox: Mailbox<ControlLoopMessage>
+    ) -> ([[UInt8]]) -> Void {
+        { passwords in
+            let hash = SecurityDocuments.hashing(configuration.value.general)
+            @Sendable func make() {
+                let pairs = passwords.compactMap { password in
+                    hash(String(decoding: password, as: UTF8.self)).map { (password, $0) }
+                }
+                mailbox.post(.hashed(Dictionary(pairs) { first, _ in first }))
+            }
+            do throws(SystemError) {
+                // It ends by itself; nobody waits for it.
+                _ = try NamedThread.start(name: "martlet-hash") { make() }
+            } catch {
+                make()
+            }
+        }
     }
 
     /// Performs a message when its turn has come.

@@ -56,6 +56,28 @@ final class SharedSecurity {
         (self.document, self.log, self.send, self.changed, self.read) = (document, log, send, changed, read)
     }
 
+    /// Dynamic security of a file, for all nodes of this broker's cluster.
+    convenience init(_ document: SecurityDocument, loops: LoopGroup, control: ControlLoop, log: Log) {
+        let mailbox = control.mailbox
+        self.init(
+            document, log: log, send: { loops.sendToGateway(.access($0)) }, changed: { control.request(.rightsChanged($0)) }
+        ) { pieces in
+            @Sendable func read() {
+                do throws(SecurityFile.Complaint) {
+                    mailbox.post(.securityRead(.success(try SecurityFile.model(reading: Array(pieces.joined())))))
+                } catch {
+                    mailbox.post(.securityRead(.failure(error)))
+                }
+            }
+            do throws(SystemError) {
+                // It ends by itself; nobody waits for it.
+                _ = try NamedThread.start(name: "martlet-read") { read() }
+            } catch {
+                read()
+            }
+        }
+    }
+
     /// Whether nothing can be proposed for a moment.
     var isBusy: Bool { isOffering || reading != nil }
 

@@ -29,7 +29,8 @@ final class HTTPFrontend: HTTPHandler {
     private let administration: Administration
     private let trusted = TrustedProcesses()
     private(set) lazy var service = HTTPService(
-        on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, wallSeconds: WallClock.seconds)
+        on: events, bodyBytesMax: Limits.requestBodyBytesMax, handler: self, counts: activity.connections,
+        wallSeconds: WallClock.seconds)
     /// The bytes of memory that requests, answers and files of theirs take.
     var heldBytes: Int { service.heldByteCount + directories.values.reduce(0) { $0 + $1.keptBytes } }
     private let events: EventLoop
@@ -41,16 +42,15 @@ final class HTTPFrontend: HTTPHandler {
     private var proxies: [Int: [TrustedNetwork]] = [:]
     private lazy var dashboard = DashboardFiles()
     private var lines = LineLimit()
-    /// Connections that came to nothing.
-    private(set) var refusals = Tally<RefusedConnection>()
+    private let activity: HTTPActivity
 
     init(
         on control: ControlLoop, configuration: BrokerConfiguration, login: HTTPLogin, administration: Administration,
-        admission: ConnectionAdmission, log: Log
+        admission: ConnectionAdmission, activity: HTTPActivity, log: Log
     ) {
         events = control.events
         (self.configuration, self.login, self.administration) = (configuration, login, administration)
-        (self.admission, self.log) = (admission, log)
+        (self.admission, self.activity, self.log) = (admission, activity, log)
         readListeners()
     }
 
@@ -137,7 +137,7 @@ extension HTTPFrontend {
         let origin = RequestOrigin(
             address: peer.host, listener: peer.listener, usesTLS: peer.isEncrypted,
             isTrustedProcess: peer.user.map { trusted.includes($0) } ?? false, processUser: peer.user.map { trusted.name(of: $0) })
-        let abandon = administration.handle(exchange.request, from: origin, clock: Server.moment) { exchange.answer($0) }
+        let abandon = administration.handle(exchange.request, from: origin, clock: Moment.now) { exchange.answer($0) }
         if exchange.isOpen { exchange.onGone = abandon }
     }
 
@@ -205,7 +205,7 @@ extension HTTPFrontend {
         case .full(_, let peer): logRefusal(.tooMany, of: peer)
         case .untrustedProxy(_, let peer): logRefusal(.untrustedProxy, of: peer)
         case .layer(let peer, let refusal):
-            refusals.count(refusal.layer.tally)
+            activity.refusals.count(refusal.layer.tally)
             if isLineWritten {
                 log.write(.notice, "HTTP client [\(Self.name(of: peer))] disconnected: \(refusal).", LogFields(address: peer.host))
             }
@@ -219,7 +219,7 @@ extension HTTPFrontend {
     }
 
     private func logRefusal(_ refusal: AdmissionRefusal, of peer: PeerAddress) {
-        refusals.count(refusal.tally)
+        activity.refusals.count(refusal.tally)
         if let line = refusal.line(for: peer), isLineWritten { log.write(.notice, line) }
     }
 

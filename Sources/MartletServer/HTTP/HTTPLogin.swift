@@ -1,3 +1,4 @@
+import Administration
 import BrokerModel
 import Configuration
 import HTTP
@@ -22,7 +23,7 @@ final class HTTPLogin: AlarmHandler {
     private let loop: EventLoop
     private let log: Log
     private let bans: BanService
-    private var brokerClient: LoginService
+    private var service: LoginService
     private var lastNumber: UInt32 = 0
     private struct Pending {
         let info: ConnectionInfo
@@ -33,24 +34,24 @@ final class HTTPLogin: AlarmHandler {
 
     private var pending: [ConnectionID: Pending] = [:]
     private var lines = LineLimit()
-    /// The passwords that were checked since the start.
-    private(set) var logins = Tally<LoginTally>()
+    private let activity: HTTPActivity
 
     /// - Parameter post: brings a decision to `decided` on the control thread; called on any thread.
     init(
-        on loop: EventLoop, tables: SecurityTables, throttle: LoginThrottle, bans: BanService, log: Log,
+        on loop: EventLoop, tables: SecurityTables, throttle: LoginThrottle, bans: BanService, activity: HTTPActivity, log: Log,
         post: @escaping @Sendable (LoginService.Decision) -> Void
     ) {
         self.loop = loop
         self.log = log
         self.bans = bans
-        brokerClient = LoginService(tables: tables, throttle: throttle, log: log, post: post)
+        self.activity = activity
+        service = LoginService(tables: tables, throttle: throttle, log: log, post: post)
     }
 
     /// The users and rules that are in force.
     var tables: SecurityTables {
-        get { brokerClient.tables }
-        set { brokerClient.tables = newValue }
+        get { service.tables }
+        set { service.tables = newValue }
     }
 
     /// Decides who asks; `done` is called once, now or later, and not when the peer goes before.
@@ -58,7 +59,7 @@ final class HTTPLogin: AlarmHandler {
     /// - Parameter names: where the listener has user names from.
     func decide(_ exchange: HTTPExchange, names: CertificateUserName, _ done: @escaping (Outcome) -> Void) {
         let peer = exchange.peer
-        let security = brokerClient.tables.listeners[peer.listener]
+        let security = service.tables.listeners[peer.listener]
         if names != .none {
             let identity = peer.identity
             let name =
@@ -88,31 +89,31 @@ final class HTTPLogin: AlarmHandler {
         }
         lastNumber &+= 1
         let connection = ConnectionID(slot: lastNumber, generation: 0)
-        pending[connection] = Pending(info: info, backend: brokerClient.tables.listeners[info.listener].passwordBackend, done: done)
-        brokerClient.request(
+        pending[connection] = Pending(info: info, backend: service.tables.listeners[info.listener].passwordBackend, done: done)
+        service.request(
             AuthenticationRequest(
                 clientIdentifier: Self.clientIdentifier, info: info, step: .password(userName: user, password: password)),
             from: connection)
         return { [weak self] in
             self?.pending[connection] = nil
-            self?.brokerClient.forget(connection)
+            self?.service.forget(connection)
         }
     }
 
     /// Counts a login from this address that has failed: too many of them may end in a ban.
-    func hasFailed(_ address: String) { bans.received(.failedLogin(address: address), at: Server.moment()) }
+    func hasFailed(_ address: String) { bans.received(.failedLogin(address: address), at: Moment.now()) }
 
     /// Takes the outcome of a login whose password was checked.
     func decided(_ decision: LoginService.Decision) {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
-        brokerClient.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
+        service.decided(decision, now: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
         report(told)
     }
 
     func alarmRang() {
         var told: [(ConnectionID, AuthenticationOutcome)] = []
-        brokerClient.advance(to: loop.nowMilliseconds) { told.append(($0, $1)) }
+        service.advance(to: loop.nowMilliseconds) { told.append(($0, $1)) }
         setAlarm()
         report(told)
     }
@@ -124,7 +125,7 @@ final class HTTPLogin: AlarmHandler {
     }
 
     private func setAlarm() {
-        if let deadline = brokerClient.nextDeadline { loop.setAlarm(at: deadline, for: self) }
+        if let deadline = service.nextDeadline { loop.setAlarm(at: deadline, for: self) }
     }
 
     private func report(_ connection: ConnectionID, _ outcome: AuthenticationOutcome) {
@@ -135,7 +136,7 @@ final class HTTPLogin: AlarmHandler {
             case .refused(.serverBusy, _): (.unavailable, .busy)
             case .refused, .challenge: (.refused, .refused)
             }
-        logins.count(LoginTally(login.backend, result))
+        activity.logins.count(LoginTally(login.backend, result))
         if case .refused(let reason, let failure) = outcome, reason != .serverBusy {
             logFailure(failure, login.info)
             hasFailed(login.info.address)
@@ -156,6 +157,16 @@ final class HTTPLogin: AlarmHandler {
 
     /// mosquitto's.
     static let clientIdentifier: EncodedString = "http-api"
+}
+
+/// What has come over HTTP since the start, for whoever counts. Belongs to the control thread.
+final class HTTPActivity {
+    /// The connections that there are.
+    let connections = HTTPConnectionCounts()
+    /// Connections that came to nothing.
+    var refusals = Tally<RefusedConnection>()
+    /// The passwords that were checked.
+    var logins = Tally<LoginTally>()
 }
 
 /// Bounds how often a line about strangers is logged, who may cause it as fast as they like: further lines are counted,

@@ -44,8 +44,10 @@ struct OpenListeners {
     /// By listener of the configuration.
     var layers: [TransportLayers] { places.map(\.layers) }
 
-    /// By listener of the configuration: the pre-shared keys that its handshakes look into.
-    var keys: [PreSharedKeyRing] { places.map(\.keys) }
+    /// The files of pre-shared keys are read: the handshakes look into them from now on.
+    func exchangeKeys(_ tables: SecurityTables) {
+        for (place, security) in zip(places, tables.listeners) { place.keys.exchange(security.preSharedKeys) }
+    }
 
     /// Where they listen, in the order of the configuration.
     var addresses: [String] { places.flatMap(\.addresses) }

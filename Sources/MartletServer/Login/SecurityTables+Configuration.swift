@@ -38,7 +38,7 @@ extension SecurityTables {
             settings.listeners[index].passwordBackend = security.passwordBackend
             settings.listeners[index].accessControl = security.accessControl
             if security.isForAdministrators { settings.listeners[index].admitAdministrators() }
-            if security.isDynamic { settings.controlEndpoints.insert(Server.securityEndpoint) }
+            if security.isDynamic { settings.controlEndpoints.insert(ControlTopicService.securityEndpoint) }
             for method in security.methods where !settings.authenticationMethods.contains(method.method) {
                 settings.authenticationMethods.append(method.method)
             }

@@ -1,5 +1,8 @@
+import Administration
+import BrokerModel
 import Glibc
 import Platform
+import Security
 import ServerLoops
 import Synchronization
 
@@ -8,8 +11,32 @@ protocol ControlListener: AnyObject {
     /// Takes a message of another thread.
     func received(_ message: ControlLoopMessage)
 
+    /// What a part of the broker on this thread wants of the whole.
+    func received(_ request: ControlRequest)
+
     /// Handles an event of a signal or of time.
     func handle(_ event: ControlEvent)
+}
+
+/// What a part of the broker that belongs to the control thread wants of the whole, which it does not know.
+enum ControlRequest {
+    /// Read the configuration again; called with what was found when every loop goes by it, or at once where nothing
+    /// changes, and with nil where there is no file.
+    case reload((ConfigurationFindings?) -> Void)
+    /// Read the files of users, rules and keys again; called when every loop goes by them, or at once with false where
+    /// they cannot be read, and nothing changes.
+    case rereadSecurityFiles((Bool) -> Void)
+    /// An administrator has changed what the loops go by: tell them.
+    case renewSettings
+    /// End gracefully.
+    case stop
+    /// Users have another login or other rights now.
+    case usersChanged(Set<String>)
+    /// Another node has changed dynamic security.
+    case rightsChanged(SecurityChanges)
+    case banChanged(Ban, BanChange)
+    /// Something has happened to a client, while somebody wants to know.
+    case presence(PresenceEvent)
 }
 
 /// The control thread's loop: hears the signals that the process is sent, and keeps the service manager's watch.
@@ -49,6 +76,9 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
         events.run(self)
     }
+
+    /// Has the listener do something at once; while nobody listens nothing is done. On this thread.
+    func request(_ request: ControlRequest) { listener?.received(request) }
 
     /// Calls `body` every so many milliseconds while the loop runs. To be called before `run`.
     func repeatEvery(_ milliseconds: UInt64, _ body: @escaping () -> Void) {

@@ -19,7 +19,7 @@ extension BrokerSettings {
         logsConnections = configuration.logging.logsConnections
         storesAtOnce = configuration.strictestDurability == .commit
         wallClockOffsetMilliseconds = WallClock.offsetMilliseconds()
-        if configuration.general.enablesControlAPI { controlEndpoints.insert(Server.brokerEndpoint) }
+        if configuration.general.enablesControlAPI { controlEndpoints.insert(ControlTopicService.brokerEndpoint) }
         refusesWithoutCluster = configuration.cluster.detached == .refuse
         nodeName = configuration.general.nodeName ?? HostName.text()
     }

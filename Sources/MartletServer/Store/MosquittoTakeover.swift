@@ -1,3 +1,4 @@
+import Administration
 import BrokerCore
 import BrokerModel
 import Configuration
@@ -119,15 +120,23 @@ struct MosquittoTakeover {
     }
 }
 
-/// The store of a running broker: opened, given back to the shards, and closed.
+/// The store of a running broker: opened, given back to the shards, and closed. Belongs to the control thread.
 ///
 ///     open ─► restore ─► start ─► close
-struct OpenStore {
+final class OpenStore {
     let store: SQLiteStore
+    /// What it last had to tell.
+    private(set) var condition = BrokerCondition.Store.good
     private let durability: Durability
     /// Whether what was acknowledged is on the disk already, whichever listener its client came by.
     let savesAtOnce: Bool
     private let log: Log
+
+    private init(_ store: SQLiteStore, _ configuration: BrokerConfiguration, log: Log) {
+        (self.store, self.log) = (store, log)
+        durability = configuration.strictestDurability
+        savesAtOnce = configuration.listeners.allSatisfy { $0.durability == .commit }
+    }
 
     /// Opens the store that the configuration asks for; nil if it asks for none.
     static func open(_ configuration: BrokerConfiguration, repairs: Bool, log: Log) throws(ServerError) -> OpenStore? {
@@ -145,9 +154,7 @@ struct OpenStore {
                 options: StoreOptions(repair: repairs, bytesMax: persistence.bytesMax.map { UInt64($0) }),
                 log: { log.write($0, $1) })
             for loss in store.losses { log.write(.error, "Error: lost from the store: \(loss)") }
-            return OpenStore(
-                store: store, durability: configuration.strictestDurability,
-                savesAtOnce: configuration.listeners.allSatisfy { $0.durability == .commit }, log: log)
+            return OpenStore(store, configuration, log: log)
         } catch {
             throw .store(error)
         }
@@ -183,6 +190,15 @@ struct OpenStore {
             }
         } catch {
             throw .store(error)
+        }
+    }
+
+    /// The store takes what it is given, or does not any more.
+    func received(_ report: StoreReport) {
+        switch report {
+        case .full: condition = .full
+        case .failed: condition = .failed
+        case .committed, .hasRoom, .rows: condition = .good
         }
     }
 

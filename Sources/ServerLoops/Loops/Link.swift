@@ -77,8 +77,8 @@ package final class Link: EventHandler {
 struct LinkQueues {
     /// Those whose channel has more to say while its socket is silent.
     var again: [Link] = []
-    /// Those that have much to say, and wait until the loop is no longer ahead of another one, or that time has come, in
-    /// milliseconds.
+    /// Those that have much to say, and wait until the loop is no longer ahead of another one, or that time has come,
+    /// in milliseconds.
     var parked: [Link] = []
     var parkedUntil: UInt64 = 0
     /// Those whose peers have gone, which the core does not know yet, and of how many it may still hear in this turn.

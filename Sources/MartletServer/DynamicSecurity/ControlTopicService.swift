@@ -9,34 +9,28 @@ import Platform
 import Security
 import ServerLoops
 
-/// What clients ask the broker for below `$CONTROL/`. On the control thread.
-extension Server {
+/// What clients ask the broker for below `$CONTROL/`. Belongs to the control thread.
+///
+///     request ─► brokerEndpoint: answered at once
+///             └► securityEndpoint: DynamicSecurityService ─► audit ─► the answer, published
+final class ControlTopicService {
     static let securityEndpoint: TopicName = "$CONTROL/dynamic-security/v1"
     static let brokerEndpoint: TopicName = "$CONTROL/broker/v1"
 
-    /// Makes the service that performs commands on dynamic security.
-    func makeSecurityService(_ brokerClient: BrokerClient) -> DynamicSecurityService {
-        let mailbox = control.mailbox
-        let securityService = DynamicSecurityService(brokerClient, log: log, sendToLoops: { [unowned self] in sendToLoops($0) }) {
-            [unowned self] passwords in
-            let hash = SecurityDocuments.hashing(configuration.general)
-            @Sendable func make() {
-                let pairs = passwords.compactMap { password in
-                    hash(String(decoding: password, as: UTF8.self)).map { (password, $0) }
-                }
-                mailbox.post(.hashed(Dictionary(pairs) { first, _ in first }))
-            }
-            do throws(SystemError) {
-                // It ends by itself; nobody waits for it.
-                _ = try NamedThread.start(name: "martlet-hash") { make() }
-            } catch {
-                make()
-            }
-        }
-        if clusterPlan != nil, let document = securityDocuments.documents.values.first {
-            securityService.share(sharedSecurity(of: document))
-        }
-        return securityService
+    private let loops: LoopGroup
+    private let brokerClient: BrokerClient
+    private let security: DynamicSecurityService
+    private let documents: SecurityDocuments
+    private let configuration: RunningConfiguration
+    private let administration: Administration
+    private let log: Log
+
+    init(
+        loops: LoopGroup, _ brokerClient: BrokerClient, _ security: DynamicSecurityService, _ documents: SecurityDocuments,
+        _ configuration: RunningConfiguration, _ administration: Administration, log: Log
+    ) {
+        (self.loops, self.brokerClient, self.security, self.documents) = (loops, brokerClient, security, documents)
+        (self.configuration, self.administration, self.log) = (configuration, administration, log)
     }
 
     /// Answers a request that a client has published below `$CONTROL/`.
@@ -45,18 +39,18 @@ extension Server {
         case Self.brokerEndpoint: answer(message, with: brokerAnswer(to: message)) {}
         default:
             // The broker's own clients have come by no listener: they give no commands.
-            guard configuration.listeners.indices.contains(message.info.listener),
-                let document = securityDocuments.document(of: configuration.listeners[message.info.listener].security),
-                let securityService
+            let listeners = configuration.value.listeners
+            guard listeners.indices.contains(message.info.listener),
+                let document = documents.document(of: listeners[message.info.listener].security)
             else {
                 return answer(message, with: Array(#"{"error": "endpoint not available"}"#.utf8)) {}
             }
             let asker = DynamicSecurityService.Asker(
                 clientIdentifier: "\(message.clientIdentifier)", userName: message.userName.map { "\($0)" })
-            let isTaken = securityService.perform(SecurityRequest(message.payload), on: document, for: asker) {
+            let isTaken = security.perform(SecurityRequest(message.payload), on: document, for: asker) {
                 [unowned self] reply, next in
                 audit(reply, message)
-                endSessions(reply.changes)
+                administration.endSessions(ofUsers: reply.changes.users)
                 answer(message, with: reply.text, next)
             }
             if !isTaken {
@@ -69,35 +63,12 @@ extension Server {
         }
     }
 
-    /// Performs commands that came over HTTP.
-    func performSecurityCommands(
-        _ payload: [UInt8], for who: String, listener: Int, _ done: @escaping (SecurityCommandsAnswer) -> Void
-    ) {
-        let own = configuration.listeners.indices.contains(listener) ? configuration.listeners[listener].security : nil
-        let document = ([own].compactMap { $0 } + configuration.openListeners.map(\.security)).lazy
-            .compactMap { self.securityDocuments.document(of: $0) }.first
-        guard let document, let securityService else { return done(.notConfigured) }
-        let asker = DynamicSecurityService.Asker(clientIdentifier: "\(HTTPLogin.clientIdentifier)", userName: who)
-        let isTaken = securityService.perform(SecurityRequest(payload), on: document, for: asker) { [unowned self] reply, next in
-            let hasChanged = !reply.changes.isEmpty
-            done(.performed(reply.text, changes: hasChanged ? reply.lines.joined(separator: "; ") : ""))
-            endSessions(reply.changes)
-            next()
-        }
-        if !isTaken { done(.busy) }
-    }
-
-    /// Ends the sessions over HTTP of users who have another login or other rights now: they log in again.
-    func endSessions(_ changes: SecurityChanges) {
-        administration?.endSessions(ofUsers: Set(changes.kicked.users.union(changes.renewed.users).map { "\($0)" }))
-    }
-
     /// Publishes an answer to all who may read it.
     ///
     /// - Parameter done: called when it has left, or when it cannot.
     private func answer(_ message: ControlMessage, with text: [UInt8], _ done: @escaping () -> Void) {
         notifyAnswered(message)
-        guard let brokerClient, let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
+        guard let topic = EncodedString(message.topic.bytes + "/response".utf8) else { return done() }
         let packet = PublishPacket(topic: topic, payload: text)
         brokerClient.publish(packet) { [log] reason, _ in
             if reason.isError { log.write(.warning, "Warning: the answer on \(topic) could not be sent: \(reason).") }
@@ -107,15 +78,15 @@ extension Server {
 
     /// Tells the loop that a request came from that it is answered, so that the loop accepts another one.
     private func notifyAnswered(_ message: ControlMessage) {
-        loops[message.shard].mailbox.post(.answered(byteCount: message.payload.count))
+        loops.send(.answered(byteCount: message.payload.count), to: message.shard)
     }
 
     /// Writes to the audit log what was changed, or could not be.
     private func audit(_ answer: SecurityDocument.Answer, _ message: ControlMessage) {
         guard !answer.changes.isEmpty || answer.failure != nil else { return }
-        administration?.record(
+        administration.record(
             AuditEntry(
-                at: MonotonicClock.milliseconds() &+ WallClock.offsetMilliseconds(), source: .control,
+                at: Moment.now().wallMilliseconds, source: .control,
                 who: message.userName.map { "\($0)" } ?? "\(message.clientIdentifier)", address: message.info.address,
                 operation: "dynamicSecurity", target: answer.lines.joined(separator: "; "),
                 status: answer.failure == nil ? 200 : 500,
@@ -123,10 +94,15 @@ extension Server {
     }
 }
 
+extension SecurityChanges {
+    /// The users who have another login or other rights now.
+    var users: Set<String> { Set(kicked.users.union(renewed.users).map { "\($0)" }) }
+}
+
 /// `$CONTROL/broker/v1`: which listeners and plug-ins there are, as mosquitto says it. `enable_control_api`
-extension Server {
+extension ControlTopicService {
     /// The answer to a message of commands.
-    func brokerAnswer(to message: ControlMessage) -> [UInt8] {
+    private func brokerAnswer(to message: ControlMessage) -> [UInt8] {
         var answers: [[UInt8]] = []
         func refuse(_ words: String, _ command: String = "Unknown command", _ correlation: String? = nil) {
             var writer = JSONWriter()
@@ -186,7 +162,7 @@ extension Server {
 
     private func addListeners(to data: inout JSONWriter) {
         data.array("listeners") { list in
-            for listener in configuration.openListeners {
+            for listener in configuration.value.openListeners {
                 list.object { object in
                     switch listener.endpoint {
                     case .tcp(let port, let host):
@@ -216,7 +192,7 @@ extension Server {
     }
 
     private func addPlugins(to data: inout JSONWriter) {
-        let hasSecurity = !securityDocuments.documents.isEmpty
+        let hasSecurity = !documents.documents.isEmpty
         data.array("plugins") { list in
             guard hasSecurity else { return }
             list.object { object in

@@ -7,101 +7,88 @@ import MQTTCodec
 import Platform
 import ServerLoops
 
-/// Bridges to other brokers. On the control thread.
-extension Server {
-    /// What each `connection` section asks for. Throws what is wrong with one of them; one whose files cannot be used
-    /// does not keep the others, and the broker, from running.
-    static func bridgePlans(_ configuration: BrokerConfiguration) throws(ServerError) -> [PlannedBridge] {
-        var bridges: [PlannedBridge] = []
-        for bridge in configuration.bridges {
-            let plan: BridgePlan
-            do throws(ServerError) {
-                plan = try BridgePlan(bridge, in: configuration)
-            } catch {
-                guard case .bridgeSecurity(_, let failure) = error else { throw error }
-                bridges.append(PlannedBridge(name: bridge.name, failure: failure))
-                continue
-            }
-            if let error = clash(of: plan, with: bridges.compactMap(\.plan)) { throw error }
-            bridges.append(PlannedBridge(name: bridge.name, plan: plan))
-        }
-        return bridges
-    }
+/// The bridges to other brokers, as the loops run them and administrators see and steer them. Belongs to the control
+/// thread.
+///
+///     supervisor: which there are ─► messages to the loops ─► BridgeRunner
+///     administrators ◄─ AdministeredBridge ◄─ what the loops tell each second
+final class BridgeService {
+    let supervisor: BridgeSupervisor
+    private let loops: LoopGroup
+    private let configuration: RunningConfiguration
+    private let control: ControlLoop
+    private let log: Log
 
-    /// Why a bridge cannot run beside others; nil if it can.
-    static func clash(of plan: BridgePlan, with others: [BridgePlan]) -> ServerError? {
-        for twin in others {
-            guard let identifier = plan.sharedIdentifier(with: twin) else { continue }
-            return .bridge(name: plan.name, reason: "its local_clientid \(identifier) is that of bridge \(twin.name) too")
-        }
-        return nil
+    init(
+        _ supervisor: BridgeSupervisor, loops: LoopGroup, configuration: RunningConfiguration, control: ControlLoop, log: Log
+    ) {
+        (self.supervisor, self.loops, self.configuration) = (supervisor, loops, configuration)
+        (self.control, self.log) = (control, log)
     }
 
     /// Sends the loops their orders for bridges, behind the settings that were sent.
-    func sendBridgeOrders() {
-        for (message, plan) in bridges.takeMessages() {
+    func sendOrders() {
+        for (message, plan) in supervisor.takeMessages() {
             if case .endSession(let identifier) = message {
-                loops[loop(of: identifier)].mailbox.post(.bridge(message))
+                loops.send(.bridge(message), to: loops.loop(of: identifier))
                 continue
             }
             for connection in plan.connections {
-                let identifier = connection.settings.localClientIdentifier
-                loops[loop(of: identifier)].mailbox.post(.bridge(message.addressed(to: connection)))
+                let home = loops.loop(of: connection.settings.localClientIdentifier)
+                loops.send(.bridge(message.addressed(to: connection)), to: home)
             }
         }
     }
 
-    private func loop(of clientIdentifier: EncodedString) -> Int { loops[0].shard.placement.shard(of: clientIdentifier) }
-
     /// Carries out an administrator's order for a bridge.
     func perform(_ order: BridgeOrder, onBridge name: String) -> BridgeOrderOutcome {
-        let (bounds, parts, states) = (bridges.queueBounds, bridges.topicParts, bridges.stateTopics)
-        let outcome = bridges.perform(order, on: name, configuration, places)
-        if bridges.queueBounds != bounds || bridges.topicParts != parts || bridges.stateTopics != states { renewSettings() }
-        sendBridgeOrders()
+        let (bounds, parts, states) = (supervisor.queueBounds, supervisor.topicParts, supervisor.stateTopics)
+        let outcome = supervisor.perform(order, on: name, configuration.value, configuration.places)
+        let isOther = supervisor.queueBounds != bounds || supervisor.topicParts != parts || supervisor.stateTopics != states
+        if isOther { control.request(.renewSettings) }
+        sendOrders()
         if case .done = outcome { log.write(.notice, "Bridge \(name) is \(order.word) by an administrator.") }
         return outcome
     }
 
     /// Asks the loops for the states of their bridges.
-    func askForBridges() {
-        let identifiers = bridges.rows.values.compactMap(\.plan).flatMap(\.localClientIdentifiers)
-        for loop in Set(identifiers.map(loop)).sorted() {
-            loops[loop].mailbox.post(.bridge(.report))
-        }
+    func askForStatuses() {
+        let identifiers = supervisor.rows.values.compactMap(\.plan).flatMap(\.localClientIdentifiers)
+        for loop in Set(identifiers.map { loops.loop(of: $0) }).sorted() { loops.send(.bridge(.report), to: loop) }
     }
 
     /// Records the states of bridges that a loop has reported.
-    func record(_ statuses: [BridgeStatus]) {
-        let changed = bridges.record(statuses)
+    ///
+    /// - Returns: the bridges whose state is another one than before.
+    func record(_ statuses: [BridgeStatus]) -> [AdministeredBridge] {
+        let changed = supervisor.record(statuses)
         for name in Set(statuses.map(\.name)).sorted() {
-            guard let row = bridges.rows[name], let plan = row.plan, plan.connectionCount > 1, let sum = row.status else {
+            guard let row = supervisor.rows[name], let plan = row.plan, plan.connectionCount > 1, let sum = row.status else {
                 continue
             }
-            loops[loop(of: plan.settings.localClientIdentifier)].mailbox.post(.bridge(.sum(sum)))
+            loops.send(.bridge(.sum(sum)), to: loops.loop(of: plan.settings.localClientIdentifier))
         }
-        guard let administration, !changed.isEmpty else { return }
-        for bridge in administeredBridges where changed.contains(bridge.name) { administration.report(bridge, at: Self.moment()) }
+        return changed.isEmpty ? [] : administered.filter { changed.contains($0.name) }
     }
 
     /// How often the loops are asked.
-    static let bridgeReportMilliseconds: UInt64 = 1000
+    static let reportMilliseconds: UInt64 = 1000
 
     // MARK: For administrators
 
     /// In the order of their names.
-    var administeredBridges: [AdministeredBridge] {
+    var administered: [AdministeredBridge] {
         let offset = WallClock.offsetMilliseconds()
-        return bridges.rows.sorted { $0.key < $1.key }.map { name, row in
+        return supervisor.rows.sorted { $0.key < $1.key }.map { name, row in
             var bridge = AdministeredBridge(name: name)
-            bridge.isPaused = bridges.isPaused(name)
+            bridge.isPaused = supervisor.isPaused(name)
             if let status = row.status { bridge.take(status, wallClockOffset: offset) }
             bridge.eachConnection = row.statuses.sorted { $0.key < $1.key }.map { .init($0.value) }
             if row.plan == nil { bridge.state = .failed } else if bridge.isPaused { bridge.state = .paused }
             if let failure = row.failure { bridge.lastError = failure }
-            let opening = row.section == nil ? places.opening(ofBridge: name) : nil
+            let opening = row.section == nil ? configuration.places.opening(ofBridge: name) : nil
             bridge.place = opening.map { AdministeredBridge.Place(file: $0.file, line: $0.line) }
-            bridge.options = row.section.map(Self.options) ?? Self.options(places.lines(ofBridge: name))
+            bridge.options = row.section.map(Self.options) ?? Self.options(configuration.places.lines(ofBridge: name))
             return bridge
         }
     }
@@ -127,6 +114,36 @@ extension Server {
         AdministeredBridge.Option(
             name: name, values: ConfigurationOption.isSecret(name) ? values.map { _ in "***" } : values,
             isRepeatable: ConfigurationOption.named(name)?.isRepeatable ?? false)
+    }
+}
+
+extension BridgePlan {
+    /// What each `connection` section asks for. Throws what is wrong with one of them; one whose files cannot be used
+    /// does not keep the others, and the broker, from running.
+    static func all(of configuration: BrokerConfiguration) throws(ServerError) -> [PlannedBridge] {
+        var bridges: [PlannedBridge] = []
+        for bridge in configuration.bridges {
+            let plan: BridgePlan
+            do throws(ServerError) {
+                plan = try BridgePlan(bridge, in: configuration)
+            } catch {
+                guard case .bridgeSecurity(_, let failure) = error else { throw error }
+                bridges.append(PlannedBridge(name: bridge.name, failure: failure))
+                continue
+            }
+            if let error = clash(of: plan, with: bridges.compactMap(\.plan)) { throw error }
+            bridges.append(PlannedBridge(name: bridge.name, plan: plan))
+        }
+        return bridges
+    }
+
+    /// Why a bridge cannot run beside others; nil if it can.
+    static func clash(of plan: BridgePlan, with others: [BridgePlan]) -> ServerError? {
+        for twin in others {
+            guard let identifier = plan.sharedIdentifier(with: twin) else { continue }
+            return .bridge(name: plan.name, reason: "its local_clientid \(identifier) is that of bridge \(twin.name) too")
+        }
+        return nil
     }
 }
 

@@ -17,7 +17,7 @@ public import Transports
 ///          └───────┬───────┘                                                          ▼
 ///                  ▼                                                              answered
 ///      answered: nothing has changed
-extension Server {
+extension RunningBroker {
     /// Reads the configuration again and gives it to every loop. A broken one changes nothing.
     ///
     /// - Parameter done: told what was found, once every loop goes by it, or at once where nothing changes; nil where
@@ -25,14 +25,14 @@ extension Server {
     func reload(_ done: @escaping (ConfigurationFindings?) -> Void) {
         guard !reloads.isUnderWay else { return reloads.wait(done) }
         manager.reloading()
-        let result = reread?()
+        let result = configuration.reread?()
         do throws(ReloadRefusal) {
             let reload = try apply(result)
             reloads.begin { [unowned self] in
                 letIn(by: reload.changes)
                 done(reload.findings)
                 // The one who has asked may have come by one of these.
-                for listener in reload.changes.closings { http?.service.stop(listener: listener) }
+                for listener in reload.changes.closings { http.service.stop(listener: listener) }
             }
         } catch {
             manager.ready("Serving")
@@ -43,27 +43,25 @@ extension Server {
     /// Reads the files of users, rules and keys again, and nothing else: what an administrator has changed in them is
     /// in force when `done` is called.
     ///
-    /// - Returns: whether they can be read; else nothing changes, and `done` is not called.
-    func rereadSecurityFiles(_ done: @escaping () -> Void) -> Bool {
+    /// - Parameter done: is told whether they can be read; else nothing changes.
+    func rereadSecurityFiles(_ done: @escaping (Bool) -> Void) {
         guard !reloads.isUnderWay else {
-            // What is under way has read them before the change.
-            reloads.wait { [unowned self] _ in if !rereadSecurityFiles(done) { done() } }
-            return true
+            // What is under way has read them before the change. That they cannot be read then is for the next one.
+            return reloads.wait { [unowned self] _ in rereadSecurityFiles { _ in done(true) } }
         }
         let tables: SecurityTables
         do throws(ServerError) {
-            tables = try readTables(configuration)
+            tables = try readTables(configuration.value)
         } catch {
             log.write(.error, "Error: \(error) The broker goes on as before.")
-            return false
+            return done(false)
         }
-        for (keys, security) in zip(open.keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
-        http?.apply(configuration, tables, layers: open.layers)
-        administration?.endSessionsOfOtherRoles(at: Self.moment())
-        reloads.begin(done)
+        listeners.exchangeKeys(tables)
+        http.apply(configuration.value, tables, layers: listeners.layers)
+        administration.endSessionsOfOtherRoles(at: Moment.now())
+        reloads.begin { done(true) }
         let countdown = Countdown(loops: loops.count) { [mailbox = control.mailbox] in mailbox.post(.reloaded) }
-        sendToLoops(.settings(brokerSettings(log.topics, tables), tables, countdown))
-        return true
+        loops.send(.settings(settings(tables), tables, countdown))
     }
 
     /// Takes note that every loop goes by the configuration that was read last.
@@ -88,7 +86,7 @@ extension Server {
             log.write(diagnostic.severity == .error ? .error : .warning, "\(diagnostic)")
         }
         guard !result.hasErrors else { throw refusal(of: result, because: []) }
-        let reloaded = ReloadedConfiguration(running: configuration, wanted: result.configuration)
+        let reloaded = ReloadedConfiguration(running: configuration.value, wanted: result.configuration)
         fileRights.report(reloaded.configuration, to: log)
         let prepared: Prepared
         do throws(ServerError) {
@@ -104,13 +102,11 @@ extension Server {
             log.write(.warning, "Warning: \(remark)")
             findings.warn(remark)
         }
-        bridges.renew(prepared.plans, reloaded.configuration, result.places)
-        securityDocuments.warn()
-        if let credentials = prepared.credentials { renewCluster(credentials) }
-        takeOver(reloaded, prepared).forEach { findings.warn($0) }
-        record(result)
-        listenersOfFiles = reloaded.places
-        sendBridgeOrders()
+        bridges.supervisor.renew(prepared.plans, reloaded.configuration, result.places)
+        documents.warn()
+        if let credentials = prepared.credentials { cluster?.renew(credentials) }
+        takeOver(reloaded, prepared, result.places).forEach { findings.warn($0) }
+        bridges.sendOrders()
         return (reloaded, findings)
     }
 
@@ -130,8 +126,8 @@ extension Server {
     /// Throws what keeps a configuration from coming into force; then nothing has changed.
     private func prepare(_ reloaded: ReloadedConfiguration) throws(ServerError) -> Prepared {
         let prepared = Prepared(
-            tables: try readTables(reloaded.configuration), plans: try Self.bridgePlans(reloaded.configuration),
-            credentials: try newCredentials(reloaded.configuration), opened: try open.opening(reloaded, log: log))
+            tables: try readTables(reloaded.configuration), plans: try BridgePlan.all(of: reloaded.configuration),
+            credentials: try cluster?.newCredentials(reloaded.configuration), opened: try listeners.opening(reloaded))
         try log.apply(reloaded.configuration.logging)
         return prepared
     }
@@ -139,15 +135,15 @@ extension Server {
     /// Reads the files of users, rules and keys again.
     private func readTables(_ configuration: BrokerConfiguration) throws(ServerError) -> SecurityTables {
         do throws(SecurityFilesError) {
-            let opened = securityDocuments.documents.count
-            try securityDocuments.open(configuration)
-            if clusterPlan != nil, securityDocuments.documents.count > opened {
+            let opened = documents.documents.count
+            try documents.open(configuration)
+            if cluster != nil, documents.documents.count > opened {
                 log.write(
                     .warning,
                     "Warning: dynamic security that a reload has switched on is shared with the other nodes only after a restart."
                 )
             }
-            return try SecurityTables(reading: configuration, workers: workers, directories: securityDocuments.directories)
+            return try SecurityTables(reading: configuration, workers: workers, directories: documents.directories)
         } catch {
             throw .securityFiles(error)
         }
@@ -156,49 +152,46 @@ extension Server {
     /// Puts a configuration in force, but does not accept clients on new listeners yet.
     ///
     /// - Returns: which certificates stay as they were.
-    private func takeOver(_ reloaded: ReloadedConfiguration, _ prepared: Prepared) -> [String] {
+    private func takeOver(
+        _ reloaded: ReloadedConfiguration, _ prepared: Prepared, _ places: ConfigurationLocations
+    ) -> [String] {
         let (tables, opened) = (prepared.tables, prepared.opened)
-        configuration = reloaded.configuration
+        configuration.exchange(reloaded, places: places, at: Moment.now().wallMilliseconds)
         for listener in reloaded.closings {
-            log.write(.notice, "Closing \(ListenerName.of(configuration.listeners[listener].endpoint)).")
+            log.write(.notice, "Closing \(ListenerName.of(configuration.value.listeners[listener].endpoint)).")
         }
-        open.take(opened, configuration)
+        listeners.take(opened)
         for line in opened.flatMap(\.place.announcements) { log.write(.information, line) }
-        for (keys, security) in zip(open.keys, tables.listeners) { keys.exchange(security.preSharedKeys) }
-        let failures = rereadCertificates(but: Set(opened.map(\.listener)))
-        http?.apply(configuration, tables, layers: open.layers)
-        bans?.apply(configuration.limits)
+        listeners.exchangeKeys(tables)
+        let failures = listeners.rereadCertificates(but: Set(opened.map(\.listener)))
+        http.apply(configuration.value, tables, layers: listeners.layers)
+        bans.apply(configuration.value.limits)
         renewAdministration()
-        let settings = brokerSettings(log.topics, tables)
         // Whoever connects when this has been told finds the new settings on every loop.
         let countdown = Countdown(loops: loops.count) { [log, manager, mailbox = control.mailbox] in
             log.write(.notice, "Config reloaded.")
             manager.ready("Serving")
             mailbox.post(.reloaded)
         }
-        if let admission {
-            let extended = ConnectionAdmission(extending: admission, listeners: configuration.listeners.count)
-            self.admission = extended
-            sendToLoops(.listeners(open.layers, extended, closed: reloaded.closings))
-        }
-        sendToLoops(.settings(settings, tables, countdown))
+        loops.send(.listeners(listeners.layers, listeners.admission, closed: reloaded.closings))
+        loops.send(.settings(settings(tables), tables, countdown))
         return failures
     }
 
     /// Accepts clients on the new listeners: every loop knows their settings.
     private func letIn(by reloaded: ReloadedConfiguration) {
-        guard !isStopping else { return }
-        let places = reloaded.openings.map { (listener: $0.listener, place: open.places[$0.listener]) }
-        for (index, loop) in loops.enumerated() {
+        guard !loops.isStopping else { return }
+        let places = reloaded.openings.map { (listener: $0.listener, place: listeners.places[$0.listener]) }
+        for index in loops.all.indices {
             let sockets = places.flatMap { listener, place in
                 place.sockets(ofLoop: index).map { (listener: $0, policy: listener) }
             }
-            if !sockets.isEmpty { loop.mailbox.post(.open(sockets)) }
+            if !sockets.isEmpty { loops.send(.open(sockets), to: index) }
         }
         for (listener, place) in places {
             for socket in place.httpSockets {
                 do throws(SystemError) {
-                    try http?.serve(socket, policy: listener, layers: place.layers)
+                    try http.serve(socket, policy: listener, layers: place.layers)
                 } catch {
                     log.write(.error, "Error: \(error).")
                 }
