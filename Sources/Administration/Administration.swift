@@ -21,9 +21,7 @@ public final class Administration {
     var lastSample: Sample?
     /// By their filters.
     var topicMetrics: [TopicFilter: TopicMetric] = [:]
-    /// In the order in which they began.
-    var traces: [Trace] = []
-    var lastTraceNumber = 0
+    let traces: TraceBook
     var systemMaxima = SystemMaxima()
     var requestCounts = RequestCounts()
     var longCursors = LongCursors()
@@ -41,6 +39,7 @@ public final class Administration {
     ) {
         (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
         placeOffset = broker.wallClockOffset
+        traces = TraceBook(broker)
         events.bound(memoryMax: settings.memoryBytesMax)
         events.onWatch = { [unowned broker] in broker.watchClients($0) }
         events.onLogWatch = { [unowned broker] in broker.watchLog($0) }

@@ -45,7 +45,7 @@ import Testing
         #expect(row["keepalive_s"]?.integer == 60)
         #expect(row["subscriptions"]?.integer == 1)
         #expect(row["connected_at"]?.string == Timestamp.text(house.simulation.now + house.broker.wallClockOffset))
-        #expect(row.names == Administration.clientResource.names)
+        #expect(row.names == ClientAnswers.clientResource.names)
         let one = house.get("clients/sensor%2F1%20%C3%BC")
         #expect(one.object?["will"] == .null)
         #expect(one.object?["limits"]?.object?["receive_maximum"]?.integer != nil)

@@ -1,3 +1,4 @@
+import BrokerModel
 import HTTP
 import JSON
 import Testing
@@ -23,6 +24,26 @@ import Testing
             .integer("lag_ms", as: .milliseconds, column: "LAG", help: "How late.", \.lag).gauge("things_lag_seconds", "How late."),
             .measured { _ in 7 }.gauge("things_hidden", "In no object."),
         ])
+
+    @Test func `a figure of the broker is told by one topic, and what mosquitto's API has of them by its topic`() {
+        let topics = SystemFigure.topics.map(\.topic)
+        #expect(Set(topics).count == topics.count)
+        #expect(SystemFigure.mosquittoAPI.allSatisfy { topics.contains($0.topic) })
+        var sum = ShardStatistics()
+        (sum.bytesReceived, sum.clientsTotal, sum.clientsConnected) = (7, 3, 5)
+        #expect(SystemFigure.bytesReceived.value(of: sum) == 7)
+        #expect(SystemFigure.clientsDisconnected.value(of: sum) == 0, "counts of shards may be of different times")
+        #expect(SystemFigure.storeRows.value(of: sum) == nil, "without a store")
+        #expect(Administration.totalsResource.json(sum).text.contains(#""received_bytes":7"#))
+    }
+
+    @Test func `the description of a trace's lines has each member once, those of all packets among them`() {
+        let names = TraceLine.schema.memberNames
+        #expect(Set(names).count == names.count)
+        #expect(Array(names.prefix(2)) == ["at", "type"])
+        let expected = ["direction", "what", "payload", "filters", "reason_codes", "will_topic", "count", "error"]
+        #expect(expected.allSatisfy(names.contains))
+    }
 
     @Test func `an object has its members in their order, and no metric that is none of them`() {
         #expect(resource.json(Row()).text == #"{"name":"a","out":3,"in":4,"lag_ms":1500}"#)

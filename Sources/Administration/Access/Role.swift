@@ -119,7 +119,7 @@ extension Administration {
     func endStreams(where isOver: (StreamRight) -> Bool) {
         events.end { isOver($0) }
         sockets.end { isOver($0) }
-        for trace in traces { trace.endReaders { isOver($0) } }
+        traces.endReaders(where: isOver)
     }
 
     private func holds(_ right: StreamRight, _ now: Moment) -> Bool {

@@ -412,14 +412,6 @@ extension Administration {
             .timeOrNull("acknowledged_at") { $0.acknowledgement?.at },
             .textOrNull("acknowledged_by", column: "ACKNOWLEDGED BY") { $0.acknowledgement?.who },
         ])
-
-    func writeAlarms(to text: inout MetricText) {
-        text.gauge(
-            "martlet_alarms", "Alarms that are raised, by what they are about.",
-            AlarmKind.allCases.map {
-                ([("name", $0.rawValue), ("severity", $0.isCritical ? "critical" : "warning")], Double(alarms.count(of: $0)))
-            })
-    }
 }
 
 extension Limits {

@@ -163,7 +163,7 @@ private struct ClientCursor {
     private let position: ClientPosition
 
     init?(_ text: String) {
-        guard let position = Administration.position(text) else { return nil }
+        guard let position = ClientAnswers.position(text) else { return nil }
         (self.text, self.position) = (text, position)
     }
 

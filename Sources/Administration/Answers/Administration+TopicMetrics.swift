@@ -82,11 +82,4 @@ extension Administration {
         guard !topicMetrics.isEmpty else { return next([]) }
         askTopicMeters(call) { next($0.sorted { "\($0.filter)" < "\($1.filter)" }) }
     }
-
-    static func write(_ rows: [TopicMeterRow], to text: inout MetricText) {
-        let rows = rows.map { row in
-            (labels: [("filter", "\(row.filter)")], row: MeasuredTopic(row: row, since: 0, rates: (0, 0, 0)))
-        }
-        topicMetricResource.write(rows, to: &text)
-    }
 }

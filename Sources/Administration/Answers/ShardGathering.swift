@@ -4,6 +4,19 @@ internal import MQTTCodec
 
 /// Asking several shards for one answer.
 extension Administration {
+    /// Goes on with what every shard has counted; answers itself if that cannot be had.
+    func withStatistics(_ call: Call, _ next: @escaping ([ShardStatistics]) -> Void) {
+        broker.statistics { shards in
+            if shards.isEmpty { call.fail(.unavailable) } else { next(shards) }
+        }
+    }
+
+    /// What answers call a listener, by its place in the configuration; nil of one that there is not.
+    func listenerName(_ index: Int) -> String? {
+        let listeners = broker.listeners
+        return listeners.indices.contains(index) ? listeners[index].name : nil
+    }
+
     /// Asks all shards the same, and goes on with the answers in the order of the shards; answers itself if one of them
     /// cannot be had.
     func askAll(

@@ -172,12 +172,25 @@ extension Administration {
     /// Tells everybody who wants to know that something has happened.
     public func report(_ kind: EventKind, _ data: JSONObject, at now: Moment) { events.report(kind, data, now) }
 
+    /// Tells everybody who wants to know what has become of a ban.
+    public func report(_ ban: Ban, _ change: BanChange, at now: Moment) {
+        guard events.count > 0 else { return }
+        var object = BanAnswers.banResource.json(ban)
+        object.set("change", change.rawValue)
+        report(.ban, object, at: now)
+    }
+
+    /// Tells everybody who wants to know that a bridge is in another state.
+    public func report(_ bridge: AdministeredBridge, at now: Moment) {
+        if events.count > 0 { report(.bridge, BridgeAnswers.bridgeResource.json(bridge), at: now) }
+    }
+
     /// Whether anybody reads the log as it is written.
     public var hasLogReaders: Bool { events.hasLogReaders }
 
     /// Tells those who read the log of a line.
     public func report(_ line: AdministeredLogLine, at now: Moment) {
-        if events.hasLogReaders { events.report(Self.logLineResource.json(line), now) }
+        if events.hasLogReaders { events.report(BrokerAnswers.logLineResource.json(line), now) }
     }
 
     /// Ends all streams: the broker ends.
@@ -185,8 +198,11 @@ extension Administration {
         auditSums(now: .max)
         events.end { _ in true }
         sockets.end { _ in true }
-        for trace in traces { trace.forget() }
+        traces.end()
     }
+
+    /// A shard has recorded something for traces.
+    public func record(_ batch: TraceBatch, at now: Moment) { traces.record(batch, at: now, listenerName: listenerName) }
 
     func streamEvents(_ call: Call) throws(APIError) {
         let kinds = call.list("types").map { Set($0.compactMap { EventKind(rawValue: $0) }) }
@@ -213,86 +229,14 @@ extension Administration {
 
     /// Throws if there are as many streams as may be, of all or of an address.
     func checkStreams(of address: String) throws(APIError) {
-        let count = traces.reduce(events.count + sockets.count) { $0 + $1.readerCount() }
-        let countOfAddress = traces.reduce(events.count(of: address) + sockets.count(of: address)) {
-            $0 + $1.readerCount(of: address)
-        }
+        let count = events.count + sockets.count + traces.readerCount
+        let countOfAddress =
+            events.count(of: address) + sockets.count(of: address) + traces.readerCount(of: address)
         guard count < Limits.streamsMax, countOfAddress < Limits.streamsPerAddressMax else {
             throw APIError(
                 .tooManyRequests, "There are \(count) event streams already.",
                 fields: ["Retry-After": String(Limits.retryAfterSeconds)])
         }
-    }
-}
-
-/// What happens to clients, told as events.
-extension Administration {
-    /// Tells everybody who wants to know of a client. Long names are cut: whoever comes chooses them, and the last
-    /// events are kept.
-    public func report(_ event: PresenceEvent, at now: Moment) {
-        guard events.count > 0 else { return }
-        var object = JSONObject()
-        switch event {
-        case .connected(let arrival):
-            describe(&object, arrival.clientIdentifier, arrival.userName, arrival.info)
-            object.set("proto_ver", arrival.version.rawValue)
-            object.set("clean_start", arrival.cleanStart)
-            object.set("session_present", arrival.sessionPresent)
-            object.set("keepalive_s", arrival.keepAliveSeconds)
-            report(.connected, &object, at: arrival.at, now)
-        case .disconnected(let departure):
-            describe(&object, departure.clientIdentifier, departure.userName, departure.info)
-            object.set("connected_at", Timestamp.text(departure.connectedAt &+ broker.wallClockOffset))
-            object.set("reason_code", orNull: departure.reason?.rawValue)
-            object.set("reason", departure.words)
-            object.set("by_client", departure.isByClient)
-            object.set("will_sent", departure.willSent)
-            object.set("received_messages", departure.traffic.receivedMessages)
-            object.set("sent_messages", departure.traffic.sentMessages)
-            object.set("dropped", Self.dropped(departure.drops))
-            report(.disconnected, &object, at: departure.at, now)
-        case .refused(let refusal):
-            describe(&object, refusal.clientIdentifier, refusal.userName, refusal.info)
-            object.set("reason_code", refusal.reason.rawValue)
-            object.set("reason", refusal.words)
-            report(.refused, &object, at: refusal.at, now)
-        case .subscribed(let change):
-            describe(&object, change)
-            report(.subscribed, &object, at: change.at, now)
-        case .unsubscribed(let change):
-            describe(&object, change)
-            report(.unsubscribed, &object, at: change.at, now)
-        case .dropping(let client, let drops, let time):
-            object.set("clientid", "\(client.cut)")
-            object.set("dropped", Self.dropped(drops))
-            report(.dropped, &object, at: time, now)
-        case .slow(let client, let lag, let time):
-            object.set("alarm", "slow_client")
-            object.set("clientid", "\(client.cut)")
-            object.set("lag_ms", lag)
-            report(.alarm, &object, at: time, now)
-        case .sessionEnded, .lost: return
-        }
-    }
-
-    private func report(_ kind: EventKind, _ object: inout JSONObject, at time: UInt64, _ now: Moment) {
-        object.set("at", Timestamp.text(time &+ broker.wallClockOffset))
-        events.report(kind, object, now)
-    }
-
-    private func describe(_ object: inout JSONObject, _ client: EncodedString?, _ user: EncodedString?, _ info: ConnectionInfo) {
-        object.set("clientid", orNull: client?.cut.description)
-        object.set("username", orNull: user?.cut.description)
-        object.set("address", info.address)
-        object.set("port", info.port)
-        object.set("listener", orNull: listenerName(info.listener))
-    }
-
-    private func describe(_ object: inout JSONObject, _ change: ClientSubscription) {
-        object.set("clientid", "\(change.clientIdentifier.cut)")
-        object.set("username", orNull: change.userName?.cut.description)
-        object.set("filter", Self.text(CutText.cut(change.filter.bytes)))
-        if let options = change.options { object.set("qos", options.maximumQoS.rawValue) }
     }
 }
 

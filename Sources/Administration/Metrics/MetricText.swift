@@ -1,4 +1,4 @@
-public import BrokerModel
+internal import BrokerModel
 internal import HTTP
 
 /// The metrics as Prometheus reads them: its text format 0.0.4, or OpenMetrics 1.0.
@@ -154,39 +154,5 @@ extension Administration {
     func systemTopics(_ sum: ShardStatistics) -> [(String, UInt64)] {
         systemMaxima.record(sum)
         return systemMaxima.topics(of: sum)
-    }
-}
-
-/// The most that there was since the start, as far as somebody looked.
-public struct SystemMaxima: Sendable {
-    private(set) var clients = 0
-    private(set) var heapBytes = 0
-
-    /// Nobody has looked yet.
-    public init() {}
-
-    /// Takes in what is there now.
-    public mutating func record(_ statistics: ShardStatistics) {
-        clients = max(clients, statistics.clientsTotal)
-        heapBytes = max(heapBytes, statistics.heapBytes)
-    }
-
-    /// What mosquitto counts, by its names below `$SYS/broker/`.
-    public func topics(of sum: ShardStatistics) -> [(String, UInt64)] {
-        [
-            ("clients/total", UInt64(sum.clientsTotal)), ("clients/maximum", UInt64(max(clients, sum.clientsTotal))),
-            ("clients/disconnected", UInt64(max(0, sum.clientsTotal - sum.clientsConnected))),
-            ("clients/connected", UInt64(sum.clientsConnected)), ("clients/expired", sum.clientsExpired),
-            ("messages/stored", UInt64(sum.storedMessages)), ("store/messages/bytes", UInt64(sum.storedBytes)),
-            ("subscriptions/count", UInt64(sum.subscriptions)),
-            ("shared_subscriptions/count", UInt64(sum.sharedSubscriptions)),
-            ("retained messages/count", UInt64(sum.retainedMessages)), ("heap/current", UInt64(sum.heapBytes)),
-            ("heap/maximum", UInt64(max(heapBytes, sum.heapBytes))), ("messages/received", sum.messagesReceived),
-            ("messages/sent", sum.messagesSent), ("bytes/received", sum.bytesReceived), ("bytes/sent", sum.bytesSent),
-            ("publish/bytes/received", sum.publishBytesReceived), ("publish/bytes/sent", sum.publishBytesSent),
-            ("packet/out/count", sum.packetsWaiting), ("packet/out/bytes", UInt64(sum.outputBytes)),
-            ("connections/socket/count", UInt64(sum.connections)), ("publish/messages/dropped", sum.publishDropped),
-            ("publish/messages/received", sum.publishReceived), ("publish/messages/sent", sum.publishSent),
-        ]
     }
 }

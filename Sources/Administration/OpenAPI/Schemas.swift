@@ -81,20 +81,20 @@ enum SchemaCatalogue {
                             """)),
                 ])
             ),
-            of(Administration.dropCountsResource),
+            of(ClientAnswers.dropCountsResource),
             ("QoS", .integer(0...2)),
         ]
     }
 
     private static var clients: [Entry] {
         [
-            of(Administration.clientResource),
-            of(Administration.willResource),
-            of(Administration.clientDetailResource),
+            of(ClientAnswers.clientResource),
+            of(ClientAnswers.willResource),
+            of(ClientAnswers.clientDetailResource),
             ("Clients", page(of: "Client")),
-            of(Administration.subscriptionResource),
+            of(ClientAnswers.subscriptionResource),
             ("Subscriptions", page(of: "Subscription")),
-            of(Administration.queuedMessageResource),
+            of(ClientAnswers.queuedMessageResource),
             (
                 "Queue",
                 page(
@@ -122,9 +122,9 @@ enum SchemaCatalogue {
                                 """))
                     ])
             ),
-            of(Administration.closedConnectionResource),
+            of(TopicAnswers.closedConnectionResource),
             ("ClosedConnections", page(of: "ClosedConnection")),
-            of(Administration.dropResource),
+            of(TopicAnswers.dropResource),
             (
                 "Drops",
                 page(
@@ -132,11 +132,11 @@ enum SchemaCatalogue {
                     [
                         .init(
                             "by_prefix",
-                            .list(Administration.prefixDropsResource.schema).described(
+                            .list(TopicAnswers.prefixDropsResource.schema).described(
                                 """
                                 By the first two levels of the topic, most first; null for all others.
                                 """)),
-                        .init("by_listener", .list(Administration.listenerDropsResource.schema)),
+                        .init("by_listener", .list(TopicAnswers.listenerDropsResource.schema)),
                     ])
             ),
         ]
@@ -144,9 +144,9 @@ enum SchemaCatalogue {
 
     private static var topics: [Entry] {
         [
-            of(Administration.topicLevelResource),
+            of(TopicAnswers.topicLevelResource),
             ("TopicTree", page(of: "TopicLevel")),
-            of(Administration.retainedResource),
+            of(TopicAnswers.retainedResource),
             ("RetainedMessages", page(of: "RetainedMessage")),
             (
                 "Properties",
@@ -166,7 +166,7 @@ enum SchemaCatalogue {
                         ).with("maxItems", .integer(64))),
                 ])
             ),
-            of(Administration.retainedContentResource),
+            of(TopicAnswers.retainedContentResource),
             (
                 "Removed",
                 .object([
@@ -178,15 +178,15 @@ enum SchemaCatalogue {
 
     private static var broker: [Entry] {
         [
-            of(Administration.certificateResource),
-            of(Administration.listenerResource),
+            of(BrokerAnswers.certificateResource),
+            of(BrokerAnswers.listenerResource),
             (
                 "Listeners",
                 .object([
                     .init("data", .list(.named("Listener")))
                 ])
             ),
-            of(Administration.loopResource),
+            of(BrokerAnswers.loopResource),
             (
                 "DrainOrder",
                 .object([
@@ -209,7 +209,7 @@ enum SchemaCatalogue {
             of(Administration.clusterInShortResource),
             of(Administration.nodeResource),
             of(Administration.clusterResource),
-            of(Administration.brokerResource),
+            of(BrokerAnswers.brokerResource),
             ("Series", .choice(Series.names)),
             (
                 "Statistics",
@@ -240,10 +240,10 @@ enum SchemaCatalogue {
                         .dictionary(.list(.number.orNull)).described("Values by series, oldest first, all of the same number.")),
                 ])
             ),
-            of(Administration.configurationOptionResource),
-            of(Administration.configurationResource),
-            of(Administration.findingResource),
-            of(Administration.findingsResource),
+            of(BrokerAnswers.configurationOptionResource),
+            of(BrokerAnswers.configurationResource),
+            of(BrokerAnswers.findingResource),
+            of(BrokerAnswers.findingsResource),
         ]
     }
 
@@ -321,26 +321,19 @@ enum SchemaCatalogue {
             ("Traces", page(of: "Trace")),
             (
                 "TraceLine",
-                .object([
-                    .init("at", .named("Time")),
-                    .init("type", .choice(["packet", "message", "closed", "waiting", "lost"])),
-                    .optional("direction", .choice(["in", "out"])),
-                    .optional("packet", .text.described("As the standard calls it.")),
-                    .optional("what", .choice(["published", "unmatched", "sent", "queued", "missed", "own", "dropped"])),
-                    .optional("clientid", .text.orNull),
-                    .optional("address", .text),
-                    .optional("topic", .text),
-                    .optional("qos", Schema([]).described("A QoS; those of the filters, of SUBSCRIBE.")),
-                    .optional("reason", .text),
-                    .optional("payload_bytes", .count),
-                    .optional("payload", .text.described("As much of it as was asked for.")),
-                ]).open.described(
+                TraceLine.schema.open.described(
                     """
                     A packet, what has become of a message, or what else has happened. It has the members that its type has a \
                     use for.
                     """)
             ),
-            of(Administration.logLineResource),
+            of(Administration.connectedEvent),
+            of(Administration.disconnectedEvent),
+            of(Administration.refusedEvent),
+            of(Administration.subscribedEvent),
+            of(Administration.droppedEvent),
+            of(Administration.slowClientEvent),
+            of(BrokerAnswers.logLineResource),
             ("LogType", .choice(LogTopics.named.map(\.name))),
             (
                 "LogLines",
@@ -362,11 +355,11 @@ enum SchemaCatalogue {
             (
                 "FileUsers",
                 .object([
-                    .init("data", .list(Administration.fileUserResource.schema)),
+                    .init("data", .list(FileAnswers.fileUserResource.schema)),
                     .init("files", .list(.named("SecurityFile"))),
                 ])
             ),
-            of(Administration.securityFileResource),
+            of(FileAnswers.securityFileResource),
             (
                 "NewFileUser",
                 .object([
@@ -400,7 +393,7 @@ enum SchemaCatalogue {
             (
                 "FileRules",
                 .object([
-                    .init("data", .list(Administration.fileRuleResource.schema)),
+                    .init("data", .list(FileAnswers.fileRuleResource.schema)),
                     .init("files", .list(.named("SecurityFile"))),
                 ])
             ),
@@ -456,7 +449,7 @@ enum SchemaCatalogue {
                     .init("line", .anyInteger.orNull),
                 ])
             ),
-            of(Administration.mayResource),
+            of(FileAnswers.mayResource),
             (
                 "SecurityCommands",
                 .object([
@@ -490,7 +483,7 @@ enum SchemaCatalogue {
                 ])
             ),
             ("Role", .choice(["viewer", "admin", "metrics"])),
-            of(Administration.sessionResource),
+            of(AccessAnswers.sessionResource),
             (
                 "Credentials",
                 .one(of: [
@@ -511,9 +504,9 @@ enum SchemaCatalogue {
 
     private static var bridges: [Entry] {
         [
-            of(Administration.bridgeResource),
-            of(Administration.bridgeConnectionResource),
-            ("BridgeDetail", .object(Administration.bridgeDetailMembers.map(\.member))),
+            of(BridgeAnswers.bridgeResource),
+            of(BridgeAnswers.bridgeConnectionResource),
+            ("BridgeDetail", .object(BridgeAnswers.bridgeDetailMembers.map(\.member))),
             (
                 "Bridges",
                 page(
@@ -564,7 +557,7 @@ enum SchemaCatalogue {
 
     private static var bans: [Entry] {
         [
-            of(Administration.banResource),
+            of(BanAnswers.banResource),
             of(Administration.alarmResource),
             (
                 "Alarms",
@@ -596,7 +589,7 @@ enum SchemaCatalogue {
                     .optional("until", .named("Time").orNull.described("In the future; for ever without it.")),
                 ])
             ),
-            of(Administration.tokenResource),
+            of(AccessAnswers.tokenResource),
             (
                 "Tokens",
                 .object([
@@ -611,8 +604,8 @@ enum SchemaCatalogue {
                     .optional("expires_at", .named("Time").orNull),
                 ])
             ),
-            of(Administration.loginLinkResource),
-            ("TokenMade", .object(Administration.tokenMadeMembers.map(\.member))),
+            of(AccessAnswers.loginLinkResource),
+            ("TokenMade", .object(AccessAnswers.tokenMadeMembers.map(\.member))),
         ]
     }
 }

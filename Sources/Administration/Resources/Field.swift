@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import JSON
 
 /// What a member of the API's objects is: its type, and of a number what it counts.
@@ -283,6 +284,19 @@ struct Field<Row>: Sendable {
         return field
     }
 
+    /// Left out where it is nil.
+    static func booleanIfAny(_ name: String, help: String? = nil, _ value: @escaping @Sendable (Row) -> Bool?) -> Field {
+        Field(FieldDescription(name, .boolean, help: help, isRequired: false)) { row, object in
+            if let value = value(row) { object.set(name, value) }
+        }
+    }
+
+    static func integers<Value: FixedWidthInteger & SendableMetatype>(
+        _ name: String, as kind: FieldKind = .count, help: String? = nil, _ value: @escaping @Sendable (Row) -> [Value]
+    ) -> Field {
+        Field(FieldDescription(name, .list(kind), help: help)) { $1.set(name, value($0)) }
+    }
+
     // MARK: Metrics
 
     func gauge(_ metric: String, _ help: String, _ label: (String, String)? = nil) -> Field {
@@ -313,6 +327,20 @@ struct Field<Row>: Sendable {
     }
 }
 
+extension Field where Row == ShardStatistics {
+    /// A figure that is told below `$SYS` too.
+    static func figure(_ name: String, as kind: FieldKind = .count, _ figure: SystemFigure) -> Field {
+        .integer(name, as: kind) { figure.value(of: $0) ?? 0 }
+    }
+
+    /// A figure that is told below `$SYS` too, as a metric that no object has as a member.
+    static func measured(_ figure: SystemFigure) -> Field {
+        var field = Field(FieldDescription("", .count), { _, _ in }, measure: { figure.value(of: $0).map { Double($0) } })
+        field.isUnlisted = true
+        return field
+    }
+}
+
 /// A kind of object of the API, with its members in their order: what an answer has, what `fields=` and `sort=` know,
 /// what openapi.json says, what Prometheus is told and what `martlet ctl` shows come from here.
 struct Resource<Row>: Sendable {
@@ -336,9 +364,12 @@ struct Resource<Row>: Sendable {
 
     func json(_ row: Row) -> JSONObject {
         var object = JSONObject()
-        for field in fields { field.write(row, &object) }
+        write(row, to: &object)
         return object
     }
+
+    /// Adds its members to an object that has others too.
+    func write(_ row: Row, to object: inout JSONObject) { for field in fields { field.write(row, &object) } }
 
     /// With only those members, and the key.
     func json(_ row: Row, only names: Set<String>?) -> JSONObject {
@@ -384,29 +415,29 @@ public struct ResourceDescription: Sendable {
 
 extension ResourceDescription {
     /// A session and the connection that it is on.
-    public static var client: ResourceDescription { ResourceDescription(Administration.clientResource) }
+    public static var client: ResourceDescription { ResourceDescription(ClientAnswers.clientResource) }
     /// A message that waits for a client, or is in flight to it.
-    public static var queuedMessage: ResourceDescription { ResourceDescription(Administration.queuedMessageResource) }
+    public static var queuedMessage: ResourceDescription { ResourceDescription(ClientAnswers.queuedMessageResource) }
     /// A subscription.
-    public static var subscription: ResourceDescription { ResourceDescription(Administration.subscriptionResource) }
+    public static var subscription: ResourceDescription { ResourceDescription(ClientAnswers.subscriptionResource) }
     /// A retained message, without its payload.
-    public static var retainedMessage: ResourceDescription { ResourceDescription(Administration.retainedResource) }
+    public static var retainedMessage: ResourceDescription { ResourceDescription(TopicAnswers.retainedResource) }
     /// A connection that has ended, or was refused.
-    public static var closedConnection: ResourceDescription { ResourceDescription(Administration.closedConnectionResource) }
+    public static var closedConnection: ResourceDescription { ResourceDescription(TopicAnswers.closedConnectionResource) }
     /// A message that was dropped.
-    public static var drop: ResourceDescription { ResourceDescription(Administration.dropResource) }
+    public static var drop: ResourceDescription { ResourceDescription(TopicAnswers.dropResource) }
     /// A place where clients connect.
-    public static var listener: ResourceDescription { ResourceDescription(Administration.listenerResource) }
+    public static var listener: ResourceDescription { ResourceDescription(BrokerAnswers.listenerResource) }
     /// A bridge to another broker.
-    public static var bridge: ResourceDescription { ResourceDescription(Administration.bridgeResource) }
+    public static var bridge: ResourceDescription { ResourceDescription(BridgeAnswers.bridgeResource) }
     /// A node of the cluster.
     public static var node: ResourceDescription { ResourceDescription(Administration.nodeResource) }
     /// A client, user, address or network that is not let in.
-    public static var ban: ResourceDescription { ResourceDescription(Administration.banResource) }
+    public static var ban: ResourceDescription { ResourceDescription(BanAnswers.banResource) }
     /// Something that is wrong with the broker, or was.
     public static var alarm: ResourceDescription { ResourceDescription(Administration.alarmResource) }
     /// A program's token, without its secret.
-    public static var token: ResourceDescription { ResourceDescription(Administration.tokenResource) }
+    public static var token: ResourceDescription { ResourceDescription(AccessAnswers.tokenResource) }
     /// What was counted of a topic filter.
     public static var topicMetric: ResourceDescription { ResourceDescription(Administration.topicMetricResource) }
     /// The record of a client, topic or address.

@@ -91,6 +91,14 @@ final class Call {
         return client
     }
 
+    func network() throws(APIError) -> AddressRange? {
+        guard let text = text("address") else { return nil }
+        guard let range = AddressRange(text) else {
+            throw .badRequest("address must be an IP address or a network such as 10.0.0.0/8.")
+        }
+        return range
+    }
+
     func encoded(_ name: String) throws(APIError) -> EncodedString? {
         guard let text = text(name) else { return nil }
         guard let encoded = EncodedString(text) else {
@@ -181,6 +189,11 @@ enum JSONName {
     static func shown(_ name: String) -> String {
         name.utf8.count <= 64 ? "'\(name)'" : "'\(name.prefix(64))...'"
     }
+}
+
+extension Administration {
+    /// Bytes that clients have chosen, such as a topic, as answers have them.
+    static func text(_ bytes: some Collection<UInt8>) -> String { String(decoding: Array(bytes), as: UTF8.self) }
 }
 
 /// Lists, a page at a time.

@@ -163,7 +163,7 @@ extension Route {
             .get, api + "/broker", "getBroker", .viewer, .broker, "The broker itself",
             answers: [.ok("What it is and how it is.", .named("Broker"))],
             refusals: [.serviceUnavailable],
-            Administration.getBroker),
+            { BrokerAnswers($0).getBroker }),
         Route(
             .post, api + "/drain", "drain", .admin, .broker,
 
@@ -181,7 +181,7 @@ extension Route {
             .get, api + "/listeners", "getListeners", .viewer, .broker, "Where clients connect",
             answers: [.ok("All listeners.", .named("Listeners"))],
             refusals: [.serviceUnavailable],
-            Administration.getListeners),
+            { BrokerAnswers($0).getListeners }),
         Route(
             .get, api + "/cluster", "getCluster", .viewer, .broker, "The nodes of the cluster, as this one sees them",
             answers: [.ok("Every node that is there, and those that went in the last minute.", .named("Cluster"))],
@@ -193,41 +193,41 @@ extension Route {
         Route(
             .get, api + "/bridges", "listBridges", .viewer, .bridges, "Bridges to other brokers",
             answers: [.ok("All, by name, as they were a second ago.", .named("Bridges"))],
-            Administration.listBridges),
+            { BridgeAnswers($0).listBridges }),
         Route(
             .post, api + "/bridges", "addBridge", .admin, .bridges, "Add a bridge and run it; it is kept over a restart",
             body: "NewBridge",
             answers: [.created("It runs.", .named("BridgeDetail"))],
             refusals: [.conflict, .serviceUnavailable],
-            Administration.addBridge),
+            { BridgeAnswers($0).addBridge }),
         Route(
             .get, api + "/bridges/{name}", "getBridge", .viewer, .bridges, "A bridge",
             answers: [.ok("With its options, for an administrator.", .named("BridgeDetail"))],
             refusals: [.notFound],
-            Administration.getBridge),
+            { BridgeAnswers($0).getBridge }),
         Route(
             .patch, api + "/bridges/{name}", "changeBridge", .admin, .bridges, "Change options of a bridge that was added, at once",
             body: "BridgeOptions",
             answers: [.ok("It goes on with them.", .named("BridgeDetail"))],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.changeBridge),
+            { BridgeAnswers($0).changeBridge }),
         Route(
             .delete, api + "/bridges/{name}", "removeBridge", .admin, .bridges,
             "End a bridge that was added, and what waits for it",
             answers: [.done],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.removeBridge),
+            { BridgeAnswers($0).removeBridge }),
         Route(
             .post, api + "/bridges/{name}/pause", "pauseBridge", .admin, .bridges,
             "End a bridge's connection; what comes for it waits",
             answers: [.ok("It is paused, also after a restart.", .named("BridgeDetail"))],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.pauseBridge),
+            { BridgeAnswers($0).pauseBridge }),
         Route(
             .post, api + "/bridges/{name}/resume", "resumeBridge", .admin, .bridges, "Let a paused bridge connect again",
             answers: [.ok("It works.", .named("BridgeDetail"))],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.resumeBridge),
+            { BridgeAnswers($0).resumeBridge }),
     ]
 
     private static let sorts = ClientOrder.allCases.map(\.fieldName) + ClientOrder.allCases.map { "-" + $0.fieldName }
@@ -248,7 +248,7 @@ extension Route {
                 .count("min_lag_ms"),
                 RouteParameter("sort", .choice(sorts)).defaulting(to: .string("clientid")).described(
                     "With `-` in front the largest first."),
-                RouteParameter("fields", .choices(Administration.clientResource.names)).described(
+                RouteParameter("fields", .choices(ClientAnswers.clientResource.names)).described(
                     "Only these members of each row, and `clientid`."),
                 .limit,
                 .cursor,
@@ -256,7 +256,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("Clients"))],
             refusals: [.serviceUnavailable],
-            Administration.listClients),
+            { ClientAnswers($0).listClients }),
         Route(
             .get, api + "/clients/{clientid}", "getClient", .viewer, .clients, "One client",
             parameters: [
@@ -270,7 +270,7 @@ extension Route {
                     """, .named("ClientDetail"))
             ],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.getClient),
+            { ClientAnswers($0).getClient }),
         Route(
             .delete, api + "/clients/{clientid}", "endSession", .admin, .clients, "End a client's connection and session",
             parameters: [
@@ -278,7 +278,7 @@ extension Route {
             ],
             answers: [.done],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.endSession),
+            { ClientAnswers($0).endSession }),
         Route(
             .get, api + "/clients/{clientid}/subscriptions", "listClientSubscriptions", .viewer, .clients,
             "What a client has subscribed to",
@@ -288,7 +288,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("Subscriptions"))],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.listClientSubscriptions),
+            { ClientAnswers($0).listClientSubscriptions }),
         Route(
             .get, api + "/clients/{clientid}/queue", "getQueue", .viewer, .clients,
             "The messages that wait for a client, oldest first",
@@ -300,7 +300,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("Queue"))],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.listQueue),
+            { ClientAnswers($0).listQueue }),
         Route(
             .delete, api + "/clients/{clientid}/queue", "purgeQueue", .admin, .clients, "Drop the messages that wait for a client",
             details: """
@@ -317,7 +317,7 @@ extension Route {
             ],
             answers: [.ok("Done.", .named("Removed"))],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.purgeQueue),
+            { ClientAnswers($0).purgeQueue }),
         Route(
             .get, api + "/clients/{clientid}/inflight", "getInflight", .viewer, .clients,
             "The messages that are not acknowledged to the end",
@@ -327,7 +327,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("Inflight"))],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.listInFlight),
+            { ClientAnswers($0).listInFlight }),
         Route(
             .delete, api + "/clients/{clientid}/connection", "disconnectClient", .admin, .clients, "End a client's connection",
             parameters: [
@@ -336,7 +336,7 @@ extension Route {
             ],
             answers: [.done],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.disconnectClient),
+            { ClientAnswers($0).disconnectClient }),
         Route(
             .get, api + "/connections/closed", "listClosedConnections", .viewer, .clients,
 
@@ -350,7 +350,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("ClosedConnections"))],
             refusals: [.serviceUnavailable],
-            Administration.listClosedConnections),
+            { TopicAnswers($0).listClosedConnections }),
         Route(
             .get, api + "/drops", "listDrops", .viewer, .clients, "The last messages that were dropped, newest first",
             parameters: [
@@ -358,7 +358,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("Drops"))],
             refusals: [.serviceUnavailable],
-            Administration.listDrops),
+            { TopicAnswers($0).listDrops }),
     ]
 
     private static let topics: [Route] = [
@@ -374,7 +374,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("Subscriptions"))],
             refusals: [.serviceUnavailable],
-            Administration.listSubscriptions),
+            { TopicAnswers($0).listSubscriptions }),
         Route(
             .get, api + "/topics/tree", "getTopicTree", .viewer, .topics, "The next levels below a topic",
             parameters: [
@@ -384,7 +384,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("TopicTree"))],
             refusals: [.serviceUnavailable],
-            Administration.getTopicTree),
+            { TopicAnswers($0).getTopicTree }),
         Route(
             .get, api + "/retained", "listRetained", .viewer, .topics, "Retained messages",
             parameters: [
@@ -394,7 +394,7 @@ extension Route {
             ],
             answers: [.ok("A page.", .named("RetainedMessages"))],
             refusals: [.serviceUnavailable],
-            Administration.listRetained),
+            { TopicAnswers($0).listRetained }),
         Route(
             .delete, api + "/retained", "deleteRetained", .admin, .topics, "Delete retained messages",
             parameters: [
@@ -403,7 +403,7 @@ extension Route {
             ],
             answers: [.ok("Done.", .named("Removed"))],
             refusals: [.serviceUnavailable],
-            Administration.deleteRetained),
+            { TopicAnswers($0).deleteRetained }),
         Route(
             .get, api + "/retained/message", "getRetainedMessage", .viewer, .topics, "One retained message",
             parameters: [
@@ -411,7 +411,7 @@ extension Route {
             ],
             answers: [.ok("The message.", .named("RetainedContent"))],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.getRetainedMessage),
+            { TopicAnswers($0).getRetainedMessage }),
         Route(
             .post, api + "/publish", "publish", .admin, .topics, "Publish a message",
             body: "Publication",
@@ -420,7 +420,7 @@ extension Route {
                 .accepted("It has no subscribers: reason code 16.", .named("Published")),
             ],
             refusals: [.serviceUnavailable],
-            Administration.publish),
+            { TopicAnswers($0).publish }),
     ]
 
     private static let topicMetrics: [Route] = [
@@ -454,13 +454,13 @@ extension Route {
         Route(
             .get, api + "/config", "getConfig", .admin, .configuration, "The configuration in force",
             answers: [.ok("All options.", .named("Config"))],
-            Administration.getConfiguration),
+            { BrokerAnswers($0).getConfiguration }),
         Route(
             .post, api + "/config/check", "checkConfig", .admin, .configuration,
             "Check the configuration's files without using them",
             answers: [.ok("What is wrong.", .named("ConfigResult"))],
             refusals: [.conflict],
-            Administration.checkConfiguration),
+            { BrokerAnswers($0).checkConfiguration }),
         Route(
             .post, api + "/config/reload", "reloadConfig", .admin, .configuration, "Read the configuration's files again",
             answers: [
@@ -468,23 +468,23 @@ extension Route {
                 .unprocessable("It has errors; the broker goes on as before.", .named("ConfigResult")),
             ],
             refusals: [.conflict, .serviceUnavailable],
-            Administration.reloadConfiguration),
+            { BrokerAnswers($0).reloadConfiguration }),
         Route(
             .get, api + "/log", "getLog", .admin, .log, "The last lines of the log",
             parameters: [
                 RouteParameter("lines", .integer(1...4096)).defaulting(to: .integer(200))
             ],
             answers: [.ok("Oldest first; the newest ones alone where all have more than 1 MiB.", .named("LogLines"))],
-            Administration.getLog),
+            { BrokerAnswers($0).getLog }),
         Route(
             .get, api + "/log/types", "getLogTypes", .viewer, .log, "What is logged",
             answers: [.ok("Until the next reload.", .named("LogTypes"))],
-            Administration.getLogTypes),
+            { BrokerAnswers($0).getLogTypes }),
         Route(
             .put, api + "/log/types", "setLogTypes", .admin, .log, "Choose what is logged",
             body: "LogTypes",
             answers: [.ok("Until the next reload.", .named("LogTypes"))],
-            Administration.setLogTypes),
+            { BrokerAnswers($0).setLogTypes }),
     ]
 
     private static let alarms: [Route] = [
@@ -520,7 +520,7 @@ extension Route {
                 .cursor,
             ],
             answers: [.ok("By kind, then by name.", .named("Bans"))],
-            Administration.listBans),
+            { BanAnswers($0).listBans }),
         Route(
             .post, api + "/bans", "ban", .admin, .access, "Ban a client, user, address or network; replaces an earlier ban",
             body: "NewBan",
@@ -531,14 +531,14 @@ extension Route {
                     "Banned: connected clients are disconnected, new ones are refused.", .named("Ban")),
             ],
             refusals: [.conflict, .serviceUnavailable],
-            Administration.ban),
+            { BanAnswers($0).ban }),
         Route(
             .delete, api + "/bans/{as}/{who}", "liftBan", .admin, .access,
 
             "Lift a ban; of a client those of single users and addresses too",
             answers: [.done],
             refusals: [.notFound, .serviceUnavailable],
-            Administration.liftBan),
+            { BanAnswers($0).liftBan }),
     ]
 
     private static let streams: [Route] = [
@@ -560,8 +560,9 @@ extension Route {
             answers: [
                 .ok(
                     """
-                    Server-sent events, each with `id`, `event` and a JSON object as `data`; comments every 15 s; \
-                    `lost` with a count where the reader was too slow. It ends when the reader's token, session or \
+                    Server-sent events, each with `id`, `event` and a JSON object as `data`, of clients a ConnectedEvent, \
+                    DisconnectedEvent, RefusedEvent, SubscribedEvent, DroppedEvent or SlowClientEvent; comments every \
+                    15 s; `lost` with a count where the reader was too slow. It ends when the reader's token, session or \
                     role does.
                     """, as: ["text/event-stream"])
             ],
@@ -593,14 +594,14 @@ extension Route {
             ],
             answers: [.switching("A WebSocket with the subprotocol that was asked for.")],
             refusals: [.upgradeRequired, .tooManyRequests, .serviceUnavailable],
-            Administration.openWebSocket),
+            { FileAnswers($0).openWebSocket }),
     ]
 
     private static let files: [Route] = [
         Route(
             .get, api + "/files/users", "listFileUsers", .admin, .access, "Users of the files that password_file names",
             answers: [.ok("In the order of the files. A password is never told, and no hash.", .named("FileUsers"))],
-            Administration.listFileUsers),
+            { FileAnswers($0).listFileUsers }),
         Route(
             .post, api + "/files/users", "addFileUser", .admin, .access,
 
@@ -608,7 +609,7 @@ extension Route {
             body: "NewFileUser",
             answers: [.created("The user is in the file.", .named("FileUserChanged"))],
             refusals: [.conflict, .serviceUnavailable],
-            Administration.addFileUser),
+            { FileAnswers($0).addFileUser }),
         Route(
             .put, api + "/files/users/{username}", "setFileUserPassword", .admin, .access,
             "Give a user of a password_file another password",
@@ -620,7 +621,7 @@ extension Route {
                     .named("FileUserChanged"))
             ],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.setFileUserPassword),
+            { FileAnswers($0).setFileUserPassword }),
         Route(
             .delete, api + "/files/users/{username}", "removeFileUser", .admin, .access,
 
@@ -630,11 +631,11 @@ extension Route {
             ],
             answers: [.done("The user is removed.")],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.removeFileUser),
+            { FileAnswers($0).removeFileUser }),
         Route(
             .get, api + "/files/rules", "listFileRules", .admin, .access, "Rules of the files that acl_file names",
             answers: [.ok("In the order of the files.", .named("FileRules"))],
-            Administration.listFileRules),
+            { FileAnswers($0).listFileRules }),
         Route(
             .post, api + "/files/rules", "addFileRule", .admin, .access,
 
@@ -642,7 +643,7 @@ extension Route {
             body: "NewFileRule",
             answers: [.created("The rule is in the file, and in force.", .named("FileRuleChanged"))],
             refusals: [.conflict, .serviceUnavailable],
-            Administration.addFileRule),
+            { FileAnswers($0).addFileRule }),
         Route(
             .put, api + "/files/rules/{line}", "changeFileRule", .admin, .access,
 
@@ -650,7 +651,7 @@ extension Route {
             body: "FileRuleChange",
             answers: [.ok("The rule is changed, and in force.", .named("FileRuleChanged"))],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.changeFileRule),
+            { FileAnswers($0).changeFileRule }),
         Route(
             .delete, api + "/files/rules/{line}", "removeFileRule", .admin, .access, "Remove a rule from an acl_file",
             parameters: [
@@ -660,7 +661,7 @@ extension Route {
             ],
             answers: [.done("The rule is removed.")],
             refusals: [.notFound, .conflict, .serviceUnavailable],
-            Administration.removeFileRule),
+            { FileAnswers($0).removeFileRule }),
         Route(
             .get, api + "/may", "getMay", .admin, .access,
 
@@ -674,30 +675,30 @@ extension Route {
                 .text("listener").described("The name of a listener, as listener 1883; else the first for MQTT."),
             ],
             answers: [.ok("By the files, dynamic security and bans that are in force.", .named("May"))],
-            Administration.getMay),
+            { FileAnswers($0).getMay }),
     ]
 
     private static let traces: [Route] = [
         Route(
             .get, api + "/traces", "listTraces", .admin, .traces, "Traces of packets",
             answers: [.ok("Those that run, and those that have ended and are kept.", .named("Traces"))],
-            Administration.listTraces),
+            { TraceAnswers($0).listTraces }),
         Route(
             .post, api + "/traces", "addTrace", .admin, .traces, "Trace the packets of a client, topic or address",
             body: "NewTrace",
             answers: [.created("Tracing.", .named("Trace"))],
             refusals: [.conflict, .serviceUnavailable],
-            Administration.addTrace),
+            { TraceAnswers($0).addTrace }),
         Route(
             .get, api + "/traces/{id}", "getTrace", .admin, .traces, "One trace",
             answers: [.ok("The trace.", .named("Trace"))],
             refusals: [.notFound],
-            Administration.getTrace),
+            { TraceAnswers($0).getTrace }),
         Route(
             .delete, api + "/traces/{id}", "removeTrace", .admin, .traces, "End a trace and forget it",
             answers: [.done],
             refusals: [.notFound],
-            Administration.removeTrace),
+            { TraceAnswers($0).removeTrace }),
         Route(
             .get, api + "/traces/{id}/stream", "streamTrace", .admin, .traces, "A trace from its beginning, followed live",
             answers: [
@@ -709,12 +710,12 @@ extension Route {
                     """, as: ["text/event-stream"])
             ],
             refusals: [.notFound, .tooManyRequests],
-            Administration.streamTrace),
+            { TraceAnswers($0).streamTrace }),
         Route(
             .get, api + "/traces/{id}/download", "downloadTrace", .admin, .traces, "What a trace has recorded",
             answers: [.ok("One TraceLine a line.", as: ["application/x-ndjson"])],
             refusals: [.notFound, .tooManyRequests],
-            Administration.downloadTrace),
+            { TraceAnswers($0).downloadTrace }),
     ]
 
     private static let access: [Route] =
@@ -734,7 +735,7 @@ extension Route {
                     RouteParameter("limit", .integer(1...Limits.auditEntriesMax)).defaulting(to: .integer(100)),
                 ],
                 answers: [.ok("The last ones.", .named("Audit"))],
-                Administration.getAudit),
+                { AccessAnswers($0).getAudit }),
             Route(
                 .post, api + "/security/commands", "performSecurityCommands", .admin, .access,
 
@@ -746,11 +747,11 @@ extension Route {
                 body: "SecurityCommands",
                 answers: [.ok("What has become of each command.", .named("SecurityResponses"))],
                 refusals: [.conflict, .serviceUnavailable],
-                Administration.performSecurityCommands),
+                { AccessAnswers($0).performSecurityCommands }),
             Route(
                 .get, api + "/session", "getSession", .nothing, .access, "Who am I",
                 answers: [.ok("The user of the request, and their role.", .named("Session"))],
-                Administration.getSession),
+                { AccessAnswers($0).getSession }),
             Route(
                 .post, api + "/session", "logIn", .nothing, .access, "Log in from a page",
                 details: """
@@ -760,33 +761,33 @@ extension Route {
                 body: "Credentials",
                 answers: [.ok("Logged in: the answer sets a cookie.", .named("Session"), setsCookie: true)],
                 refusals: [.unauthorized, .tooManyRequests, .serviceUnavailable],
-                Administration.logIn),
+                { AccessAnswers($0).logIn }),
             Route(
                 .delete, api + "/session", "logOut", .nothing, .access, "Log out",
                 answers: [.done],
-                Administration.logOut),
+                { AccessAnswers($0).logOut }),
             Route(
                 .post, api + "/login-links", "makeLoginLink", .admin, .access,
 
                 "Make a link that lets one browser into the dashboard as administrator, once",
                 answers: [.created("The link, which is valid for ten minutes.", .named("LoginLink"))],
                 refusals: [.conflict],
-                Administration.makeLoginLink),
+                { AccessAnswers($0).makeLoginLink }),
             Route(
                 .get, api + "/tokens", "listTokens", .admin, .access, "Tokens of programs",
                 answers: [.ok("Without their secrets.", .named("Tokens"))],
-                Administration.listTokens),
+                { AccessAnswers($0).listTokens }),
             Route(
                 .post, api + "/tokens", "makeToken", .admin, .access, "Make a token",
                 body: "NewToken",
                 answers: [.created("With its secret, which is shown this once.", .named("TokenMade"))],
                 refusals: [.conflict, .serviceUnavailable],
-                Administration.makeToken),
+                { AccessAnswers($0).makeToken }),
             Route(
                 .delete, api + "/tokens/{name}", "revokeToken", .admin, .access, "Revoke a token",
                 answers: [.done],
                 refusals: [.notFound, .conflict, .serviceUnavailable],
-                Administration.revokeToken),
+                { AccessAnswers($0).revokeToken }),
         ]
 }
 

@@ -233,7 +233,7 @@ extension Administration {
         sessions.end(idleAt: now)
         auditSums(now: now.milliseconds)
         events.tick(now)
-        tickTraces(now)
+        traces.tick(now)
         broker.statistics { [self] shards in
             guard !shards.isEmpty else { return }
             let now = clock()
@@ -272,7 +272,7 @@ extension Administration {
             var object = JSONObject()
             object.set("at", Timestamp.text(call.startedAt.wallMilliseconds))
             object.set("totals", Self.totalsResource.json(sum))
-            object.set("dropped", Self.dropped(sum.drops))
+            object.set("dropped", ClientAnswers.dropped(sum.drops))
             object.set("now", newestValues())
             call.answer(object)
         }
@@ -282,14 +282,14 @@ extension Administration {
     static let totalsResource = Resource<ShardStatistics>(
         nil,
         [
-            .integer("received_messages", \.publishReceived), .integer("sent_messages", \.publishSent),
-            .integer("received_bytes", as: .bytes, \.bytesReceived).counter("martlet_bytes_received_total", "Bytes from clients."),
-            .integer("sent_bytes", as: .bytes, \.bytesSent).counter("martlet_bytes_sent_total", "Bytes to clients."),
-            .integer("received_packets", \.messagesReceived), .integer("sent_packets", \.messagesSent),
-            .integer("accepted", \.connectionsAccepted), .integer("refused", \.connectionsRefused),
-            .integer("expired_sessions", \.clientsExpired)
+            .figure("received_messages", .publishReceived), .figure("sent_messages", .publishSent),
+            .figure("received_bytes", as: .bytes, .bytesReceived).counter("martlet_bytes_received_total", "Bytes from clients."),
+            .figure("sent_bytes", as: .bytes, .bytesSent).counter("martlet_bytes_sent_total", "Bytes to clients."),
+            .figure("received_packets", .packetsReceived), .figure("sent_packets", .packetsSent),
+            .integer("accepted", \.connectionsAccepted), .figure("refused", .connectionsRefused),
+            .figure("expired_sessions", .clientsExpired)
                 .counter("martlet_sessions_expired_total", "Sessions that expired."),
-            .integer("dropped", \.drops.total),
+            .figure("dropped", .publishDropped),
         ])
 
     func getHistory(_ call: Call) throws(APIError) {

@@ -93,14 +93,12 @@ struct SystemTopics {
     private let startedAt: UInt64
     private var lastUpdateAt: UInt64
     private var published: [String: String] = [:]
-    private var loads: [LoadAverage]
-    private var clientsMaximum = 0
-    private var heapMaximum = 0
+    private var loads = Array(repeating: LoadAverage(), count: Self.loadTotals.count)
+    private var maxima = SystemMaxima()
 
     init(now: UInt64) {
         startedAt = now
         lastUpdateAt = now
-        loads = Array(repeating: LoadAverage(), count: Self.loadNames.count)
     }
 
     /// The topics whose value has changed since the last call, in a fixed order.
@@ -109,21 +107,22 @@ struct SystemTopics {
     mutating func update(
         _ statistics: ShardStatistics, now: UInt64, version: String, health: StoreHealth? = nil
     ) -> [(topic: String, value: String)] {
-        clientsMaximum = max(clientsMaximum, statistics.clientsTotal)
-        heapMaximum = max(heapMaximum, statistics.heapBytes)
+        maxima.record(statistics)
         let seconds = Double(now - lastUpdateAt) / 1000
         lastUpdateAt = now
         var values: [(topic: String, value: String)] = [
             ("version", version), ("uptime", "\((now - startedAt) / 1000) seconds"),
         ]
-        values += counts(statistics).map { ($0, String($1)) }
+        for figure in SystemFigure.topics {
+            if let value = figure.value(of: statistics, maxima) { values.append((figure.topic, String(value))) }
+        }
         if let health { values.append((Self.storeState, health.word)) }
         values += DropReason.allCases.map { ("publish/messages/dropped/\($0.level)", String(statistics.drops[$0])) }
         values += Self.packetCounts(statistics).map { ($0, String($1)) }
-        for (position, total) in loadTotals(statistics).enumerated() {
-            loads[position].update(total: total, seconds: seconds)
+        for (position, (name, total)) in Self.loadTotals.enumerated() {
+            loads[position].update(total: total(statistics), seconds: seconds)
             for (minutes, value) in zip(LoadAverage.minutes, loads[position].values) {
-                values.append(("load/\(Self.loadNames[position])/\(minutes)min", LoadAverage.text(value)))
+                values.append(("load/\(name)/\(minutes)min", LoadAverage.text(value)))
             }
         }
         return changes(values)
@@ -143,31 +142,6 @@ struct SystemTopics {
 
     private static let storeState = "store/state"
 
-    private func counts(_ statistics: ShardStatistics) -> [(String, UInt64)] {
-        let store = statistics.store.map { [("store/bytes", $0.bytes), ("store/rows", $0.rows), ("store/commits", $0.commits)] }
-        let disconnected = UInt64(max(0, statistics.clientsTotal - statistics.clientsConnected))
-        return [
-            ("clients/total", UInt64(statistics.clientsTotal)), ("clients/maximum", UInt64(clientsMaximum)),
-            ("clients/connected", UInt64(statistics.clientsConnected)), ("clients/active", UInt64(statistics.clientsConnected)),
-            ("clients/disconnected", disconnected), ("clients/inactive", disconnected),
-            ("clients/expired", statistics.clientsExpired),
-            ("messages/received", statistics.messagesReceived), ("messages/sent", statistics.messagesSent),
-            ("messages/stored", UInt64(statistics.storedMessages)), ("store/messages/count", UInt64(statistics.storedMessages)),
-            ("store/messages/bytes", UInt64(statistics.storedBytes)),
-            ("publish/messages/received", statistics.publishReceived), ("publish/messages/sent", statistics.publishSent),
-            ("publish/messages/dropped", statistics.publishDropped),
-            ("publish/bytes/received", statistics.publishBytesReceived), ("publish/bytes/sent", statistics.publishBytesSent),
-            ("bytes/received", statistics.bytesReceived), ("bytes/sent", statistics.bytesSent),
-            ("subscriptions/count", UInt64(statistics.subscriptions)),
-            ("shared_subscriptions/count", UInt64(statistics.sharedSubscriptions)),
-            ("retained messages/count", UInt64(statistics.retainedMessages)),
-            ("connections/socket/count", UInt64(statistics.connections)),
-            ("connections/refused/count", statistics.connectionsRefused),
-            ("packet/out/count", statistics.packetsWaiting), ("packet/out/bytes", UInt64(statistics.outputBytes)),
-            ("heap/current", UInt64(statistics.heapBytes)), ("heap/maximum", UInt64(heapMaximum)),
-        ] + (store ?? [])
-    }
-
     /// Packets by type. mosquitto's manual has these topics; it never publishes them.
     private static func packetCounts(_ statistics: ShardStatistics) -> [(String, UInt64)] {
         var counts: [(String, UInt64)] = []
@@ -176,25 +150,18 @@ struct SystemTopics {
                 counts.append(("mqtt/\(type)/received", statistics.packetsReceived[type]))
             }
             if type.isSent(by: .server, version: .v5) {
-                counts.append(("mqtt/\(type)/sent", type == .publish ? statistics.publishSent : statistics.packetsSent[type]))
+                counts.append(("mqtt/\(type)/sent", statistics.packetsSent(of: type)))
             }
         }
         return counts
     }
 
-    private static let loadNames = [
-        "messages/received", "messages/sent", "publish/received", "publish/sent", "publish/dropped", "bytes/received", "bytes/sent",
-        "sockets", "connections",
+    /// The totals whose rates are averaged, by their names below `load/`.
+    private static let loadTotals: [(name: String, total: @Sendable (ShardStatistics) -> UInt64)] = [
+        ("messages/received", \.messagesReceived), ("messages/sent", \.messagesSent), ("publish/received", \.publishReceived),
+        ("publish/sent", \.publishSent), ("publish/dropped", \.publishDropped), ("bytes/received", \.bytesReceived),
+        ("bytes/sent", \.bytesSent), ("sockets", \.socketsOpened), ("connections", \.connectionsAccepted),
     ]
-
-    /// In the order of `loadNames`.
-    private func loadTotals(_ statistics: ShardStatistics) -> [UInt64] {
-        [
-            statistics.messagesReceived, statistics.messagesSent, statistics.publishReceived, statistics.publishSent,
-            statistics.publishDropped, statistics.bytesReceived, statistics.bytesSent, statistics.socketsOpened,
-            statistics.connectionsAccepted,
-        ]
-    }
 }
 
 /// A rate per minute, averaged over the last 1, 5 and 15 minutes with weights that fall off exponentially, as mosquitto

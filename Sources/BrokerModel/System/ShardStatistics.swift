@@ -56,6 +56,9 @@ public struct ShardStatistics: Sendable, Equatable {
     public var publishReceived: UInt64 { messagesReceivedByQoS.total }
     public var publishSent: UInt64 { messagesSentByQoS.total }
 
+    /// How many packets of a type were sent.
+    public func packetsSent(of type: PacketType) -> UInt64 { type == .publish ? publishSent : packetsSent[type] }
+
     /// Messages that were dropped, for any reason.
     public var publishDropped: UInt64 { drops.total }
 

@@ -70,7 +70,12 @@ final class ControlLoop: LoopTurn, EventHandler, @unchecked Sendable {
         self.loopCount = loopCount
         self.watchIntervalMilliseconds = watchIntervalMilliseconds
         self.listener = listener
-        defer { self.listener = nil }
+        defer {
+            self.listener = nil
+            // What they do holds parts of the broker, and these hold the loop.
+            for task in tasks { task.stop() }
+            tasks = []
+        }
         // Not in init: an epoll that heard of the signals before the process forked to the background is told of the
         // parent's alone.
         _ = try events.register(signals.fileDescriptor, for: .readable, handler: self)
@@ -139,6 +144,8 @@ final class PeriodicTask: AlarmHandler {
     func start() {
         loop.setAlarm(at: MonotonicClock.milliseconds() + intervalMilliseconds, for: self)
     }
+
+    func stop() { loop.cancelAlarm(for: self) }
 
     func alarmRang() {
         body()

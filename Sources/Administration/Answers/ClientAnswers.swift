@@ -7,19 +7,25 @@ internal import MQTTCodec
 typealias JSONRow = JSONObject
 
 /// Clients: sessions and the connections that they are on.
-extension Administration {
+struct ClientAnswers {
+    let administration: Administration
+
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
     // MARK: Lists
 
     func listClients(_ call: Call) throws(APIError) {
         let selection = try selection(call)
         let fields = call.list("fields").map { Set($0) }
-        askAll(call, .clients(selection), rowsMax: call.limit) { [self] (replies) throws(APIError) in
+        administration.askAll(call, .clients(selection), rowsMax: call.limit) { [self] (replies) throws(APIError) in
             var rows: [(row: ClientRow, shard: Int)] = []
             for (shard, reply) in replies.enumerated() {
                 if case .clients(let page) = reply.rows { rows += page.map { ($0, shard) } }
             }
             rows.sort { $0.row.position.precedes($1.row.position, isDescending: selection.isDescending) }
-            let view = ClientView(self)
+            let view = ClientView(administration)
             var (page, places) = (PageRows(call), [String]())
             for (row, shard) in rows {
                 // For the node that puts the pages of all nodes together.
@@ -30,7 +36,7 @@ extension Administration {
             }
             let hasMore = rows.count > page.count || replies.contains { $0.hasMore }
             let counts = replies.map(\.count)
-            answer(
+            administration.answer(
                 call, page: page.rows,
                 cursor: hasMore ? rows.prefix(page.count).last.map { Self.cursor(of: $0.row.position) } : nil,
                 count: counts.contains(nil) ? nil : counts.reduce(0) { $0 + ($1 ?? 0) }
@@ -50,14 +56,14 @@ extension Administration {
             after = Self.position(cursor)
             if after == nil { throw .badRequest("cursor does not belong to this list.") }
             if call.isForNode, order == .connectedAt, let value = after?.value, value > 0 {
-                after?.value = value - min(value, placeOffset)
+                after?.value = value - min(value, administration.placeOffset)
             }
         }
         var selection = ClientSelection(order: order, isDescending: isDescending, after: after)
         if let text = call.text("q"), !text.isEmpty { selection.text = Array(text.utf8) }
         selection.prefix = try call.encoded("prefix")
         selection.userName = try call.encoded("username")
-        selection.network = try network(call)
+        selection.network = try call.network()
         if let name = call.text("listener") {
             guard let index = broker.listeners.firstIndex(where: { $0.name == name && !$0.isClosed }) else {
                 throw .badRequest("There is no listener \(name).")
@@ -72,18 +78,10 @@ extension Administration {
         return selection
     }
 
-    func network(_ call: Call) throws(APIError) -> AddressRange? {
-        guard let text = call.text("address") else { return nil }
-        guard let range = AddressRange(text) else {
-            throw .badRequest("address must be an IP address or a network such as 10.0.0.0/8.")
-        }
-        return range
-    }
-
     /// Where a row stands among those of other nodes, which have clocks of their own.
     private func place(of row: ClientRow, _ order: ClientOrder?) -> ClientPosition {
         var position = row.position
-        if order == .connectedAt, position.value > 0 { position.value &+= placeOffset }
+        if order == .connectedAt, position.value > 0 { position.value &+= administration.placeOffset }
         return position
     }
 
@@ -103,11 +101,11 @@ extension Administration {
         let client = try call.client()
         whenThere(client, call) { [self] () throws(APIError) in
             let shard = broker.shard(of: client)
-            try collect(
+            try administration.collect(
                 call, .subscriptions(of: client, matching: nil), shards: shard..<shard + 1, isRare: false,
                 Self.subscriptionRows
             ) { [self] in
-                answer(call, page: $0, cursor: $1)
+                administration.answer(call, page: $0, cursor: $1)
             }
         }
     }
@@ -115,18 +113,19 @@ extension Administration {
     func listQueue(_ call: Call) throws(APIError) {
         let client = try call.client()
         let withPayload = call.text("payload") == "1"
-        if withPayload, !maySeePayloads(call.who) {
+        if withPayload, !administration.maySeePayloads(call.who) {
             throw APIError(.forbidden, "Payloads are not shown; see martlet_http_payloads.")
         }
         whenThere(client, call) { [self] () throws(APIError) in
             let shard = broker.shard(of: client)
             var behind = 0
-            try collect(call, .queue(of: client, withPayload: withPayload), shards: shard..<shard + 1, isRare: false) {
+            try administration.collect(call, .queue(of: client, withPayload: withPayload), shards: shard..<shard + 1, isRare: false)
+            {
                 [self] reply in
                 if case .queue(_, let count) = reply.rows { behind = count }
                 return queueRows(reply)
             } _: { [self] rows, cursor in
-                answer(call, page: rows, cursor: cursor) { $0.set("on_disk", behind) }
+                administration.answer(call, page: rows, cursor: cursor) { $0.set("on_disk", behind) }
             }
         }
     }
@@ -136,11 +135,11 @@ extension Administration {
         whenThere(client, call) { [self] () throws(APIError) in
             let shard = broker.shard(of: client)
             var received: [UInt16] = []
-            try collect(call, .inFlight(of: client), shards: shard..<shard + 1, isRare: false) { [self] reply in
+            try administration.collect(call, .inFlight(of: client), shards: shard..<shard + 1, isRare: false) { [self] reply in
                 if case .inFlight(_, let identifiers) = reply.rows { received = identifiers }
                 return queueRows(reply)
             } _: { [self] rows, cursor in
-                answer(call, page: rows, cursor: cursor) { $0.set("received", received) }
+                administration.answer(call, page: rows, cursor: cursor) { $0.set("received", received) }
             }
         }
     }
@@ -156,7 +155,7 @@ extension Administration {
         of client: EncodedString, _ call: Call,
         _ next: @escaping (ClientDetail) throws(APIError) -> Void
     ) {
-        ask(call, .client(client), of: broker.shard(of: client)) { (reply) throws(APIError) in
+        administration.ask(call, .client(client), of: broker.shard(of: client)) { (reply) throws(APIError) in
             guard case .client(let found) = reply.rows, let found else { throw .notFound("client") }
             try next(found)
         }
@@ -167,7 +166,7 @@ extension Administration {
     func getClient(_ call: Call) throws(APIError) {
         let client = try call.client()
         detail(of: client, call) { [self] (detail) throws(APIError) in
-            let listed = ListedClient(row: detail.row, shard: broker.shard(of: client), view: ClientView(self))
+            let listed = ListedClient(row: detail.row, shard: broker.shard(of: client), view: ClientView(administration))
             call.answer(Self.clientDetailResource.json(DetailedClient(client: listed, detail: detail)))
         }
     }
@@ -176,7 +175,7 @@ extension Administration {
 
     func disconnectClient(_ call: Call) throws(APIError) {
         let client = try call.client()
-        order(
+        administration.order(
             call, .kick(client, publishesWill: call.boolean("will") ?? true), to: broker.shard(of: client)
         ) {
             (result) throws(APIError) in
@@ -187,7 +186,7 @@ extension Administration {
 
     func endSession(_ call: Call) throws(APIError) {
         let client = try call.client()
-        order(call, .endSession(client, publishesWill: true), to: broker.shard(of: client)) {
+        administration.order(call, .endSession(client, publishesWill: true), to: broker.shard(of: client)) {
             (result) throws(APIError) in
             guard result == .done else { throw .notFound("client") }
             call.answer(HTTPResponse(.noContent))
@@ -197,7 +196,7 @@ extension Administration {
     func purgeQueue(_ call: Call) throws(APIError) {
         let client = try call.client()
         let filter = try call.filter()
-        order(call, .purgeQueue(of: client, matching: filter), to: broker.shard(of: client)) {
+        administration.order(call, .purgeQueue(of: client, matching: filter), to: broker.shard(of: client)) {
             (result) throws(APIError) in
             switch result {
             case .removed(let count): call.answer(Self.removed(count))
@@ -245,9 +244,6 @@ extension Administration {
 
     static func dropped(_ drops: DropCounts) -> JSONObject { dropCountsResource.json(drops) }
 
-    static func text(_ bytes: some Collection<UInt8>) -> String {
-        String(decoding: Array(bytes), as: UTF8.self)
-    }
 }
 
 extension DropReason {
@@ -323,7 +319,7 @@ extension ClientOrder {
     }
 }
 
-extension Administration {
+extension ClientAnswers {
     static let clientResource = Resource<ListedClient>(
         "Client", help: "A session and the connection that it is on. With `fields` only those.", key: "clientid",
         clientFields + clientConnectionFields + clientCounts)
@@ -389,7 +385,7 @@ extension Administration {
         clientResource.fields.map { $0.of(\.client) } + [
             .objectOrNull("will", as: willResource, \.detail.will),
             .object("limits", as: clientLimitsResource, \.detail),
-            .textOrNull("mount_point") { $0.detail.mountPoint.isEmpty ? nil : text($0.detail.mountPoint) },
+            .textOrNull("mount_point") { $0.detail.mountPoint.isEmpty ? nil : Administration.text($0.detail.mountPoint) },
             .textOrNull("tls", help: "The version and cipher; null for none or while the client is away.") {
                 $0.detail.info?.encryption
             },
@@ -418,7 +414,7 @@ extension Administration {
         "Subscription",
         [
             .text("clientid", column: "CLIENT") { "\($0.clientIdentifier)" },
-            .text("filter") { text($0.filter) },
+            .text("filter") { Administration.text($0.filter) },
             .textOrNull("share", help: "The name of the share group; null for none.") { $0.shareName?.description },
             .integer("qos", as: .qos, \.options.maximumQoS.rawValue),
             .boolean("no_local", \.options.noLocal),
@@ -430,7 +426,9 @@ extension Administration {
         "QueuedMessage",
         [
             .integer("position", column: "NO.", help: "From the head of the queue.", \.row.position),
-            .textOrNull("topic", help: "Null where only the store has the message.") { $0.row.topic.map { text($0) } },
+            .textOrNull("topic", help: "Null where only the store has the message.") {
+                $0.row.topic.map { Administration.text($0) }
+            },
             .integer("qos", as: .qos, \.row.qos.rawValue),
             .boolean("retain", \.row.retain),
             .integer(

@@ -5,7 +5,13 @@ internal import JSON
 internal import MQTTCodec
 
 /// Subscriptions, topics and retained messages.
-extension Administration {
+struct TopicAnswers {
+    let administration: Administration
+
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
     // MARK: Subscriptions
 
     func listSubscriptions(_ call: Call) throws(APIError) {
@@ -17,7 +23,7 @@ extension Administration {
             client.map { [broker] in broker.shard(of: $0)..<broker.shard(of: $0) + 1 }
             ?? 0..<broker.shardCount
         let wanted = filter.map { (filter: Array($0.matchingBytes), share: $0.shareName) }
-        try collect(
+        try administration.collect(
             call, .subscriptions(of: client, matching: topic), shards: shards,
             isRare: wanted != nil || share != nil,
             { reply in
@@ -27,8 +33,8 @@ extension Administration {
                         return false
                     }
                     return share.map { row.shareName?.description == $0 } ?? true
-                }.map { Self.subscriptionResource.json($0) }
-            }, { [self] in answer(call, page: $0, cursor: $1) })
+                }.map { ClientAnswers.subscriptionResource.json($0) }
+            }, { [self] in administration.answer(call, page: $0, cursor: $1) })
     }
 
     func getTopicTree(_ call: Call) throws(APIError) {
@@ -38,7 +44,8 @@ extension Administration {
             after = Base64URL.decode(cursor)
             if after == nil { throw .badRequest("cursor does not belong to this list.") }
         }
-        askAll(call, .topicTree(under: under, after: after), rowsMax: call.limit) { [self] (replies) throws(APIError) in
+        administration.askAll(call, .topicTree(under: under, after: after), rowsMax: call.limit) {
+            [self] (replies) throws(APIError) in
             var levels: [[UInt8]: TopicLevelRow] = [:]
             /// The last names of those replies behind which their shards have more.
             var ends: [[UInt8]] = []
@@ -63,7 +70,7 @@ extension Administration {
             var page = PageRows(call)
             page.fill(sorted) { Self.topicLevelResource.json(ListedTopicLevel(row: $0, under: under)) }
             let hasMore = sorted.count > page.count || replies.contains { $0.hasMore }
-            answer(
+            administration.answer(
                 call, page: page.rows,
                 cursor: hasMore ? sorted.prefix(page.count).last.map { Base64URL.encode($0.name) } : nil)
         }
@@ -74,8 +81,8 @@ extension Administration {
     func listRetained(_ call: Call) throws(APIError) {
         let filter = try call.filter() ?? "#"
         guard !filter.isShared else { throw .badRequest("filter must not be a shared subscription.") }
-        try collect(call, .retained(filter), shards: 0..<broker.shardCount, isRare: false, retainedRows) { [self] in
-            answer(call, page: $0, cursor: $1)
+        try administration.collect(call, .retained(filter), shards: 0..<broker.shardCount, isRare: false, retainedRows) { [self] in
+            administration.answer(call, page: $0, cursor: $1)
         }
     }
 
@@ -87,8 +94,8 @@ extension Administration {
 
     func getRetainedMessage(_ call: Call) throws(APIError) {
         guard let topic = try call.topic("topic") else { throw .badRequest("topic is missing.") }
-        let isShown = maySeePayloads(call.who)
-        ask(call, .retainedMessage(topic), of: broker.shard(of: topic)) { (reply) throws(APIError) in
+        let isShown = administration.maySeePayloads(call.who)
+        administration.ask(call, .retainedMessage(topic), of: broker.shard(of: topic)) { (reply) throws(APIError) in
             guard case .retainedMessage(let found) = reply.rows, let found else {
                 throw .notFound("retained message")
             }
@@ -114,7 +121,7 @@ extension Administration {
                 }
                 missing -= 1
                 guard missing == 0 else { return }
-                if hasFailed { call.fail(.unavailable) } else { call.answer(Self.removed(removed)) }
+                if hasFailed { call.fail(.unavailable) } else { call.answer(ClientAnswers.removed(removed)) }
             }
         }
     }
@@ -141,7 +148,7 @@ extension Administration {
         let packet = PublishPacket(
             topic: topic.text, qos: qos, retain: try body.boolean("retain") ?? false,
             properties: try Self.properties(body), payload: payload)
-        order(call, .publish(packet), to: broker.shard(of: topic)) { (result) throws(APIError) in
+        administration.order(call, .publish(packet), to: broker.shard(of: topic)) { (result) throws(APIError) in
             guard case .published(let reason, let receivers) = result else { throw .unavailable }
             guard reason.rawValue < 0x80 else { throw Self.refusal(reason) }
             var object = JSONObject()
@@ -202,13 +209,13 @@ extension Administration {
     func listClosedConnections(_ call: Call) throws(APIError) {
         var selection = ClosedSelection()
         selection.clientIdentifier = try call.encoded("clientid")
-        selection.network = try network(call)
+        selection.network = try call.network()
         selection.wasAdmitted = call.boolean("refused").map { !$0 }
         if let cursor = call.cursor {
             selection.before = Self.closedPosition(cursor)
             if selection.before == nil { throw .badRequest("cursor does not belong to this list.") }
         }
-        askAll(call, .closedConnections(selection), rowsMax: call.limit) {
+        administration.askAll(call, .closedConnections(selection), rowsMax: call.limit) {
             [self] (replies) throws(APIError) in
             var rows: [ClosedConnectionRow] = []
             for reply in replies { if case .closedConnections(let page) = reply.rows { rows += page } }
@@ -224,7 +231,7 @@ extension Administration {
             let cursor = rows.prefix(page.count).last.map {
                 Base64URL.encode(Array("\($0.position.at) \($0.position.number)".utf8))
             }
-            answer(call, page: page.rows, cursor: hasMore ? cursor : nil)
+            administration.answer(call, page: page.rows, cursor: hasMore ? cursor : nil)
         }
     }
 
@@ -236,13 +243,8 @@ extension Administration {
         return numbers.count == 2 ? ClosedPosition(at: numbers[0], number: numbers[1]) : nil
     }
 
-    func listenerName(_ index: Int) -> String? {
-        let listeners = broker.listeners
-        return listeners.indices.contains(index) ? listeners[index].name : nil
-    }
-
     func listDrops(_ call: Call) throws(APIError) {
-        askAll(call, .drops, rowsMax: call.limit) { [self] (replies) throws(APIError) in
+        administration.askAll(call, .drops, rowsMax: call.limit) { [self] (replies) throws(APIError) in
             let reports = replies.compactMap {
                 if case .drops(let report) = $0.rows { report } else { nil }
             }
@@ -251,7 +253,7 @@ extension Administration {
             page.fill(reports.flatMap(\.last).sorted { $0.at > $1.at }) {
                 Self.dropResource.json(ShardRow($0, clockOffset: offset))
             }
-            answer(call, page: page.rows, cursor: nil) { [self] object in
+            administration.answer(call, page: page.rows, cursor: nil) { [self] object in
                 object.set("by_prefix", Self.byPrefix(reports).map { Self.prefixDropsResource.json($0) })
                 object.set("by_listener", dropsByListener(reports).map { Self.listenerDropsResource.json($0) })
             }
@@ -269,7 +271,7 @@ extension Administration {
             left.value.total != right.value.total
                 ? left.value.total > right.value.total : left.key.lexicographicallyPrecedes(right.key)
         }
-        var rows = sorted.map { (name: text($0.key) as String?, drops: $0.value) }
+        var rows = sorted.map { (name: Administration.text($0.key) as String?, drops: $0.value) }
         if others.total > 0 { rows.append((nil, others)) }
         return rows
     }
@@ -316,13 +318,13 @@ struct ListedClosedConnection {
     var row: ClosedConnectionRow { closed.row }
 }
 
-extension Administration {
+extension TopicAnswers {
     static let topicLevelResource = Resource<ListedTopicLevel>(
         "TopicLevel",
         [
-            .text("name", help: "The level itself; may be empty.") { text($0.row.name) },
+            .text("name", help: "The level itself; may be empty.") { Administration.text($0.row.name) },
             .text("topic", help: "The whole topic or filter down to this level.") {
-                text(($0.under.map { $0 + [UInt8(ascii: "/")] } ?? []) + $0.row.name)
+                Administration.text(($0.under.map { $0 + [UInt8(ascii: "/")] } ?? []) + $0.row.name)
             },
             .integer("subscriptions", help: "With a filter that ends here or below.", \.row.subscriptions),
             .integer("retained", help: "Retained messages here or below.", \.row.retainedMessages),
@@ -332,7 +334,7 @@ extension Administration {
     static let retainedResource = Resource<ShardRow<RetainedRow>>(
         "RetainedMessage",
         [
-            .text("topic") { text($0.row.topic) },
+            .text("topic") { Administration.text($0.row.topic) },
             .integer("qos", as: .qos, \.row.qos.rawValue),
             .integer("bytes", as: .bytes, column: "SIZE", \.row.payloadBytes),
             .timeOrNull("expires_at", column: "EXPIRES (UTC)") { $0.time($0.row.expiresAt) },
@@ -342,7 +344,7 @@ extension Administration {
     static let retainedContentResource = Resource<ShownContent>(
         "RetainedContent",
         [
-            .text("topic") { text($0.content.row.topic) },
+            .text("topic") { Administration.text($0.content.row.topic) },
             .integer("qos", as: .qos, \.content.row.qos.rawValue),
             .integer("bytes", as: .bytes, \.content.row.payloadBytes),
             .textOrNull("payload", help: "Base64; null without the right to see payloads.") {
@@ -399,15 +401,15 @@ extension Administration {
                 "clientid", column: "CLIENT",
                 help: "The client that it concerns: the receiver, or the publisher where there was no receiver."
             ) { $0.row.clientIdentifier?.description },
-            .text("topic") { text($0.row.topic) },
+            .text("topic") { Administration.text($0.row.topic) },
             .text("reason", as: .choice(DropReason.allCases.map(\.label)), \.row.reason.label),
             .integer("qos", as: .qos, \.row.qos.rawValue),
             .integer("bytes", as: .bytes, column: "SIZE", help: "Of topic, properties and payload.", \.row.byteCount),
         ])
 
     static let prefixDropsResource = Resource<(name: String?, drops: DropCounts)>(
-        nil, [.textOrNull("prefix", \.name), .object("dropped", as: dropCountsResource, \.drops)])
+        nil, [.textOrNull("prefix", \.name), .object("dropped", as: ClientAnswers.dropCountsResource, \.drops)])
 
     static let listenerDropsResource = Resource<(name: String, drops: DropCounts)>(
-        nil, [.text("listener", \.name), .object("dropped", as: dropCountsResource, \.drops)])
+        nil, [.text("listener", \.name), .object("dropped", as: ClientAnswers.dropCountsResource, \.drops)])
 }

@@ -1,9 +1,15 @@
-public import BrokerModel
+internal import BrokerModel
 internal import HTTP
 internal import JSON
 
 /// The bans.
-extension Administration {
+struct BanAnswers {
+    let administration: Administration
+
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
     func listBans(_ call: Call) throws(APIError) {
         let after = try call.cursor.map { text throws(APIError) in
             guard let bytes = Base64URL.decode(text), let place = String(validating: bytes, as: UTF8.self) else {
@@ -18,7 +24,7 @@ extension Administration {
         page.fill(rest) { Self.banResource.json($0) }
         let last = rest.prefix(page.count).last
         let next = rest.count > page.count ? last.map { Base64URL.encode(Array($0.target.place.utf8)) } : nil
-        answer(call, page: page.rows, cursor: next, count: bans.count) { object in
+        administration.answer(call, page: page.rows, cursor: next, count: bans.count) { object in
             object.set("kept", !broker.bansEndWithBroker)
         }
     }
@@ -62,14 +68,6 @@ extension Administration {
         APIError(
             .serviceUnavailable, "Nothing was changed: \(reason).", fields: ["Retry-After": String(Limits.retryAfterSeconds)]
         ).response
-    }
-
-    /// Tells everybody who wants to know.
-    public func report(_ ban: Ban, _ change: BanChange, at now: Moment) {
-        guard events.count > 0 else { return }
-        var object = Self.banResource.json(ban)
-        object.set("change", change.rawValue)
-        report(.ban, object, at: now)
     }
 
     private static func target(_ kind: BanKind, _ who: String) throws(APIError) -> BanTarget {

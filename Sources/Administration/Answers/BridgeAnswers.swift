@@ -2,10 +2,17 @@ internal import HTTP
 internal import JSON
 
 /// Bridges to other brokers.
-extension Administration {
+struct BridgeAnswers {
+    let administration: Administration
+
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
     func listBridges(_ call: Call) throws(APIError) {
         let bridges = broker.bridges
-        answer(call, page: bridges.map { Self.bridgeResource.json($0) }, cursor: nil, count: bridges.count) { object in
+        administration.answer(call, page: bridges.map { Self.bridgeResource.json($0) }, cursor: nil, count: bridges.count) {
+            object in
             object.set("kept", !broker.bridgesEndWithBroker)
         }
     }
@@ -51,11 +58,6 @@ extension Administration {
         case .notKept(let reason):
             throw APIError(.serviceUnavailable, reason, fields: ["Retry-After": String(Limits.retryAfterSeconds)])
         }
-    }
-
-    /// Tells everybody who wants to know that a bridge is in another state.
-    public func report(_ bridge: AdministeredBridge, at now: Moment) {
-        if events.count > 0 { report(.bridge, Self.bridgeResource.json(bridge), at: now) }
     }
 
     /// The members of a body as options. A number and a truth value are what one would write in a file; null takes an

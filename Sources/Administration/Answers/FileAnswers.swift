@@ -4,7 +4,13 @@ internal import JSON
 internal import MQTTCodec
 
 /// The users and rules of files, and whether somebody may do something.
-extension Administration {
+struct FileAnswers {
+    let administration: Administration
+
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
     // MARK: Users
 
     func listFileUsers(_ call: Call) throws(APIError) {
@@ -206,7 +212,7 @@ extension Administration {
         let listener: String
 
         init(answer: AccessAnswer, question: AccessQuestion, listener: String) {
-            (isAllowed, words, decider) = Administration.judge(answer, question)
+            (isAllowed, words, decider) = FileAnswers.judge(answer, question)
             (explanation, self.listener) = (answer.ban == nil ? answer.explanation : nil, listener)
         }
     }
@@ -269,7 +275,7 @@ extension Administration {
 
     /// Lets the dashboard watch topics over MQTT, on this listener.
     func openWebSocket(_ call: Call) throws(APIError) {
-        guard settings.payloads != .none else {
+        guard administration.settings.payloads != .none else {
             throw APIError(.forbidden, "Payloads may not be seen; see martlet_http_payloads.")
         }
         guard call.request.fields.names("websocket", in: "Upgrade") else {
@@ -277,10 +283,10 @@ extension Administration {
                 .upgradeRequired, "This is a WebSocket for MQTT: ask for it with Upgrade: websocket.",
                 fields: ["Upgrade": "websocket"])
         }
-        try checkStreams(of: call.origin.address)
+        try administration.checkStreams(of: call.origin.address)
         let socket = PageSocket(StreamRight(call), address: call.origin.address)
         let response = broker.openWebSocket(call.request, from: call.origin, output: socket.stream)
-        if response.status == .switchingProtocols { sockets.add(socket) }
+        if response.status == .switchingProtocols { administration.sockets.add(socket) }
         call.answer(response)
     }
 }

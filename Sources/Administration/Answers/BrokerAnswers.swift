@@ -3,17 +3,16 @@ internal import HTTP
 internal import JSON
 
 /// The broker itself: how it is, where it listens, how it is configured.
-extension Administration {
-    func getBroker(_ call: Call) throws(APIError) {
-        withStatistics(call) { [self] shards in
-            call.answer(Self.brokerResource.json(BrokerView(self, shards, now: call.startedAt.wallMilliseconds)))
-        }
-    }
+struct BrokerAnswers {
+    let administration: Administration
 
-    /// Goes on with what every shard has counted; answers itself if that cannot be had.
-    func withStatistics(_ call: Call, _ next: @escaping ([ShardStatistics]) -> Void) {
-        broker.statistics { shards in
-            if shards.isEmpty { call.fail(.unavailable) } else { next(shards) }
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
+    func getBroker(_ call: Call) throws(APIError) {
+        administration.withStatistics(call) { [self] shards in
+            call.answer(Self.brokerResource.json(BrokerView(administration, shards, now: call.startedAt.wallMilliseconds)))
         }
     }
 
@@ -125,7 +124,7 @@ struct BrokerView {
     }
 }
 
-extension Administration {
+extension BrokerAnswers {
     static let brokerResource = Resource<BrokerView>("Broker", brokerFields + brokerParts)
 
     private static let brokerFields: [Field<BrokerView>] = [
@@ -133,8 +132,9 @@ extension Administration {
         .text("node", \.facts.node),
         .time("started_at", \.facts.startedAt),
         .integer("uptime_s", as: .seconds) { ($0.now - min($0.now, $0.facts.startedAt)) / 1000 },
-        .objectOrNull("drain", as: drainResource, help: "Null while the broker is not being drained.", \.drain),
-        .objectOrNull("cluster", as: clusterInShortResource, help: "Null on a broker that is alone.", \.condition.cluster),
+        .objectOrNull("drain", as: Administration.drainResource, help: "Null while the broker is not being drained.", \.drain),
+        .objectOrNull(
+            "cluster", as: Administration.clusterInShortResource, help: "Null on a broker that is alone.", \.condition.cluster),
         .boolean("live", \.isLive),
         .boolean("ready", \.isReady),
         .integer("alarms", help: "How many are active.", \.alarmsRaised),
@@ -161,10 +161,10 @@ extension Administration {
         nil,
         [
             .text("state", as: .choice(["off", "ok", "full", "failed"])) { $0.condition.store?.rawValue ?? "off" },
-            .integerOrNull("bytes", as: .bytes) { $0.sum.store?.bytes },
+            .integerOrNull("bytes", as: .bytes) { SystemFigure.storeBytes.value(of: $0.sum) },
             .integerOrNull("free_bytes", as: .bytes, help: "Free on the file system of the store.", \.storeFreeBytes),
-            .integerOrNull("rows") { $0.sum.store?.rows },
-            .integerOrNull("commits") { $0.sum.store?.commits },
+            .integerOrNull("rows") { SystemFigure.storeRows.value(of: $0.sum) },
+            .integerOrNull("commits") { SystemFigure.storeCommits.value(of: $0.sum) },
         ])
 
     private static let memoryResource = Resource<BrokerView>(

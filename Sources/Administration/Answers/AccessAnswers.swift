@@ -2,7 +2,13 @@ internal import HTTP
 internal import JSON
 
 /// Logging in, tokens and the audit.
-extension Administration {
+struct AccessAnswers {
+    let administration: Administration
+
+    init(_ administration: Administration) { self.administration = administration }
+
+    private var broker: any AdministeredBroker { administration.broker }
+
     // MARK: Sessions
 
     func getSession(_ call: Call) throws(APIError) { call.answer(session(call.who)) }
@@ -14,9 +20,11 @@ extension Administration {
                 throw .badRequest("Give either a token, or a user name and password.")
             }
             let secret = try body.required("token")
-            if let identity = links.take(secret, at: call.startedAt.wallMilliseconds) { return begin(identity, call) }
-            guard let token = tokens.find(secret, now: call.startedAt) else {
-                throw Self.unauthorized(call, "Unknown token.")
+            if let identity = administration.links.take(secret, at: call.startedAt.wallMilliseconds) {
+                return begin(identity, call)
+            }
+            guard let token = administration.tokens.find(secret, now: call.startedAt) else {
+                throw Administration.unauthorized(call, "Unknown token.")
             }
             return begin(
                 Identity(
@@ -26,7 +34,7 @@ extension Administration {
         let name = try body.required("username", 0...65_535)
         let password = try body.required("password", 0...65_535)
         call.target = name
-        logIn(call, name, Array(password.utf8)) { [self] identity in
+        administration.logIn(call, name, Array(password.utf8)) { [self] identity in
             guard identity.role != nil else {
                 return call.fail(
                     APIError(
@@ -44,7 +52,7 @@ extension Administration {
             return call.fail(
                 APIError(.forbidden, "A token with the role metrics cannot log in: send it with each request."))
         }
-        guard let (secret, identity) = sessions.make(identity, now: call.startedAt) else {
+        guard let (secret, identity) = administration.sessions.make(identity, now: call.startedAt) else {
             return call.fail(
                 APIError(
                     .serviceUnavailable, "The maximum number of sessions is reached; log out elsewhere.",
@@ -57,19 +65,19 @@ extension Administration {
     }
 
     func logOut(_ call: Call) throws(APIError) {
-        if let secret = call.request.cookie(Self.cookieName) { sessions.end(secret) }
-        endUnentitledStreams(call.startedAt)
+        if let secret = call.request.cookie(Administration.cookieName) { administration.sessions.end(secret) }
+        administration.endUnentitledStreams(call.startedAt)
         call.answer(
             HTTPResponse(.noContent, fields: ["Set-Cookie": Self.cookie("", for: call) + "; Max-Age=0"]))
     }
 
     private static func cookie(_ secret: String, for call: Call) -> String {
-        "\(cookieName)=\(secret); Path=/; HttpOnly; SameSite=Strict"
+        "\(Administration.cookieName)=\(secret); Path=/; HttpOnly; SameSite=Strict"
             + (call.origin.usesTLS ? "; Secure" : "")
     }
 
     private func session(_ who: Identity) -> JSONObject {
-        Self.sessionResource.json((who, maySeePayloads(who)))
+        Self.sessionResource.json((who, administration.maySeePayloads(who)))
     }
 
     static let sessionResource = Resource<(who: Identity, seesPayloads: Bool)>(
@@ -92,7 +100,7 @@ extension Administration {
                     + "and \"protocol http_api\" to the configuration, then: martlet ctl reload")
         }
         let expiresAt = call.startedAt.wallMilliseconds + Limits.loginLinkSeconds * 1000
-        let secret = links.make(for: call.who.name, until: expiresAt)
+        let secret = administration.links.make(for: call.who.name, until: expiresAt)
         let link = MadeLink(url: "\(first)/dashboard/#token=\(secret)", origins: places, expiresAt: expiresAt)
         call.answer(Self.loginLinkResource.json(link), status: .created)
     }
@@ -109,10 +117,12 @@ extension Administration {
     /// Where browsers find the dashboard, as `http://localhost:9883`: what only this machine reaches first.
     private var dashboardPlaces: [String] {
         let places = broker.listeners.enumerated().compactMap { index, listener -> (isNear: Bool, text: String)? in
-            let rules = self.listener(index)
+            let rules = administration.listener(index)
             guard listener.application == .httpAPI, !listener.isClosed, rules.parts.contains(.dashboard), let port = listener.port
             else { return nil }
-            let host = rules.isLoopback ? listener.host ?? "localhost" : settings.hosts.first ?? listener.host ?? "localhost"
+            let host =
+                rules.isLoopback
+                ? listener.host ?? "localhost" : administration.settings.hosts.first ?? listener.host ?? "localhost"
             let name = host.contains(":") ? "[\(host)]" : host
             return (rules.isLoopback, "\(listener.usesTLS ? "https" : "http")://\(name):\(port)")
         }
@@ -123,7 +133,7 @@ extension Administration {
 
     func listTokens(_ call: Call) throws(APIError) {
         var object = JSONObject()
-        object.set("data", tokens.tokens.sorted { $0.name < $1.name }.map { Self.tokenResource.json($0) })
+        object.set("data", administration.tokens.tokens.sorted { $0.name < $1.name }.map { Self.tokenResource.json($0) })
         call.answer(object)
     }
 
@@ -138,8 +148,8 @@ extension Administration {
         else { throw .badRequest("role is missing.") }
         let expiresAt = try body.time("expires_at").map { $0 / 1000 }
         call.target = name
-        guard settings.keepsTokens else { throw Self.noTokenFile }
-        var changed = tokens
+        guard administration.settings.keepsTokens else { throw Self.noTokenFile }
+        var changed = administration.tokens
         guard let (token, secret) = changed.make(name, role, expiresAt: expiresAt) else {
             throw APIError(.conflict, "A token of that name exists, or there are too many tokens.")
         }
@@ -150,12 +160,12 @@ extension Administration {
     }
 
     func revokeToken(_ call: Call) throws(APIError) {
-        guard settings.keepsTokens else { throw Self.noTokenFile }
-        var changed = tokens
+        guard administration.settings.keepsTokens else { throw Self.noTokenFile }
+        var changed = administration.tokens
         guard let revoked = changed.remove(call.path["name"] ?? "") else { throw .notFound("token") }
         try keep(changed)
-        sessions.end(of: revoked)
-        endUnentitledStreams(call.startedAt)
+        administration.sessions.end(of: revoked)
+        administration.endUnentitledStreams(call.startedAt)
         call.answer(HTTPResponse(.noContent))
     }
 
@@ -165,7 +175,7 @@ extension Administration {
                 .serviceUnavailable, "The token file could not be written.",
                 fields: ["Retry-After": "15"])
         }
-        tokens = changed
+        administration.tokens = changed
     }
 
     private static let noTokenFile = APIError(
@@ -210,7 +220,7 @@ extension Administration {
     func getAudit(_ call: Call) throws(APIError) {
         var object = JSONObject()
         let kind = call.text("kind").flatMap { Audit.Kind(rawValue: $0) }
-        object.set("data", audit.last(call.integer("limit") ?? 100, of: kind).map(\.json))
+        object.set("data", administration.audit.last(call.integer("limit") ?? 100, of: kind).map(\.json))
         call.answer(object)
     }
 }
