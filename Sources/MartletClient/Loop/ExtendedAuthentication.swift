@@ -1,6 +1,5 @@
 internal import ClientCore
 internal import MQTTCodec
-internal import Synchronization
 
 /// A client that shows once more who it is, on a connection that stands.
 struct Reauthentication {
