@@ -27,10 +27,10 @@ public final class Administration {
     var longCursors = LongCursors()
     var alarms = AlarmBoard()
     /// Whether the broker has been told how many alarms of each kind there are.
-    var hasToldAlarms = false
+    var hasReportedAlarms = false
     /// What the shards' clock lacked of the milliseconds since 1970 at the start: for places in lists of several nodes,
     /// which must not move when the clock is set.
-    let placeOffset: UInt64
+    let cursorOffset: UInt64
     var links = LoginLinks()
 
     public init(
@@ -38,7 +38,7 @@ public final class Administration {
         tokens: TokenTable = TokenTable()
     ) {
         (self.broker, self.settings, self.tokens) = (broker, settings, tokens)
-        placeOffset = broker.wallClockOffset
+        cursorOffset = broker.wallClockOffset
         traces = TraceBook(broker)
         events.bound(memoryMax: settings.memoryBytesMax)
         events.onWatch = { [unowned broker] in broker.watchClients($0) }

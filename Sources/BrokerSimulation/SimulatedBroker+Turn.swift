@@ -66,7 +66,7 @@ extension SimulatedBroker {
         }
         deliverReports(to: shard)
         deliverShardMessages(to: shard)
-        takeInArrivals(shard)
+        connectArrivals(shard)
         deliverAnswers(to: shard)
         deliverInput(to: shard)
         deliverWritable(to: shard)
@@ -99,12 +99,12 @@ extension SimulatedBroker {
         for report in reports { shard.core.received(report) }
     }
 
-    private func takeInArrivals(_ shard: SimulatedShard) {
+    private func connectArrivals(_ shard: SimulatedShard) {
         let arrivals = shard.arrivals
         shard.arrivals = []
         for arrival in arrivals {
             let id = arrival.handOver.map { shard.core.adopt($0) } ?? shard.core.connected(arrival.info)
-            arrival.connection.place.id = id
+            arrival.connection.peer.id = id
             shard.sink.add(arrival.connection, as: id)
         }
     }
@@ -113,7 +113,7 @@ extension SimulatedBroker {
         let answers = shard.answers
         shard.answers = []
         for answer in answers {
-            if let id = answer.connection.place.id { shard.core.authenticated(id, answer.outcome) }
+            if let id = answer.connection.peer.id { shard.core.authenticated(id, answer.outcome) }
         }
     }
 
@@ -125,8 +125,8 @@ extension SimulatedBroker {
             let readable = shard.readable
             shard.readable = []
             for connection in readable {
-                connection.place.isQueued = false
-                guard let id = connection.place.id, !connection.isClosed else { continue }
+                connection.peer.isQueued = false
+                guard let id = connection.peer.id, !connection.isClosed else { continue }
                 guard !shard.core.hasOpenPacket(id) else {
                     // It is read from when that is done with.
                     unreadable.append(connection)
@@ -146,7 +146,7 @@ extension SimulatedBroker {
         let writable = shard.writable
         shard.writable = []
         for connection in writable {
-            guard let id = connection.place.id, !connection.isClosed else { continue }
+            guard let id = connection.peer.id, !connection.isClosed else { continue }
             connection.becameUnblocked()
             shard.core.writable(id, sink: shard.sink)
         }
@@ -154,15 +154,15 @@ extension SimulatedBroker {
 
     /// A connection has something to read, or has ended.
     func hasInput(_ connection: SimulatedConnection) {
-        guard !connection.place.isQueued, !connection.isClosed else { return }
-        connection.place.isQueued = true
-        shards[connection.place.shard].readable.append(connection)
+        guard !connection.peer.isQueued, !connection.isClosed else { return }
+        connection.peer.isQueued = true
+        shards[connection.peer.shard].readable.append(connection)
     }
 
     /// A connection takes bytes again.
     func becameWritable(_ connection: SimulatedConnection) {
         guard !connection.isClosed else { return }
-        shards[connection.place.shard].writable.append(connection)
+        shards[connection.peer.shard].writable.append(connection)
     }
 
     private func carryOut(_ effect: Effect, of shard: SimulatedShard) {
@@ -207,8 +207,8 @@ extension SimulatedBroker {
         shard.readable.removeAll { $0 === connection }
         shard.writable.removeAll { $0 === connection }
         let target = shards[handOver.shard]
-        let hadInput = connection.place.isQueued
-        connection.place = SimulatedPeer(shard: handOver.shard)
+        let hadInput = connection.peer.isQueued
+        connection.peer = SimulatedPeer(shard: handOver.shard)
         target.arrivals.append(SimulatedShard.Arrival(connection: connection, info: handOver.info, handOver: handOver))
         if hadInput { hasInput(connection) }
     }

@@ -123,7 +123,7 @@ public final class SimulatedBroker {
     public func open(listener: Int = 0) -> SimulatedConnection {
         let shard = nextShard
         nextShard = (nextShard + 1) % shards.count
-        let connection = SimulatedConnection(broker: self, place: SimulatedPeer(shard: shard))
+        let connection = SimulatedConnection(broker: self, peer: SimulatedPeer(shard: shard))
         let info = ConnectionInfo(address: address, port: UInt16(truncatingIfNeeded: 40_000 + turnCount), listener: listener)
         shards[shard].arrivals.append(SimulatedShard.Arrival(connection: connection, info: info, handOver: nil))
         return connection
@@ -141,7 +141,7 @@ public final class SimulatedBroker {
     /// Answers a login that waited, and settles.
     public func answer(_ pending: PendingAuthentication, _ outcome: AuthenticationOutcome) {
         pendingAuthentications.removeAll { $0.connection === pending.connection }
-        shards[pending.connection.place.shard].answers.append((pending.connection, outcome))
+        shards[pending.connection.peer.shard].answers.append((pending.connection, outcome))
         settle()
     }
 

@@ -29,13 +29,13 @@ public final class SimulatedConnection {
     package let broker: SimulatedBroker
     /// Whether the client has gone away.
     private(set) var isLost = false
-    var place: SimulatedPeer
+    var peer: SimulatedPeer
     private var unsent: [[UInt8]] = []
     private var isBlocked = false
 
-    init(broker: SimulatedBroker, place: SimulatedPeer) {
+    init(broker: SimulatedBroker, peer: SimulatedPeer) {
         self.broker = broker
-        self.place = place
+        self.peer = peer
     }
 
     /// Sends bytes, right or wrong.
@@ -88,7 +88,7 @@ public final class SimulatedConnection {
         return isReading ? flushBytesMax ?? .max : 0
     }
 
-    func take(_ bytes: UnsafeRawBufferPointer) {
+    func received(_ bytes: UnsafeRawBufferPointer) {
         guard !isLost else { return }
         receivedBytes.append(contentsOf: bytes)
         receivedByteCount += bytes.count

@@ -107,7 +107,7 @@ final class SimulatedSink: OutputSink {
         var taken = 0
         for slice in slices where room > 0 {
             let count = min(room, slice.count)
-            target.take(UnsafeRawBufferPointer(start: slice.base, count: count))
+            target.received(UnsafeRawBufferPointer(start: slice.base, count: count))
             taken += count
             room -= count
         }

@@ -25,7 +25,7 @@ public final class SimulatedStore {
     public private(set) var commitCount = 0
     private var batches: [(shard: Int, batch: JournalBatch)] = []
     private var requests: [(shard: Int, request: StoreRequest)] = []
-    private var hasToldTrouble = false
+    private var hasReportedTrouble = false
 
     public init(seed: UInt64 = 7) { self.seed = seed }
 
@@ -47,7 +47,7 @@ public final class SimulatedStore {
         for (_, batch) in batches.prefix(committing) { apply(batch) }
         batches = []
         requests = []
-        hasToldTrouble = false
+        hasReportedTrouble = false
     }
 
     /// The broker ends in order.
@@ -68,7 +68,7 @@ public final class SimulatedStore {
         var recovery = Recovery(shards: shards, highestKeys: rows.compactMapValues { $0.keys.max() })
         for table in StoreTable.inOrderOfRecovery {
             for (key, body) in (rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
-                let isTaken = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
+                let isTaken = body.withUnsafeBytes { recovery.restore(table, key: key, body: $0) }
                 precondition(isTaken, "the core does not take its own row \(key) of \(table.name)")
             }
         }
@@ -92,8 +92,8 @@ public final class SimulatedStore {
         case .paused: return hasRead
         case .full, .failed:
             if mode == .failed { batches = [] }
-            guard !hasToldTrouble else { return hasRead }
-            hasToldTrouble = true
+            guard !hasReportedTrouble else { return hasRead }
+            hasReportedTrouble = true
             for shard in shards { shard.reports.append(mode == .full ? .full : .failed) }
             return true
         }
@@ -103,8 +103,8 @@ public final class SimulatedStore {
     func commit(_ shards: [SimulatedShard]) {
         let taken = batches.filter { $0.shard != lateShard }
         batches.removeAll { $0.shard != lateShard }
-        if hasToldTrouble { for shard in shards { shard.reports.append(.hasRoom) } }
-        hasToldTrouble = false
+        if hasReportedTrouble { for shard in shards { shard.reports.append(.hasRoom) } }
+        hasReportedTrouble = false
         for (shard, batch) in taken {
             apply(batch)
             shards[shard].reports.append(.committed(through: batch.lastSequence))

@@ -106,13 +106,13 @@ package struct Deque<Element> {
         var larger: [Element?] = []
         let room = Swift.max(4, 1 << (Int.bitWidth - (wanted - 1).leadingZeroBitCount))
         larger.reserveCapacity(room)
-        for index in 0..<size { larger.append(slots[place(index)].take()) }
+        for index in 0..<size { larger.append(slots[slot(of: index)].take()) }
         for _ in size..<room { larger.append(nil) }
         (slots, head) = (larger, 0)
     }
 
     @inlinable
-    func place(_ index: Int) -> Int {
+    func slot(of index: Int) -> Int {
         precondition(index >= 0 && index < size, "no element has this index")
         return (head &+ index) & (slots.count &- 1)
     }
@@ -129,11 +129,11 @@ extension Deque: RandomAccessCollection, MutableCollection {
     @inlinable
     package subscript(index: Int) -> Element {
         get {
-            guard let element = slots[place(index)] else { preconditionFailure("an index has an element") }
+            guard let element = slots[slot(of: index)] else { preconditionFailure("an index has an element") }
             return element
         }
         _modify {
-            let place = place(index)
+            let place = slot(of: index)
             guard var element = slots[place].take() else { preconditionFailure("an index has an element") }
             defer { slots[place] = element }
             yield &element

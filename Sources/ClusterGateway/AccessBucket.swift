@@ -12,7 +12,7 @@ import ServerLoops
 /// | key | what |
 /// |---|---|
 /// | `dynsec`, `dynsec.PART` | dynamic security: see `SharedDocument` |
-/// | `bans.DIGEST` | a ban, until it ends by itself, or the mark of one that was lifted |
+/// | `bans.DIGEST` | a ban, until it ends by itself, or the tombstone of one that was lifted |
 /// | `joined.WHAT.DIGEST` | a node has brought its own |
 ///
 /// Whatever is lost on the way, everything is read anew: what is there is small against what it would take to miss
@@ -157,7 +157,7 @@ final class AccessBucket {
 
     private func give(_ record: StreamRecord) {
         guard !isStale else { return }
-        sequence = record.mark.sequence
+        sequence = record.metadata.sequence
         let headers = record.headers.isEmpty ? nil : try? MessageHeaders(reading: record.headers)
         read(record, isDeleted: headers?["KV-Operation"] != nil)
         let carriedOut = waiting.filter { $0.sequence <= sequence }

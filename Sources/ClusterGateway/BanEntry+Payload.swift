@@ -42,7 +42,7 @@ extension BanEntry {
     }
 
     /// The key of a ban is a digest, because a banned client's name may have any length and characters.
-    var key: String { "bans." + Self.digest(target.place) }
+    var key: String { "bans." + Self.digest(target.sortKey) }
 
     private static func target(_ members: JSONMembers) -> BanTarget? {
         guard let kind = members["as"]?.string, let who = members["who"]?.string else { return nil }
@@ -74,7 +74,7 @@ extension BanEntry {
 }
 
 extension Limits {
-    /// Seconds for which the mark of a lifted ban is kept: whoever does not follow reads everything anew.
+    /// Seconds for which the tombstone of a lifted ban is kept: whoever does not follow reads everything anew.
     static let liftedBanSeconds: UInt64 = 600
 
     /// Seconds that servers keep a ban at most; one that is to last longer they keep for ever, and nodes end it by

@@ -52,8 +52,8 @@ final class ClusterLog {
     var isOver = false
     let refusals: StreamRefusals
     /// What the loops were told last; the partitions that have no room, a bit for each.
-    var told = (isFull: false, isAway: false)
-    var toldLacking: UInt64 = 0
+    var loggedState = (isFull: false, isAway: false)
+    var loggedLacking: UInt64 = 0
 
     /// Makes the log, before any loop runs.
     init(
@@ -151,7 +151,7 @@ final class ClusterLog {
 /// What stands in the log.
 extension ClusterLog: ReadLog {
     func received(_ record: StreamRecord, _ partition: LogPartition) {
-        let sequence = record.mark.sequence
+        let sequence = record.metadata.sequence
         var bytes: [UInt8] = []
         var isOwn = false
         var said: (successorOf: [NodeID], by: NodeID)?
@@ -180,7 +180,8 @@ extension ClusterLog: ReadLog {
         partition.place?.sequence = sequence
         counters.records += 1
         let given = LogRecord(
-            partition: partition.index, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000, isOwn: isOwn, bytes: bytes)
+            partition: partition.index, sequence: sequence, storedAt: record.metadata.storedAt / 1_000_000, isOwn: isOwn,
+            bytes: bytes)
         for other in loop.loops {
             givenBytes += given.cost
             other.post(.record(given), from: loop)
@@ -442,8 +443,8 @@ extension ClusterLog {
             loop.loops[outcome.shard].post(news, from: loop)
         }
         let state = (isFull: partitions.contains { $0.writer.isFull }, isAway: !isAttached)
-        guard state != told else { return }
-        told = state
+        guard state != loggedState else { return }
+        loggedState = state
         loop.postToAll(.logRoom(isFull: state.isFull, isAway: state.isAway))
     }
 
@@ -451,11 +452,11 @@ extension ClusterLog {
     private func settleRoom() {
         var lacking: UInt64 = 0
         for partition in partitions where partition.writer.lacksRoom { lacking |= 1 << UInt64(partition.index) }
-        guard lacking != toldLacking else { return }
-        for partition in partitions where (toldLacking & ~lacking) >> UInt64(partition.index) & 1 == 1 {
+        guard lacking != loggedLacking else { return }
+        for partition in partitions where (loggedLacking & ~lacking) >> UInt64(partition.index) & 1 == 1 {
             refusals.taken(Self.streamName(partition.index, plan))
         }
-        toldLacking = lacking
+        loggedLacking = lacking
         loop.postToAll(.logLacksRoom(lacking))
     }
 }

@@ -69,7 +69,7 @@ extension ClusterRunner: NATSListener {
 
     package func found(_ stream: String, replicas: Int, wanted: Int) {
         // Where nothing is asked for, those who run the servers may have chosen more.
-        guard plan.replicas != nil || replicas < wanted, toldReplicas.insert(stream).inserted else { return }
+        guard plan.replicas != nil || replicas < wanted, loggedReplicas.insert(stream).inserted else { return }
         let wish =
             plan.replicas == nil
             ? "\(wanted) are usual where the servers are a cluster" : "martlet_cluster_replicas asks for \(wanted)"

@@ -37,7 +37,7 @@ package final class ClusterRunner: ClusterParticipant {
         complain: { [unowned self] in report($0) })
     lazy var members = ClusterMembers(node: incarnations.current, space: space, connection: connection)
     var topics = ClusterTopics()
-    var topicsToldAt: UInt64?
+    var topicsPublishedAt: UInt64?
     lazy var sink = ClusterSink(connection, shard: loop.shard, incarnations)
     lazy var retained = RetainedRunner(
         plan, node: incarnations.current, space: SubjectSpace(cluster: plan.name), on: loop, connection, refusals,
@@ -56,25 +56,25 @@ package final class ClusterRunner: ClusterParticipant {
     /// Why the list of the other nodes cannot be read.
     var leaseTrouble: String?
     /// The reasons that were logged since messages flowed last: each is logged once.
-    var toldReasons: Set<String> = []
+    var loggedReasons: Set<String> = []
     /// The last complaint of the servers about something they did not understand, in their words, and when it came.
     var complaint: (words: String, at: UInt64)?
     /// The last permission that this node lacked on this connection, in the servers' words, and when.
     var refusal: (words: String, at: UInt64)?
     /// The streams for which it was logged that they have another number of replicas than is wanted.
-    var toldReplicas: Set<String> = []
+    var loggedReplicas: Set<String> = []
     var namesakes = NamesakeWatch()
     var awaiting = AwaitedReason()
     var silences = SilenceWatch()
     /// The nodes, by store, for which it was logged that they have a store where this one has none, or the other way
     /// round.
-    var toldStores: Set<UInt32> = []
+    var loggedStores: Set<UInt32> = []
     /// Why the servers do not do what the configuration asks of them.
     var unsynced: String?
     var losses: UInt64 = 0
     /// Whether the shards were told last that the cluster is away.
     var isAway = true
-    var tooLargeToldAt: UInt64?
+    var tooLargeLoggedAt: UInt64?
     /// The ticket up to which was looked which nodes may forget sessions that are here.
     var dropsLookedAt: UInt64 = 0
 
@@ -136,8 +136,8 @@ package final class ClusterRunner: ClusterParticipant {
         connection.flush()
         guard let (byteCount, bytesMax) = sink.tooLarge else { return }
         sink.tooLarge = nil
-        if let tooLargeToldAt, now < tooLargeToldAt + Self.tooLargeMilliseconds { return }
-        tooLargeToldAt = now
+        if let tooLargeLoggedAt, now < tooLargeLoggedAt + Self.tooLargeMilliseconds { return }
+        tooLargeLoggedAt = now
         log(
             .warning,
             "a message of \(byteCount) bytes is larger than the servers' max_payload (\(bytesMax)): it is not sent to other nodes."
@@ -268,7 +268,7 @@ package final class ClusterRunner: ClusterParticipant {
         if !isAway {
             let count = livingOthers
             log(.notice, "ready, with \(count) other \(count == 1 ? "node" : "nodes").")
-            toldReasons = []
+            loggedReasons = []
         }
         loop.postToAll(.isAway(isAway))
         report()
@@ -322,15 +322,15 @@ extension ClusterRunner {
         logMixedStores()
         let awaited = isAway ? trouble : nil
         // What failed has been told.
-        if let reason = awaiting.look(awaited, now: now), !toldReasons.contains(reason) {
+        if let reason = awaiting.look(awaited, now: now), !loggedReasons.contains(reason) {
             report("not ready yet: \(reason)")
         }
         for (node, isSilent) in silences.look(members.table.members) { report(node, isSilent: isSilent) }
         for (isFar, words) in members.clockNews() { log(isFar ? .warning : .notice, words) }
         let status = status
         loop.control?.post(.cluster(status))
-        guard let interval = plan.systemTopicMilliseconds, now >= topicsToldAt.map({ $0 + interval }) ?? 0 else { return }
-        topicsToldAt = now
+        guard let interval = plan.systemTopicMilliseconds, now >= topicsPublishedAt.map({ $0 + interval }) ?? 0 else { return }
+        topicsPublishedAt = now
         for (topic, value) in topics.changes(status) { loop.shard.publishSystemTopic(topic, value) }
     }
 
@@ -343,8 +343,8 @@ extension ClusterRunner {
 
     private func logMixedStores() {
         for member in members.table.others where member.state == .up {
-            guard let summary = member.summary, summary.hasStore != hasStore, toldStores.count < Limits.clusterReasonsMax,
-                toldStores.insert(member.node.store).inserted
+            guard let summary = member.summary, summary.hasStore != hasStore, loggedStores.count < Limits.clusterReasonsMax,
+                loggedStores.insert(member.node.store).inserted
             else { continue }
             let (with, without) = hasStore ? ("this node", summary.name) : (summary.name, "this node")
             log(
@@ -430,7 +430,7 @@ extension ClusterRunner {
     }
 
     func report(_ reason: String) {
-        if toldReasons.count < Limits.clusterReasonsMax, toldReasons.insert(reason).inserted { log(.warning, "\(reason).") }
+        if loggedReasons.count < Limits.clusterReasonsMax, loggedReasons.insert(reason).inserted { log(.warning, "\(reason).") }
     }
 
     func log(_ level: LogTopics, _ text: String) { loop.log.write(level, "Cluster \(plan.name): \(text)") }

@@ -128,7 +128,7 @@ final class RetainedRunner: RetainedSink {
     }
 
     private func given(_ record: StreamRecord) {
-        replica.received(record.payload, sequence: record.mark.sequence, self)
+        replica.received(record.payload, sequence: record.metadata.sequence, self)
     }
 
     func heard(_ news: FollowedStream.News) {

@@ -15,10 +15,10 @@ final class StreamRefusals {
         var isOfServers: Bool
         var at: UInt64
         /// Nothing is told twice in a minute, as of a stream that is filled again whenever there is room.
-        var toldAt: UInt64?
+        var loggedAt: UInt64?
         var isOver = false
         /// Whether it was told, and not yet that it is over.
-        var isTold = false
+        var isLogged = false
     }
 
     private unowned let loop: ShardLoop
@@ -39,8 +39,8 @@ final class StreamRefusals {
         defer { if isNew { changed() } }
         var refusal = refusals[stream] ?? Refusal(words: "", isOfServers: false, at: now)
         (refusal.words, refusal.isOfServers, refusal.at, refusal.isOver) = ("\(error)", error.isOfServers, now, false)
-        if refusal.toldAt.map({ now >= $0 + Limits.clusterRefusalToldMilliseconds }) ?? true {
-            (refusal.toldAt, refusal.isTold) = (now, true)
+        if refusal.loggedAt.map({ now >= $0 + Limits.clusterRefusalLoggedMilliseconds }) ?? true {
+            (refusal.loggedAt, refusal.isLogged) = (now, true)
             let remedy =
                 error.isOfServers
                 ? "\(Self.serversWords), as their logs say" : "nats stream info \(stream) shows how much it may hold"
@@ -57,8 +57,8 @@ final class StreamRefusals {
         guard var refusal = refusals[stream], !refusal.isOver else { return }
         defer { changed() }
         refusal.isOver = true
-        if refusal.isTold {
-            refusal.isTold = false
+        if refusal.isLogged {
+            refusal.isLogged = false
             log(.notice, "there is room in the stream \(stream) again.")
         }
         refusals[stream] = refusal
@@ -97,5 +97,5 @@ extension Limits {
     static let clusterRefusalLastsMilliseconds: UInt64 = 5000
 
     /// How often at most it is logged that a stream has no room, in milliseconds.
-    static let clusterRefusalToldMilliseconds: UInt64 = 60_000
+    static let clusterRefusalLoggedMilliseconds: UInt64 = 60_000
 }

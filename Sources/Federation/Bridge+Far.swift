@@ -125,7 +125,7 @@ extension Bridge {
             case .publish:
                 guard local.state == .ready else { return false }
                 let view = try PublishView.decode(firstByte: firstByte, body: body, version: settings.version, from: .server)
-                try takeIn(view)
+                try forward(view)
             case .puback, .pubrec, .pubrel, .pubcomp:
                 guard let type = PacketType(rawValue: firstByte >> 4) else { return true }
                 let view = try AcknowledgementView.decode(

@@ -69,7 +69,7 @@ public final class Bridge {
     /// Which brokers messages say that they have been in.
     var path: BrokerPath
     var echoes = EchoFilter()
-    private var told = ToldWarnings()
+    private var logged = LoggedWarnings()
 
     /// Makes a bridge that is stopped.
     ///
@@ -93,7 +93,7 @@ public final class Bridge {
         guard case .stopped = state else { return }
         isWanted = true
         announcement.mayBeMade = true
-        told = ToldWarnings()
+        logged = LoggedWarnings()
         if settings.notifies { report("0") }
         begin()
     }
@@ -132,14 +132,14 @@ public final class Bridge {
             if self.settings.notifies { report("0") }
             report.connectedSince = nil
         case .stopped:
-            takeNextSettings()
+            applyNextSettings()
             return
         case .creating, .collecting, .connecting, .waiting: leave()
         }
         begin()
     }
 
-    private func takeNextSettings() {
+    private func applyNextSettings() {
         guard let next = nextSettings else { return }
         let kept = Set(next.remoteFilters.map(\.filter))
         retired = (retired + settings.remoteFilters.map(\.filter)).filter { !kept.contains($0) }
@@ -149,12 +149,12 @@ public final class Bridge {
         path = BrokerPath(own: next.brokerIdentifier.map { Array($0.bytes) })
         schedule = BridgeSchedule(next)
         announcement.mayBeMade = true
-        told.lasting = []
+        logged.lasting = []
     }
 
     /// Begins anew, as the settings say.
     private func begin() {
-        takeNextSettings()
+        applyNextSettings()
         if settings.isLazy { return collect() }
         collection.isDueAfterPause = false
         if settings.startsCleanLocally { return enter(.waiting(until: now), report: .waiting) }
@@ -191,7 +191,7 @@ public final class Bridge {
         switch state {
         case .stopped, .creating, .collecting: return
         case .waiting:
-            takeNextSettings()
+            applyNextSettings()
             if collection.isDueAfterPause { return collect() }
             enter(.connecting(since: now), report: .connecting)
             report.address = schedule.address
@@ -251,9 +251,9 @@ public final class Bridge {
             return collect()
         }
         let pause = schedule.failed(connectedFor: connectedFor, random: &random)
-        if let connectedFor, connectedFor >= Limits.toldMilliseconds { told.failure = nil }
-        if told.failure != reason {
-            told.failure = reason
+        if let connectedFor, connectedFor >= Limits.loggedFailureMilliseconds { logged.failure = nil }
+        if logged.failure != reason {
+            logged.failure = reason
             log(.warning, "Warning: Bridge \(settings.name): \(reason). It goes on trying.")
         }
         // What waits decides, as after an end for idleness; without a connection before, it has decided.
@@ -302,7 +302,7 @@ public final class Bridge {
 
     func connected() {
         // The next message will say whether there is room.
-        if told.failure != Self.noRoomThere { told.failure = nil }
+        if logged.failure != Self.noRoomThere { logged.failure = nil }
         report.failure = nil
     }
 
@@ -310,7 +310,7 @@ public final class Bridge {
 
     /// Logs a warning once, about something that stays as it is until the settings change.
     func warnOnce(_ text: String) {
-        if told.lasting.insert(text).inserted { log(.warning, "Warning: Bridge \(settings.name): \(text)") }
+        if logged.lasting.insert(text).inserted { log(.warning, "Warning: Bridge \(settings.name): \(text)") }
     }
 
     func log(_ level: BridgeLogLevel, _ text: String) { effects.append(.log(level, text)) }
@@ -333,19 +333,19 @@ public final class Bridge {
 /// Messages that the other broker sends.
 extension Bridge {
     /// Forwards a message of the other broker to this one.
-    func takeIn(_ view: PublishView) throws(WireError) {
+    func forward(_ view: PublishView) throws(WireError) {
         if view.topicAlias != 0 {
             guard view.topicAlias <= settings.topicAliasMaximum else { throw .topicAliasZero }
             if view.topic.isEmpty {
                 guard let known = far.aliases[view.topicAlias] else { throw .emptyTopic }
-                return known.withUnsafeBytes { takeIn(view, topic: $0) }
+                return known.withUnsafeBytes { forward(view, topic: $0) }
             }
             far.aliases[view.topicAlias] = Array(view.topic)
         }
-        takeIn(view, topic: view.topic)
+        forward(view, topic: view.topic)
     }
 
-    private func takeIn(_ view: PublishView, topic: UnsafeRawBufferPointer) {
+    private func forward(_ view: PublishView, topic: UnsafeRawBufferPointer) {
         collection.lastMessageAt = now
         guard let renaming = map.in(topic) else { return refuse(view, .success) }
         guard !renaming.isReserved else {
@@ -354,10 +354,10 @@ extension Bridge {
                     + "clients. Such messages are not forwarded.")
             return refuse(view, .success)
         }
-        renaming.withName(of: topic) { takeIn(view, from: topic, as: $0) }
+        renaming.withName(of: topic) { forward(view, from: topic, as: $0) }
     }
 
-    private func takeIn(_ view: PublishView, from topic: UnsafeRawBufferPointer, as name: UnsafeRawBufferPointer) {
+    private func forward(_ view: PublishView, from topic: UnsafeRawBufferPointer, as name: UnsafeRawBufferPointer) {
         let stay = settings.version == .v5 ? path.in(view.properties, local: name, remote: topic) : []
         guard let stay, !needsEchoFilter || !echoes.isEcho(view, topic, now: now) else {
             report.echoes += 1
@@ -421,9 +421,9 @@ struct BridgeAnnouncement {
     var mayBeMade = true
 }
 
-/// What the log has told, so that it is not told with each message or each attempt.
-private struct ToldWarnings {
-    /// The failure that was told last; nil when the next is to be told, whichever it is.
+/// What was logged, so that it is not logged with each message or each attempt.
+private struct LoggedWarnings {
+    /// The failure that was logged last; nil when the next is to be logged, whichever it is.
     var failure: String?
     /// What stays as it is until the settings change.
     var lasting: Set<String> = []
@@ -437,5 +437,5 @@ extension Limits {
     static let joinMillisecondsMax: UInt64 = 30_000
 
     /// Milliseconds that a connection has to last before the same failure is logged again.
-    static let toldMilliseconds: UInt64 = 300_000
+    static let loggedFailureMilliseconds: UInt64 = 300_000
 }

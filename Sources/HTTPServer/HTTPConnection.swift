@@ -46,7 +46,7 @@ final class HTTPConnection: EventHandler {
         var hasAnswer: Bool { stream != nil || content != nil }
     }
 
-    /// Whether it has come where all places were taken: then it gets what is urgent, and an end.
+    /// Whether it has come where all slots were taken: then it gets what is urgent, and an end.
     let isInReserve: Bool
     /// The network that it counts for; nil for none.
     var network: PeerAddress?
@@ -169,7 +169,7 @@ extension HTTPConnection {
     private func admit() -> Bool {
         isAdmitted = true
         guard filtered?.identity.forwardedAddress != nil else { return true }
-        if service.handler.admits(peer.address, listener: listener), service.findsPlace(for: self, of: address) { return true }
+        if service.handler.admits(peer.address, listener: listener), service.findsSlot(for: self, of: address) { return true }
         close()
         return false
     }
@@ -181,8 +181,8 @@ extension HTTPConnection {
         isAdvancing = true
         var goesOn = true
         while goesOn, state == .open {
-            takeFromStream()
-            takeFromContent()
+            sendFromStream()
+            sendFromContent()
             guard state == .open else { break }
             flush()
             parse()
@@ -276,7 +276,7 @@ extension HTTPConnection {
             lastNumber += 1
             times.begunAt = now
             guard !isInReserve || service.handler.isUrgent(request) else {
-                write(Self.noPlace, version: request.version, isHead: request.method == .head, endsConnection: true)
+                write(Self.tooManyConnections, version: request.version, isHead: request.method == .head, endsConnection: true)
                 return true
             }
             let exchange = HTTPExchange(request, from: asking, number: lastNumber, on: self)
@@ -288,7 +288,7 @@ extension HTTPConnection {
         return true
     }
 
-    private static var noPlace: HTTPResponse {
+    private static var tooManyConnections: HTTPResponse {
         var response = HTTPResponse.text("This server has its maximum number of connections.\n", status: .serviceUnavailable)
         response.fields.append("Retry-After", "1")
         return response
@@ -367,7 +367,7 @@ extension HTTPConnection {
         return stream.waitingByteCount > 0 || stream.isFinished
     }
 
-    private func takeFromStream() {
+    private func sendFromStream() {
         guard let answering = current, let stream = answering.stream, output.count <= Limits.outputBytesMax else { return }
         let isChunked = answering.version == .http11 && answering.received == nil
         let piece = stream.take()
@@ -387,7 +387,7 @@ extension HTTPConnection {
 extension HTTPConnection {
     private var hasMoreOfContent: Bool { current?.content != nil && output.count <= Limits.outputBytesMax }
 
-    private func takeFromContent() {
+    private func sendFromContent() {
         guard let content = current?.content, output.count <= Limits.outputBytesMax else { return }
         if output.count == 0 { times.lastProgress = now }
         if !content.isAtEnd {
@@ -528,7 +528,7 @@ private struct ConnectionTimes {
 
     /// When what is being read has to be there.
     ///
-    /// - Parameter isInReserve: whether the connection has come where all places were taken: it is not kept idle long.
+    /// - Parameter isInReserve: whether the connection has come where all slots were taken: it is not kept idle long.
     func readingDeadline(isInReserve: Bool) -> UInt64 {
         switch phase {
         case .idle, .refused: since + (isInReserve ? Limits.headMilliseconds : Limits.idleMilliseconds)

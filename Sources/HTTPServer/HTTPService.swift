@@ -6,7 +6,7 @@ public import Transports
 /// Listeners that speak HTTP, and their connections, on one event loop.
 ///
 /// Belongs to the loop's thread once that runs. A connection counts from accept to close, `connectionCount` of a
-/// listener is at most its `connectionsMax` and `Limits.reserveMax`; see `findPlace`.
+/// listener is at most its `connectionsMax` and `Limits.reserveMax`; see `findSlot`.
 public final class HTTPService {
     private final class Door {
         let acceptor: any Acceptor
@@ -110,8 +110,8 @@ public final class HTTPService {
             return
         }
         let network = isForwarded ? nil : network(of: address, door.listener)
-        let place = findPlace(on: door.listener, for: network)
-        guard place != .none else {
+        let slot = findSlot(on: door.listener, for: network)
+        guard slot != .none else {
             handler.record(.full(listener: door.listener, address))
             socket.close()
             return
@@ -128,7 +128,7 @@ public final class HTTPService {
         let peer = HTTPPeer(
             listener: door.listener, address: channel.peerAddress, socketPath: path, user: user,
             isEncrypted: door.layers.tls != nil, identity: PeerIdentity())
-        let connection = HTTPConnection(channel, from: peer, proxy: proxy, isInReserve: place == .reserve, service: self)
+        let connection = HTTPConnection(channel, from: peer, proxy: proxy, isInReserve: slot == .reserve, service: self)
         connection.network = network
         do throws(SystemError) {
             try connection.begin()
@@ -187,24 +187,24 @@ extension HTTPService: AlarmHandler {
 /// Decides which connections stay when there are more than the listener may have.
 ///
 /// ```
-///  a newcomer ─► a free place ─────────────────────────────► all is answered
+///  a newcomer ─► a free slot ──────────────────────────────► all is answered
 ///                  │ none: is there a connection that waits for its peer?
 ///                  ├─► it gives way ───────────────────────► all is answered
 ///                  │ none, all are of use
 ///                  └─► the reserve ────────────────────────► what is urgent is answered, all else with 503
 /// ```
-/// One network has three quarters of the places at most: beyond that its own connections give way.
+/// One network has three quarters of the slots at most: beyond that its own connections give way.
 extension HTTPService {
-    enum Place {
+    enum Slot {
         case ordinary
         case reserve
         case none
     }
 
-    /// Finds a place for a newcomer, and makes one free for it where that takes one.
+    /// Finds a slot for a newcomer, and makes one free for it where that takes one.
     ///
     /// - Parameter network: what it counts for; nil for none.
-    func findPlace(on listener: Int, for network: PeerAddress?) -> Place {
+    func findSlot(on listener: Int, for network: PeerAddress?) -> Slot {
         let most = connectionsMax[listener] ?? 0
         guard most > 0 else { return .none }
         let ordinary = connections.filter { $0.listener == listener && !$0.isInReserve }
@@ -218,8 +218,8 @@ extension HTTPService {
         return reserve.count < Limits.reserveMax || end(longestIdleOf: reserve) ? .reserve : .none
     }
 
-    /// The proxy in front has told whom a connection is for: whether that one may have it. It has its place already.
-    func findsPlace(for connection: HTTPConnection, of address: PeerAddress) -> Bool {
+    /// The proxy in front has told whom a connection is for: whether that one may have it. It has its slot already.
+    func findsSlot(for connection: HTTPConnection, of address: PeerAddress) -> Bool {
         guard let network = network(of: address, connection.listener) else { return true }
         let own = connections.filter { $0.listener == connection.listener && $0.network == network && !$0.isInReserve }
         guard own.count < Self.share(of: connectionsMax[connection.listener] ?? 0) || end(longestIdleOf: own) else {
@@ -236,7 +236,7 @@ extension HTTPService {
         handler.isProxy(address, listener: listener) ? nil : address.network
     }
 
-    /// Of places, those that one network may have.
+    /// Of slots, those that one network may have.
     private static func share(of most: Int) -> Int { max(1, most - max(1, most / 4)) }
 
     /// Ends the one that waits for its peer since longest; false if there is none.
@@ -290,12 +290,12 @@ public protocol HTTPHandler: AnyObject {
     /// Something that an operator may want to know.
     func record(_ report: HTTPReport)
 
-    /// Whether a request is answered where there is no place for others: one of a few bytes by which somebody learns
+    /// Whether a request is answered where there is no slot for others: one of a few bytes by which somebody learns
     /// how the server is.
     func isUrgent(_ request: HTTPRequest) -> Bool
 
     /// Whether many come by this address, as by a proxy: then it has more than one party's share of a listener's
-    /// places.
+    /// slots.
     func isProxy(_ peer: PeerAddress, listener: Int) -> Bool
 }
 

@@ -43,7 +43,7 @@ public struct ClientSettings: Sendable {
     /// Messages of QoS 1 and 2 that are not acknowledged.
     public var queue = QueueLimits()
     /// Where session, outbox, inboxes and messages that wait are kept through crashes; nil for nowhere.
-    public var store: StorePlace?
+    public var store: StoreLocation?
     /// Messages that are stored and not acknowledged.
     public var outbox = QueueLimits(messages: 1_000_000, bytes: 1 << 30)
     /// What becomes of messages of QoS 0 without a connection.

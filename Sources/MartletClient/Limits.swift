@@ -35,9 +35,9 @@ enum Limits {
     /// Messages of the outbox that are read at once to follow them; the others are read after.
     static let deliveriesReadMax = 1000
 
-    /// Deliveries whose places in the outbox are told while they wait; others learn theirs when they begin to be
+    /// Deliveries whose positions in the outbox are reported while they wait; others learn theirs when they begin to be
     /// followed.
-    static let toldPlacesMax = 64
+    static let queuePositionsMax = 64
 
     /// Messages of an inbox that wait in memory for those who follow its arrivals; what is more is read from the store.
     static let inboxWindowMax = 1000

@@ -102,10 +102,10 @@ extension RunningBroker {
             log.write(.warning, "Warning: \(remark)")
             findings.warn(remark)
         }
-        bridges.supervisor.renew(prepared.plans, reloaded.configuration, result.places)
+        bridges.supervisor.renew(prepared.plans, reloaded.configuration, result.locations)
         documents.warn()
         if let credentials = prepared.credentials { cluster?.renew(credentials) }
-        takeOver(reloaded, prepared, result.places).forEach { findings.warn($0) }
+        apply(reloaded, prepared, result.locations).forEach { findings.warn($0) }
         bridges.sendOrders()
         return (reloaded, findings)
     }
@@ -120,7 +120,7 @@ extension RunningBroker {
         let tables: SecurityTables
         let plans: [PlannedBridge]
         let credentials: ClusterCredentials?
-        let opened: [(listener: Int, place: OpenListeners.Place)]
+        let opened: [(listener: Int, entry: OpenListeners.Entry)]
     }
 
     /// Throws what keeps a configuration from coming into force; then nothing has changed.
@@ -152,16 +152,16 @@ extension RunningBroker {
     /// Puts a configuration in force, but does not accept clients on new listeners yet.
     ///
     /// - Returns: which certificates stay as they were.
-    private func takeOver(
-        _ reloaded: ReloadedConfiguration, _ prepared: Prepared, _ places: ConfigurationLocations
+    private func apply(
+        _ reloaded: ReloadedConfiguration, _ prepared: Prepared, _ locations: ConfigurationLocations
     ) -> [String] {
         let (tables, opened) = (prepared.tables, prepared.opened)
-        configuration.exchange(reloaded, places: places, at: Moment.now().wallMilliseconds)
+        configuration.exchange(reloaded, locations: locations, at: Moment.now().wallMilliseconds)
         for listener in reloaded.closings {
             log.write(.notice, "Closing \(ListenerName.of(configuration.value.listeners[listener].endpoint)).")
         }
         listeners.take(opened)
-        for line in opened.flatMap(\.place.announcements) { log.write(.information, line) }
+        for line in opened.flatMap(\.entry.announcements) { log.write(.information, line) }
         listeners.exchangeKeys(tables)
         let failures = listeners.rereadCertificates(but: Set(opened.map(\.listener)))
         http.apply(configuration.value, tables, layers: listeners.layers)
@@ -181,17 +181,17 @@ extension RunningBroker {
     /// Accepts clients on the new listeners: every loop knows their settings.
     private func letIn(by reloaded: ReloadedConfiguration) {
         guard !loops.isStopping else { return }
-        let places = reloaded.openings.map { (listener: $0.listener, place: listeners.places[$0.listener]) }
+        let entries = reloaded.openings.map { (listener: $0.listener, entry: listeners.entries[$0.listener]) }
         for index in loops.all.indices {
-            let sockets = places.flatMap { listener, place in
-                place.sockets(ofLoop: index).map { (listener: $0, policy: listener) }
+            let sockets = entries.flatMap { listener, entry in
+                entry.sockets(ofLoop: index).map { (listener: $0, policy: listener) }
             }
             if !sockets.isEmpty { loops.send(.open(sockets), to: index) }
         }
-        for (listener, place) in places {
-            for socket in place.httpSockets {
+        for (listener, entry) in entries {
+            for socket in entry.httpSockets {
                 do throws(SystemError) {
-                    try http.serve(socket, policy: listener, layers: place.layers)
+                    try http.serve(socket, policy: listener, layers: entry.layers)
                 } catch {
                     log.write(.error, "Error: \(error).")
                 }
@@ -322,7 +322,7 @@ public enum ServerError: Error, CustomStringConvertible {
         case .unknownUser, .privileges: remark.option = "user"
         case .storeDirectory: remark.option = "persistence_location"
         case .mosquittoDatabase:
-            remark.option = result.places.line(of: "persistence_file") == nil ? "persistence" : "persistence_file"
+            remark.option = result.locations.line(of: "persistence_file") == nil ? "persistence" : "persistence_file"
         case .system, .securityFiles, .bridgeSecurity, .store, .daemon: break
         }
         if !remark.message.hasSuffix(".") { remark.message += "." }
@@ -331,10 +331,10 @@ public enum ServerError: Error, CustomStringConvertible {
 
     /// At the option's line in the section of the bridge. It is a warning: the broker does without the bridge.
     private static func diagnostic(_ failure: TLSFailure, ofBridge name: String, in result: ConfigurationResult) -> Diagnostic {
-        let places = result.places
-        let line = places.lines(ofBridge: name).last { $0.name == failure.bridgeOption } ?? places.opening(ofBridge: name)
+        let locations = result.locations
+        let line = locations.lines(ofBridge: name).last { $0.name == failure.bridgeOption } ?? locations.opening(ofBridge: name)
         return Diagnostic(
-            severity: .warning, at: line, in: places,
+            severity: .warning, at: line, in: locations,
             message: "\(failure.explanation). The broker starts without the bridge \(name).")
     }
 

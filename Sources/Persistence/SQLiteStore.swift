@@ -3,8 +3,8 @@ internal import Glibc
 internal import Platform
 internal import RowStore
 
-/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a mark beside it that
-/// tells what has to be in it.
+/// The broker's state in one SQLite database, `martlet.db`, with a checksum on every row and a commit record beside it
+/// that tells what has to be in it.
 ///
 ///     open ─► load ─► start ─► commit, read … ─► close
 ///
@@ -23,7 +23,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     private let files: StoreFiles
     private let options: StoreOptions
     private let log: Log
-    private let mark: CommitRecord
+    private let commitRecord: CommitRecord
     private let identity: StoreIdentity
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
@@ -46,15 +46,15 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         _ directory: String, named name: String = defaultName, options: StoreOptions = StoreOptions(), log: @escaping Log
     ) throws(StoreError) -> SQLiteStore {
         let files = StoreFiles(directory: directory, name: name)
-        let mark = try CommitRecord(files.mark)
-        let losses = try StoreRecovery(files: files, mark: mark, options: options, log: log).run()
-        return try SQLiteStore(files, options, mark, losses, log)
+        let commitRecord = try CommitRecord(files.commitRecord)
+        let losses = try StoreRecovery(files: files, commitRecord: commitRecord, options: options, log: log).run()
+        return try SQLiteStore(files, options, commitRecord, losses, log)
     }
 
     private init(
-        _ files: StoreFiles, _ options: StoreOptions, _ mark: CommitRecord, _ losses: [StoreDamage], _ log: @escaping Log
+        _ files: StoreFiles, _ options: StoreOptions, _ commitRecord: CommitRecord, _ losses: [StoreDamage], _ log: @escaping Log
     ) throws(StoreError) {
-        let inspection = try StoreInspection(files, .write, mark: try mark.read())
+        let inspection = try StoreInspection(files, .write, commitRecord: try commitRecord.read())
         guard inspection.damages.isEmpty, let identity = inspection.identity, let state = inspection.state else {
             throw .damaged(path: files.database, StoreSummary(inspection) { _, _, _ in true }.damages)
         }
@@ -67,7 +67,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         connection = inspection.connection
         self.files = files
         self.options = options
-        self.mark = mark
+        self.commitRecord = commitRecord
         self.losses = losses
         self.log = log
         self.identity = identity
@@ -77,7 +77,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     /// The store's files that are there in a directory.
     public static func paths(in directory: String) -> [String] {
         let files = StoreFiles(directory: directory)
-        return [files.database, files.log, files.mark].filter { SystemCall.status(of: $0) != nil }
+        return [files.database, files.log, files.commitRecord].filter { SystemCall.status(of: $0) != nil }
     }
 
     /// Gives every record to `visit`, table by table and by key; what is wrong is given back. If that is anything, the
@@ -129,7 +129,7 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         } catch {
             throw .sqlite(error)
         }
-        _ = mark.write(CommitRecordSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
+        _ = commitRecord.write(CommitRecordSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
     }
 
     /// Whether damaged records are removed rather than in the way.
@@ -145,12 +145,13 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
         do throws(SQLiteError) {
             let connection = try SQLiteConnection(files.database, .write)
             try RowSchema.configure(connection)
-            checkpointer = Checkpointer(connection, mark)
+            checkpointer = Checkpointer(connection, commitRecord)
         } catch {
             throw .sqlite(error)
         }
         let writer = CommitWriter(
-            connection, transaction, mark, identity, checkpointer, LogReserve(files.log), bytesMax: options.bytesMax ?? .max,
+            connection, transaction, commitRecord, identity, checkpointer, LogReserve(files.log),
+            bytesMax: options.bytesMax ?? .max,
             shards: shards,
             report: report,
             log: log)
@@ -173,10 +174,10 @@ public final class SQLiteStore: InPlaceStore, @unchecked Sendable {
     /// Commits what waits, and ends; another broker may open the store then. The log is moved into the database, unless
     /// the store has failed or was never started.
     public func close() {
-        defer { mark.unlock() }
+        defer { commitRecord.unlock() }
         guard let workers, workers.stop() else { return }
         connection.setPatience(milliseconds: 0)
-        mark.synchronize()
+        commitRecord.synchronize()
         do throws(SQLiteError) {
             _ = try connection.checkpoint(.truncate)
         } catch {
@@ -198,7 +199,7 @@ extension SQLiteStore {
     ) throws(StoreError) -> StoreSummary {
         let files = StoreFiles(directory: directory, name: name)
         guard (DiskFile.size(files.database) ?? 0) > 0 else { throw .absent(path: files.database) }
-        let inspection = try StoreInspection(files, .read, mark: try CommitRecord.read(files.mark) ?? .empty)
+        let inspection = try StoreInspection(files, .read, commitRecord: try CommitRecord.read(files.commitRecord) ?? .empty)
         defer { inspection.end() }
         return StoreSummary(inspection, visit)
     }
@@ -237,18 +238,18 @@ extension SQLiteStore {
         let files = StoreFiles(directory: directory, name: name)
         for file in [files.database, files.log] where DiskFile.size(file) != nil { throw .exists(path: file) }
         try DiskFile.createDirectory(directory)
-        let mark = try CommitRecord(files.mark)
-        switch try mark.read() {
+        let commitRecord = try CommitRecord(files.commitRecord)
+        switch try commitRecord.read() {
         case .empty: break
         case .slot(let slot) where slot.commitNumber == 0: break
-        case .slot, .damaged: throw .exists(path: files.mark)
+        case .slot, .damaged: throw .exists(path: files.commitRecord)
         }
         let identity = StoreIdentity(seed: RandomBytes.seed(), createdAt: DiskFile.now())
         let draft = StoreDraft(files: files, identity: identity, commitNumber: 0)
         _ = try draft.write { transaction throws(SQLiteError) in try transaction.commit([batch]) }
-        // The mark says 0 until the first broker comes, so that without the database it is no sign of a loss.
-        try draft.install(mark, commit: 0)
-        try DiskFile.giveToOwner(of: directory, [files.database, files.log, files.mark])
+        // The commit record says 0 until the first broker comes, so that without the database it is no sign of a loss.
+        try draft.install(commitRecord, commit: 0)
+        try DiskFile.giveToOwner(of: directory, [files.database, files.log, files.commitRecord])
     }
 }
 
@@ -290,7 +291,7 @@ public struct StoreOptions: Sendable {
 public struct StoreSummary: Sendable {
     /// Empty if it is well.
     public let damages: [StoreDamage]
-    /// How many records can be read, by the table's place in `StoreTable.allCases`.
+    /// How many records can be read, by the table's index in `StoreTable.allCases`.
     private let counts: [UInt64]
     /// The number of the last commit; nil if it cannot be read.
     public let commitNumber: UInt64?

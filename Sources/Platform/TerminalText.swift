@@ -220,7 +220,7 @@ public enum TerminalMode {
     nonisolated(unsafe) private static var isTaken = false
 
     /// Returns whether it was possible.
-    public static func takeOver() -> Bool {
+    public static func enter() -> Bool {
         guard !isTaken, tcgetattr(0, &before) == 0 else { return isTaken }
         var mode = before
         mode.c_lflag &= ~tcflag_t(ICANON | ECHO)
@@ -228,7 +228,7 @@ public enum TerminalMode {
         isTaken = true
         for number in crashes {
             signal(number) { number in
-                TerminalMode.giveBack()
+                TerminalMode.leave()
                 signal(number, SIG_DFL)
                 raise(number)
             }
@@ -238,7 +238,7 @@ public enum TerminalMode {
     }
 
     /// Safe in a signal handler.
-    public static func giveBack() {
+    public static func leave() {
         guard isTaken else { return }
         isTaken = false
         put("\u{1b}[0m\u{1b}[?25h\u{1b}[?1049l")

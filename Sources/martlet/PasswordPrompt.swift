@@ -69,7 +69,7 @@ enum Console {
 
     /// The line with its severity in a colour, where somebody sees it.
     private static func marked(_ line: String) -> String {
-        guard Terminal.takesColour(2) else { return line }
+        guard Terminal.supportsColour(2) else { return line }
         for (word, colour) in [("Error:", Terminal.Colour.red), ("Warning:", .yellow)] where line.hasPrefix(word) {
             return Terminal.coloured(word, colour) + line.dropFirst(word.count)
         }

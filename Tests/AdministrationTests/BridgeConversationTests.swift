@@ -10,7 +10,7 @@ import Testing
         let house = AdministrationHouse(role: role)
         var bridge = AdministeredBridge(name: "b/1")
         (bridge.state, bridge.address, bridge.lastError) = (.waiting, "h:1883", "refused")
-        bridge.place = .init(file: "m.conf", line: 7)
+        bridge.location = .init(file: "m.conf", line: 7)
         bridge.options = [
             .init(name: "topic", values: ["a out 1", "b in"], isRepeatable: true),
             .init(name: "remote_password", values: ["***"], isRepeatable: false),

@@ -96,7 +96,7 @@ final class SimulatedAdministeredBroker: AdministeredBroker {
 
     func beginDrain(_ order: DrainOrder) {
         drain = DrainStatus(order: order, since: 1_700_001_000_000, connectionsLeft: 1, isDone: false)
-        drain?.places = order.serverReference.map { [$0] } ?? []
+        drain?.serverReferences = order.serverReference.map { [$0] } ?? []
         condition.isListening = false
         let notice = DrainNotice(serverReference: order.serverReference.flatMap { EncodedString($0) })
         for core in broker.cores {

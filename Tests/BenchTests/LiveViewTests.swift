@@ -73,7 +73,7 @@ import Testing
     @Test func `who wants silence gets it`() {
         let view = LiveView(.silent, seconds: 5, columns: { 80 }, write: { _ in Issue.record("something was written") })
         view.show(frame())
-        view.tell("something")
+        view.show("something")
         view.clear()
     }
 

@@ -157,7 +157,7 @@ import Testing
     func `a linear axis begins at zero and has round marks`(top: Double, labels: [String]) {
         let scale = ChartScale.linear(top: top, label: Scaled.axis)
         #expect(scale.ticks.map(\.label) == labels)
-        #expect(scale.place(0) == 0 && scale.place(top) <= 1)
+        #expect(scale.position(0) == 0 && scale.position(top) <= 1)
     }
 
     @Test(
@@ -168,7 +168,7 @@ import Testing
     func `a logarithmic axis is as long as its values`(bottom: Double, top: Double, labels: [String]) {
         let scale = ChartScale.logarithmic(bottom: bottom, top: top, label: Scaled.axisTime)
         #expect(scale.ticks.map(\.label) == labels)
-        #expect(scale.place(bottom) >= 0 && scale.place(top) <= 1 && scale.place(bottom) <= scale.place(top))
+        #expect(scale.position(bottom) >= 0 && scale.position(top) <= 1 && scale.position(bottom) <= scale.position(top))
     }
 
     @Test(
@@ -178,7 +178,7 @@ import Testing
         ] as [(Double, [String])])
     func `a time axis ends with the run`(end: Double, labels: [String]) {
         let scale = ChartScale.time(end: end)
-        #expect(scale.ticks.map(\.label) == labels && scale.place(end) == 1)
+        #expect(scale.ticks.map(\.label) == labels && scale.position(end) == 1)
     }
 }
 

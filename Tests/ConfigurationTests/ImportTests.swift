@@ -6,7 +6,7 @@ import Testing
     /// A machine on which Martlet's package is installed, with the given files of mosquitto's.
     private func plan(
         _ files: [String: String], of main: String = "/etc/mosquitto/mosquitto.conf", isPackaged: Bool = true,
-        unreadable: Set<String> = [], places: [(name: String, place: String)] = []
+        unreadable: Set<String> = [], directories: [(name: String, path: String)] = []
     ) -> ConfigurationImport {
         var files = files
         if isPackaged {
@@ -21,7 +21,7 @@ import Testing
                 return all.keys.contains { $0.hasPrefix(path + "/") } ? .directory : .missing
             },
             isReadable: { !unreadable.contains($0) })
-        source.places = places
+        source.directories = directories
         var target = ImportTarget(
             directory: isPackaged ? "/etc/martlet" : "/srv/martlet",
             storeDirectory: isPackaged ? "/var/lib/martlet" : "/srv/martlet/data")
@@ -210,7 +210,7 @@ import Testing
         #expect(
             unmapped.obstacles.count == 2 && unmapped.obstacles.allSatisfy { $0.contains("--map /mosquitto=") },
             "\(unmapped.obstacles)")
-        let plan = plan(files, of: main, places: [("/mosquitto", "/home/pi/IOTstack/volumes/mosquitto")])
+        let plan = plan(files, of: main, directories: [("/mosquitto", "/home/pi/IOTstack/volumes/mosquitto")])
         #expect(plan.problems == [])
         let text = plan.text(of: "/etc/martlet/conf.d/00-mosquitto.conf")
         #expect(text.contains("password_file /etc/martlet/pwfile.passwd") && text.contains("acl_file /etc/martlet/filter.acl"))

@@ -26,7 +26,7 @@ import Testing
         #expect(configuration.bridges.map(\.name) == ["b"])
         #expect(configuration.bridges[0].addresses.map(\.description) == ["h:1", "i:2"])
         #expect(configuration.bridges[0].schedule.restart == BridgeRestart(baseSeconds: 5, capSeconds: 30))
-        #expect(result.places.opening(ofBridge: "b")?.line == 7)
+        #expect(result.locations.opening(ofBridge: "b")?.line == 7)
     }
 
     @Test(arguments: [
@@ -117,7 +117,7 @@ import Testing
         #expect(result.configuration.listeners.map(\.endpoint) == [.tcp(port: 1, host: "::1")])
         #expect(!result.hasErrors && result.texts.count == 4)
         #expect(result.texts.allSatisfy { $0.contains("the quotes are taken off; mosquitto would take them for a part of") })
-        #expect(result.places.line(of: "password_file", value: "/a b")?.line == 2)
+        #expect(result.locations.line(of: "password_file", value: "/a b")?.line == 2)
     }
 
     @Test(arguments: [

@@ -17,7 +17,8 @@ import Testing
         let result = read(Self.bridge + "\(option) file:/run/secrets/site", others: ["/run/secrets/site": " s e c\n"])
         #expect(result.configuration.bridges.first?[keyPath: path] == " s e c")
         #expect(result.texts == [])
-        #expect(result.places.lines.last?.value == "file:/run/secrets/site", "the secret is not where the configuration is shown")
+        #expect(
+            result.locations.lines.last?.value == "file:/run/secrets/site", "the secret is not where the configuration is shown")
         #expect(result.configuration.general.secretFiles == [SecretFile(option: option, path: "/run/secrets/site")])
     }
 

@@ -91,7 +91,7 @@ import Testing
         bytes += Array("event: x\n\ndata: cut".utf8)
         var reader = ServerSentEventReader()
         var events: [ServerSentEvent] = []
-        for start in stride(from: 0, to: bytes.count, by: once) { events += try reader.take(bytes[start...].prefix(once)) }
+        for start in stride(from: 0, to: bytes.count, by: once) { events += try reader.read(bytes[start...].prefix(once)) }
         #expect(events.count == 2)
         #expect(events.first == sent[0])
         #expect(events.last?.data == sent[1].data)
@@ -100,7 +100,7 @@ import Testing
     @Test func `an event without an end is refused`() {
         var reader = ServerSentEventReader()
         #expect(throws: HTTPResponseError.self) {
-            _ = try reader.take([UInt8](repeating: 0x61, count: Limits.eventBytesMax + 1))
+            _ = try reader.read([UInt8](repeating: 0x61, count: Limits.eventBytesMax + 1))
         }
     }
 }

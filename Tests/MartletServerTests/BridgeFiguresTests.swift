@@ -25,7 +25,7 @@ import Testing
         let next = figures.changes(to: status { ($0.state, $0.messagesOut) = (.idle, 7) })
         #expect(
             next.map { "\($0.topic) \($0.value)" } == ["$SYS/broker/bridges/b/state lazy", "$SYS/broker/bridges/b/messages/sent 7"])
-        #expect(figures.told(name: "b").count == first.count)
+        #expect(figures.systemTopics(name: "b").count == first.count)
     }
 
     @Test func `a name is one level of a topic`() {

@@ -40,7 +40,7 @@ import Testing
         static func read(_ text: String) throws -> (BrokerConfiguration, ConfigurationLocations) {
             let result = ConfigurationReader(files: Files(text: text), environment: [:]).read(path: "m.conf")
             try #require(!result.hasErrors, "\(result.diagnostics)")
-            return (result.configuration, result.places)
+            return (result.configuration, result.locations)
         }
 
         /// What the loops are told, in order.

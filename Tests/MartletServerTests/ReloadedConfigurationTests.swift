@@ -128,7 +128,7 @@ import Testing
         #expect(reloaded.configuration.listeners[1].qosMax == 0)
         #expect(reloaded.closings == [0])
         #expect(reloaded.openings == [Opening(listener: 2, wanted: 0, predecessor: nil)])
-        #expect(reloaded.places == [2, 1])
+        #expect(reloaded.listenersOfFiles == [2, 1])
     }
 
     @Test func `a listener that comes back has its old place`() {
@@ -156,7 +156,7 @@ import Testing
         for (old, new) in [(running, wanted), (wanted, running)] {
             let reloaded = ReloadedConfiguration(running: old, wanted: new)
             #expect(reloaded.warnings == [])
-            #expect(reloaded.closings == [0] && reloaded.places == [2, 1])
+            #expect(reloaded.closings == [0] && reloaded.listenersOfFiles == [2, 1])
             #expect(reloaded.openings == [Opening(listener: 2, wanted: 0, predecessor: 0)])
             #expect(reloaded.configuration.listeners[2] == new.listeners[0])
             // And back: both have their places.

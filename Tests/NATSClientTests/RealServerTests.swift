@@ -141,7 +141,7 @@ struct RealServerTests {
         var news: [FollowedStream.News] = []
         let followed = FollowedStream(
             name: "reader", from: 1, on: talk.connection, batch: 4,
-            give: { given.append("\($0.mark.sequence) \(String(decoding: $0.payload, as: UTF8.self))") },
+            give: { given.append("\($0.metadata.sequence) \(String(decoding: $0.payload, as: UTF8.self))") },
             report: { news.append($0) })
         talk.followed = followed
         followed.attached(stream, now: MonotonicClock.milliseconds())
@@ -169,7 +169,7 @@ struct RealServerTests {
         func follow(from next: UInt64, _ name: String) throws -> Reading {
             var reading = Reading()
             let followed = FollowedStream(
-                name: name, from: next, on: talk.connection, give: { reading.given.append($0.mark.sequence) },
+                name: name, from: next, on: talk.connection, give: { reading.given.append($0.metadata.sequence) },
                 report: { reading.news.append($0) })
             talk.followed = followed
             followed.attached(stream, now: MonotonicClock.milliseconds())

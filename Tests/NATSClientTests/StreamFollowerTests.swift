@@ -48,7 +48,7 @@ import Testing
                         Array(reply.utf8).withUnsafeBytes { reply in
                             let view = MessageView(
                                 subscription: 7, subject: subject, reply: reply, headers: block, payload: payload)
-                            follower.received(view, now: now) { given.append($0.mark.sequence) }
+                            follower.received(view, now: now) { given.append($0.metadata.sequence) }
                         }
                     }
                 }

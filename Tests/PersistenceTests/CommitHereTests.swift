@@ -88,7 +88,7 @@ import Testing
     }
 
     private func markedCommit() throws -> UInt64 {
-        guard case .slot(let slot) = try CommitRecord.read(home.files.mark) else { return 0 }
+        guard case .slot(let slot) = try CommitRecord.read(home.files.commitRecord) else { return 0 }
         return slot.commitNumber
     }
 }

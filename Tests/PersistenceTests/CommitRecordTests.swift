@@ -9,29 +9,29 @@ import Testing
     init() throws { home = try StoreHome() }
 
     @Test func `the later of two slots holds, and the one before if that is torn`() throws {
-        let mark = try CommitRecord(home.files.mark)
-        #expect(try mark.read() == .empty)
-        try mark.reset(CommitRecordSlot(seed: 5, commitNumber: 0))
-        for number in UInt64(1)...5 { #expect(mark.write(CommitRecordSlot(seed: 5, commitNumber: number))) }
-        #expect(try mark.read() == .slot(CommitRecordSlot(seed: 5, commitNumber: 5)))
+        let commitRecord = try CommitRecord(home.files.commitRecord)
+        #expect(try commitRecord.read() == .empty)
+        try commitRecord.reset(CommitRecordSlot(seed: 5, commitNumber: 0))
+        for number in UInt64(1)...5 { #expect(commitRecord.write(CommitRecordSlot(seed: 5, commitNumber: number))) }
+        #expect(try commitRecord.read() == .slot(CommitRecordSlot(seed: 5, commitNumber: 5)))
         try overwrite(at: 100)
-        #expect(try mark.read() == .slot(CommitRecordSlot(seed: 5, commitNumber: 4)))
+        #expect(try commitRecord.read() == .slot(CommitRecordSlot(seed: 5, commitNumber: 4)))
         try overwrite(at: 3)
-        #expect(try mark.read() == .damaged)
-        try mark.reset(CommitRecordSlot(seed: 6, commitNumber: 8))
-        #expect(try CommitRecord.read(home.files.mark) == .slot(CommitRecordSlot(seed: 6, commitNumber: 8)))
+        #expect(try commitRecord.read() == .damaged)
+        try commitRecord.reset(CommitRecordSlot(seed: 6, commitNumber: 8))
+        #expect(try CommitRecord.read(home.files.commitRecord) == .slot(CommitRecordSlot(seed: 6, commitNumber: 8)))
     }
 
     @Test func `one process holds it at a time`() throws {
-        let first = try CommitRecord(home.files.mark)
-        #expect(throws: StoreError.self) { try CommitRecord(home.files.mark) }
+        let first = try CommitRecord(home.files.commitRecord)
+        #expect(throws: StoreError.self) { try CommitRecord(home.files.commitRecord) }
         first.unlock()
-        _ = try CommitRecord(home.files.mark)
-        #expect(throws: StoreError.self) { try CommitRecord("\(home.path)/nowhere/mark") }
+        _ = try CommitRecord(home.files.commitRecord)
+        #expect(throws: StoreError.self) { try CommitRecord("\(home.path)/nowhere/commitRecord") }
     }
 
     private func overwrite(at offset: off_t) throws {
-        let descriptor = open(home.files.mark, O_WRONLY)
+        let descriptor = open(home.files.commitRecord, O_WRONLY)
         try #require(pwrite(descriptor, [0x55 as UInt8], 1, offset) == 1)
         close(descriptor)
     }

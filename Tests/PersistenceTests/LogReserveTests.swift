@@ -17,7 +17,8 @@ import Testing
         #expect(size > 200 * Int64(LogFrame.size))
         // As after a power cut, with nothing closed.
         for (file, target) in [
-            (home.files.database, copy.files.database), (home.files.log, copy.files.log), (home.files.mark, copy.files.mark),
+            (home.files.database, copy.files.database), (home.files.log, copy.files.log),
+            (home.files.commitRecord, copy.files.commitRecord),
         ] {
             try DiskFile.copy(file, to: target)
         }

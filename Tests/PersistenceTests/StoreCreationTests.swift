@@ -46,10 +46,10 @@ import Testing
     }
 
     @Test func `a broker that has the directory keeps others out`() throws {
-        let mark = try CommitRecord(home.files.mark)
+        let commitRecord = try CommitRecord(home.files.commitRecord)
         let error = #expect(throws: StoreError.self) { try SQLiteStore.create(home.path, holding: Self.batch()) }
-        #expect(error.map { "\($0)" } == "\(home.files.mark) is in use by another process")
-        withExtendedLifetime(mark) {}
+        #expect(error.map { "\($0)" } == "\(home.files.commitRecord) is in use by another process")
+        withExtendedLifetime(commitRecord) {}
     }
 
     @Test func `a making that was cut off is begun anew`() throws {
@@ -65,7 +65,7 @@ import Testing
         let home = try StoreHome()
         try #require(chown(home.path, 12_345, 12_346) == 0)
         try SQLiteStore.create(home.path, holding: JournalBatch())
-        for file in [home.files.database, home.files.mark] {
+        for file in [home.files.database, home.files.commitRecord] {
             var status = stat()
             #expect(stat(file, &status) == 0)
             #expect(status.st_uid == 12_345 && status.st_gid == 12_346, "\(file)")

@@ -109,7 +109,9 @@ import Testing
         #expect(throws: StoreError.self) { _ = try SQLiteStore.check(home.path) }
         #expect(try connection.integer("SELECT count(*) FROM entry") == 303)
         // The advice, followed.
-        for file in [home.files.database, home.files.log, home.files.sharedMemory, home.files.mark] { rename(file, file + ".old") }
+        for file in [home.files.database, home.files.log, home.files.sharedMemory, home.files.commitRecord] {
+            rename(file, file + ".old")
+        }
         #expect(throws: Never.self) { _ = try home.open() }
     }
 

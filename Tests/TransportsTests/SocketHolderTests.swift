@@ -4,7 +4,7 @@ import Testing
 
 @testable import Transports
 
-@Suite struct SocketHolderTests {
+@Suite(.timeLimit(.minutes(5))) struct SocketHolderTests {
     @Test func `who listens is found by address, and is this process`() throws {
         let listener = try Listener(address: .loopbackIPv4(port: 0), reusePort: false)
         let holder = try #require(SocketHolder.of(listener.boundAddress))
@@ -16,7 +16,8 @@ import Testing
         guard case .refused(_, let reason) = error else { return #expect(Bool(false), "\(error)") }
         #expect(reason.errno == EADDRINUSE)
         listener.stop()
-        #expect(SocketHolder.of(listener.boundAddress) == nil)
+        // A process that another test has just begun has the socket too until it runs its program.
+        while SocketHolder.of(listener.boundAddress) != nil { sched_yield() }
         #expect(ListenAddress(host: "127.0.0.1", port: listener.boundPort).obstacle() == nil)
     }
 

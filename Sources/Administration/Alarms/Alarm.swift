@@ -229,8 +229,8 @@ extension Administration {
     /// Looks once a second at what may be wrong, and tells of what is raised and cleared.
     func watchAlarms(_ statistics: ShardStatistics, since before: ShardStatistics?, _ now: Moment) {
         let changes = alarms.observe(alarmConditions(statistics, since: before, now), at: now)
-        guard !changes.isEmpty || !hasToldAlarms else { return }
-        hasToldAlarms = true
+        guard !changes.isEmpty || !hasReportedAlarms else { return }
+        hasReportedAlarms = true
         broker.report(changes, counts: AlarmKind.allCases.map { ($0, alarms.count(of: $0)) })
         guard events.count > 0 else { return }
         for change in changes {

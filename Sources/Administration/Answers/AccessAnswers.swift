@@ -92,7 +92,7 @@ struct AccessAnswers {
 
     /// Makes a link that lets one browser in as administrator, once.
     func makeLoginLink(_ call: Call) throws(APIError) {
-        let places = dashboardPlaces
+        let places = dashboardOrigins
         guard let first = places.first else {
             throw APIError(
                 .conflict,
@@ -115,7 +115,7 @@ struct AccessAnswers {
         ])
 
     /// Where browsers find the dashboard, as `http://localhost:9883`: what only this machine reaches first.
-    private var dashboardPlaces: [String] {
+    private var dashboardOrigins: [String] {
         let places = broker.listeners.enumerated().compactMap { index, listener -> (isNear: Bool, text: String)? in
             let rules = administration.listener(index)
             guard listener.application == .httpAPI, !listener.isClosed, rules.parts.contains(.dashboard), let port = listener.port

@@ -37,7 +37,7 @@ extension Administration {
             .textOrNull(
                 "server_reference",
                 help: "Where clients are sent; several places have blanks between them, and each client begins with another one."
-            ) { $0.places.isEmpty ? nil : $0.places.joined(separator: " ") },
+            ) { $0.serverReferences.isEmpty ? nil : $0.serverReferences.joined(separator: " ") },
             .integer("per_second", as: .integer(1...Int.max), \.order.perSecond),
             .boolean("stop", \.order.stops),
         ])

@@ -19,11 +19,11 @@ struct BanAnswers {
         }
         let kind = call.text("as")
         let bans = broker.bans.all.filter { kind == nil || $0.target.kind.rawValue == kind }
-        let rest = after.map { after in bans.filter { $0.target.place > after } } ?? bans
+        let rest = after.map { after in bans.filter { $0.target.sortKey > after } } ?? bans
         var page = PageRows(call)
         page.fill(rest) { Self.banResource.json($0) }
         let last = rest.prefix(page.count).last
-        let next = rest.count > page.count ? last.map { Base64URL.encode(Array($0.target.place.utf8)) } : nil
+        let next = rest.count > page.count ? last.map { Base64URL.encode(Array($0.target.sortKey.utf8)) } : nil
         administration.answer(call, page: page.rows, cursor: next, count: bans.count) { object in
             object.set("kept", !broker.bansEndWithBroker)
         }

@@ -122,8 +122,8 @@ struct BridgeAnswers {
         .textOrNull("address", help: "That is connected, or tried.", \.address),
         .timeOrNull("connected_at", \.connectedSince),
         .textOrNull("last_error", help: "Why it is not connected, or cannot be run.", \.lastError),
-        .textOrNull("file", help: "Where it is defined; null if it was added while the broker ran.") { $0.place?.file },
-        .integerOrNull("line") { $0.place?.line },
+        .textOrNull("file", help: "Where it is defined; null if it was added while the broker ran.") { $0.location?.file },
+        .integerOrNull("line") { $0.location?.line },
         .texts("topics", help: "Its `topic` lines.") { bridge in bridge.options.first { $0.name == "topic" }?.values ?? [] },
         .measured { $0.isConnected ? 1 : 0 }.gauge("martlet_bridge_up", "Whether a bridge is connected."),
     ]

@@ -29,7 +29,7 @@ struct ClientAnswers {
             var (page, places) = (PageRows(call), [String]())
             for (row, shard) in rows {
                 // For the node that puts the pages of all nodes together.
-                let place = call.isForNode ? Self.cursor(of: place(of: row, selection.order)) : ""
+                let place = call.isForNode ? Self.cursor(of: position(of: row, selection.order)) : ""
                 let client = Self.clientResource.json(ListedClient(row: row, shard: shard, view: view), only: fields)
                 guard page.add(client, with: place.utf8.count) else { break }
                 places.append(place)
@@ -56,7 +56,7 @@ struct ClientAnswers {
             after = Self.position(cursor)
             if after == nil { throw .badRequest("cursor does not belong to this list.") }
             if call.isForNode, order == .connectedAt, let value = after?.value, value > 0 {
-                after?.value = value - min(value, administration.placeOffset)
+                after?.value = value - min(value, administration.cursorOffset)
             }
         }
         var selection = ClientSelection(order: order, isDescending: isDescending, after: after)
@@ -79,9 +79,9 @@ struct ClientAnswers {
     }
 
     /// Where a row stands among those of other nodes, which have clocks of their own.
-    private func place(of row: ClientRow, _ order: ClientOrder?) -> ClientPosition {
+    private func position(of row: ClientRow, _ order: ClientOrder?) -> ClientPosition {
         var position = row.position
-        if order == .connectedAt, position.value > 0 { position.value &+= administration.placeOffset }
+        if order == .connectedAt, position.value > 0 { position.value &+= administration.cursorOffset }
         return position
     }
 

@@ -58,12 +58,12 @@ extension Administration {
     ///
     /// - Parameters:
     ///   - shards: those to ask.
-    ///   - isRare: whether `take` leaves most rows out: then shards are asked for many at once.
-    ///   - take: the rows of a reply that are meant.
+    ///   - isRare: whether `makeRows` leaves most rows out: then shards are asked for many at once.
+    ///   - makeRows: the rows of a reply that are meant.
     ///   - next: goes on with the rows and where the next page begins.
     func collect(
         _ call: Call, _ subject: ShardQuery.Subject, shards: Range<Int>, isRare: Bool,
-        _ take: @escaping (ShardReply) -> [JSONRow],
+        _ makeRows: @escaping (ShardReply) -> [JSONRow],
         _ next: @escaping ([JSONRow], String?) -> Void
     ) throws(APIError) {
         var place = ListCursor(shard: shards.lowerBound, cursor: nil)
@@ -77,7 +77,7 @@ extension Administration {
             Collection(
                 subject: subject, shards: shards, rowsMax: call.limit,
                 bytesMax: call.isForNode ? Limits.nodePageBytesMax : Limits.pageBytesMax,
-                stride: isRare ? Limits.strideRows : call.limit, take: take),
+                stride: isRare ? Limits.strideRows : call.limit, makeRows: makeRows),
             place, call, next)
     }
 
@@ -97,7 +97,7 @@ extension Administration {
             call, collection.subject, of: place.shard, from: place.cursor,
             rowsMax: max(collection.stride, 1)
         ) { [self] reply in
-            let rows = collection.take(reply)
+            let rows = collection.makeRows(reply)
             guard rows.count <= room else {
                 // No cursor points into a page: the same again, with no more than there is room for.
                 collection.stride = room
@@ -123,7 +123,7 @@ extension Administration {
         /// A reply of a shard is bounded too: the page has no more than this and one reply.
         let bytesMax: Int
         var stride: Int
-        let take: (ShardReply) -> [JSONRow]
+        let makeRows: (ShardReply) -> [JSONRow]
         var rows: [JSONRow] = []
         var byteCount = 0
         var questions = 0

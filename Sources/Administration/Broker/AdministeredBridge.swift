@@ -29,7 +29,7 @@ public struct AdministeredBridge: Sendable {
     }
 
     /// Where a section stands.
-    public struct Place: Hashable, Sendable {
+    public struct Location: Hashable, Sendable {
         public var file: String
         /// Counted from 1.
         public var line: Int
@@ -73,7 +73,7 @@ public struct AdministeredBridge: Sendable {
     /// Why it is not connected, or cannot be run, in words.
     public var lastError: String?
     /// Nil for one that administrators have added.
-    public var place: Place?
+    public var location: Location?
     public var options: [Option] = []
     /// Connections that were made.
     public var connections: UInt64 = 0

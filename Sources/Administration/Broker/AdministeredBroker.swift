@@ -39,7 +39,7 @@ public protocol AdministeredBroker: AnyObject {
     var openFilesMax: Int { get }
     /// Bytes that are free where the store is; nil without a store, or if nobody knows.
     var storeFreeBytes: UInt64? { get }
-    /// In the order of the configuration: a shard's number of a listener is its place here.
+    /// In the order of the configuration: a shard's number of a listener is its index here.
     var listeners: [AdministeredListener] { get }
 
     /// Checks a name and password as the listener's own login does, with the delays of clients that keep failing.
@@ -215,7 +215,7 @@ public struct DrainStatus: Sendable, Equatable {
     /// Whether all have gone; nobody is let in all the same.
     public var isDone: Bool
     /// Where clients are sent: as the order says, or the other nodes of the cluster.
-    public var places: [String] = []
+    public var serverReferences: [String] = []
 
     public init(order: DrainOrder, since: UInt64, connectionsLeft: Int, isDone: Bool) {
         (self.order, self.since, self.connectionsLeft, self.isDone) = (order, since, connectionsLeft, isDone)

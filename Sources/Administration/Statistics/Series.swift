@@ -313,24 +313,25 @@ struct TopicMetric {
     /// Since when, in milliseconds since 1970.
     let since: UInt64
     /// Where the counts stood when somebody asked for the rates, and when that was, in milliseconds.
-    private var mark: TopicMeterRow
-    private var markedAt: UInt64
+    private var previous: TopicMeterRow
+    private var previousAt: UInt64
     private var rates = (received: 0.0, sent: 0.0, dropped: 0.0)
 
     init(_ row: TopicMeterRow, since now: Moment) {
-        (since, mark, markedAt) = (now.wallMilliseconds, row, now.milliseconds)
+        (since, previous, previousAt) = (now.wallMilliseconds, row, now.milliseconds)
     }
 
     /// The rates are those since somebody asked last, at least a second ago: so little says nothing of a rate.
     mutating func measured(_ row: TopicMeterRow, at now: Moment) -> MeasuredTopic {
-        let elapsed = now.milliseconds - min(now.milliseconds, markedAt)
+        let elapsed = now.milliseconds - min(now.milliseconds, previousAt)
         if elapsed >= 1000 {
             func rate(_ count: KeyPath<TopicMeterRow, UInt64>) -> Double {
-                (Double(row[keyPath: count] - min(row[keyPath: count], mark[keyPath: count])) * 10_000 / Double(elapsed)).rounded()
+                (Double(row[keyPath: count] - min(row[keyPath: count], previous[keyPath: count])) * 10_000 / Double(elapsed))
+                    .rounded()
                     / 10
             }
             rates = (rate(\.received), rate(\.sent), rate(\.dropped))
-            (mark, markedAt) = (row, now.milliseconds)
+            (previous, previousAt) = (row, now.milliseconds)
         }
         return MeasuredTopic(row: row, since: since, rates: rates)
     }

@@ -257,7 +257,7 @@ extension LoadConnection {
             }
             let body = UnsafeRawBufferPointer(start: base + position + headerLength, count: bodyLength)
             if isPublish {
-                guard let stamp = take(firstByte, body, bodyLength: bodyLength) else {
+                guard let stamp = acknowledge(firstByte, body, bodyLength: bodyLength) else {
                     fail(.malformed)
                     break
                 }
@@ -277,7 +277,7 @@ extension LoadConnection {
     ///
     /// Returns the stamp, 0 without one; nil when the packet is not whole or not right.
     @inline(__always)
-    private func take(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, bodyLength: Int) -> UInt64? {
+    private func acknowledge(_ firstByte: UInt8, _ body: UnsafeRawBufferPointer, bodyLength: Int) -> UInt64? {
         guard body.count >= 2 else { return nil }
         var offset = 2 &+ Int(UInt16(bigEndian: body.loadUnaligned(as: UInt16.self)))
         let qos = (firstByte &>> 1) & 3
@@ -290,14 +290,14 @@ extension LoadConnection {
         if isVersion5 {
             guard offset < body.count else { return nil }
             let length = Int(body[offset])
-            guard length < 0x80 else { return takeLongProperties(qos, identifier, body, offset, bodyLength) }
+            guard length < 0x80 else { return acknowledgeLong(qos, identifier, body, offset, bodyLength) }
             offset &+= 1 &+ length
         }
         return readStamp(qos, identifier, body, offset, bodyLength)
     }
 
     @inline(never)
-    private func takeLongProperties(
+    private func acknowledgeLong(
         _ qos: UInt8, _ identifier: UInt16, _ body: UnsafeRawBufferPointer, _ offset: Int, _ bodyLength: Int
     ) -> UInt64? {
         guard let length = try? VariableByteInteger.read(UnsafeRawBufferPointer(rebasing: body[offset...])) else { return nil }
@@ -313,7 +313,7 @@ extension LoadConnection {
         var stamp: UInt64 = 0
         if stamped >= PayloadStamp.timeByteCount { stamp = body.loadUnaligned(fromByteOffset: offset, as: UInt64.self) }
         if stamped == PayloadStamp.byteCount {
-            sequence.note(
+            sequence.check(
                 publisher: body.loadUnaligned(fromByteOffset: offset &+ PayloadStamp.publisherOffset, as: UInt32.self),
                 number: body.loadUnaligned(fromByteOffset: offset &+ PayloadStamp.numberOffset, as: UInt32.self), in: tally)
         }
@@ -344,7 +344,8 @@ extension LoadConnection {
     private func beginSkip(
         _ firstByte: UInt8, _ body: UnsafeRawPointer, _ bodyLength: Int, _ available: Int, _ position: inout Int, _ end: Int
     ) {
-        guard let stamp = take(firstByte, UnsafeRawBufferPointer(start: body, count: available), bodyLength: bodyLength) else {
+        guard let stamp = acknowledge(firstByte, UnsafeRawBufferPointer(start: body, count: available), bodyLength: bodyLength)
+        else {
             return
         }
         skippedStamp = stamp
@@ -379,11 +380,11 @@ private struct StampRun {
 
     @inline(__always)
     mutating func add(_ next: UInt64) {
-        if next != stamp { tell(next) }
+        if next != stamp { finishRun(next: next) }
         count &+= 1
     }
 
-    private mutating func tell(_ next: UInt64) {
+    private mutating func finishRun(next: UInt64) {
         if count > 0, stamp != 0 { observer.delivered(count, stampedAt: stamp) }
         total &+= UInt64(count)
         count = 0
@@ -392,7 +393,7 @@ private struct StampRun {
 
     /// Tells the last run; returns how many messages there were.
     mutating func finish() -> UInt64 {
-        tell(0)
+        finishRun(next: 0)
         return total
     }
 }
@@ -455,9 +456,9 @@ struct SequenceCheck: ~Copyable {
 
     deinit { expected?.deallocate() }
 
-    /// Takes note of a message's number.
+    /// Compares a message's number with the one that is expected next, and counts what is missing or came twice.
     @inline(__always)
-    func note(publisher: UInt32, number: UInt32, in tally: LoadTally) {
+    func check(publisher: UInt32, number: UInt32, in tally: LoadTally) {
         guard let expected, Int(publisher) < count else { return }
         let next = expected[Int(publisher)]
         expected[Int(publisher)] = number &+ 1

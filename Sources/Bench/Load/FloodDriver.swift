@@ -142,7 +142,7 @@ struct ClientOpener {
                 clients.append(try open(specification, worker))
             } catch {
                 isRefused = true
-                worker.note(failure: "\(error)")
+                worker.record(failure: "\(error)")
                 worker.endedCount += 1
             }
         }

@@ -52,7 +52,7 @@ final class WorkerCrew {
                 let reason = firstFailure ?? Self.noReason
                 throw .connections("Only \(counts.ready) of \(count) connections came to stand with \(monitor.broker): \(reason).")
             }
-            if isWatched { monitor.look(self) } else { monitor.tell("\(counts.ready) of \(count) connected") }
+            if isWatched { monitor.look(self) } else { monitor.show("\(counts.ready) of \(count) connected") }
             // Short, for the connection rate is taken from here.
             MonotonicClock.sleep(milliseconds: 1)
         }
@@ -160,7 +160,7 @@ final class Worker: LoopTurn, @unchecked Sendable {
 
     func endOfTurn(now: UInt64) -> UInt64? {
         let deadline = driver.turnEnded(self, now: now)
-        control.progress[index].tell(tally, ended: endedCount, rounds: rounds)
+        control.progress[index].report(tally, ended: endedCount, rounds: rounds)
         exchange.handOverIfAsked(recorder)
         if control.phase == .over { events.stop() }
         return deadline
@@ -169,12 +169,12 @@ final class Worker: LoopTurn, @unchecked Sendable {
     func received(_ client: LoadClient) { driver.received(client, self) }
 
     func ended(_ client: LoadClient) {
-        note(failure: client.failure)
+        record(failure: client.failure)
         driver.ended(client, self)
     }
 
     /// Keeps the reason if it is the first.
-    func note(failure: String?) {
+    func record(failure: String?) {
         if firstFailure == nil { firstFailure = failure }
     }
 }
@@ -242,7 +242,7 @@ final class WorkerProgress: Sendable {
     private let ended = Atomic<Int>(0)
     private let rounds = Atomic<UInt64>(0)
 
-    func tell(_ tally: LoadTally, ended endedCount: Int, rounds roundCount: UInt64) {
+    func report(_ tally: LoadTally, ended endedCount: Int, rounds roundCount: UInt64) {
         published.store(tally.publishedCount, ordering: .relaxed)
         delivered.store(tally.deliveredCount, ordering: .relaxed)
         acknowledged.store(tally.acknowledgedCount, ordering: .relaxed)

@@ -3,7 +3,7 @@ internal import Glibc
 /// Where the values of an axis lie, from 0 at its beginning to 1 at its end, and which of them are marked.
 struct ChartScale: Equatable {
     struct Tick: Equatable {
-        let place: Double
+        let position: Double
         let label: String
     }
 
@@ -22,7 +22,7 @@ struct ChartScale: Equatable {
         let step = step(for: top)
         let count = max(1, Int((top / step - 0.001).rounded(.up)))
         var scale = ChartScale(low: 0, high: step * Double(count), isLogarithmic: false)
-        scale.ticks = (0...count).map { Tick(place: Double($0) / Double(count), label: label(step * Double($0))) }
+        scale.ticks = (0...count).map { Tick(position: Double($0) / Double(count), label: label(step * Double($0))) }
         return scale
     }
 
@@ -32,7 +32,7 @@ struct ChartScale: Equatable {
         let step = step(for: end / unit) * unit
         var scale = ChartScale(low: 0, high: max(end, 1e-9), isLogarithmic: false)
         scale.ticks = stride(from: 0, through: end * 1.0001, by: step).map {
-            Tick(place: $0 / scale.high, label: ($0 / unit).shortText + name)
+            Tick(position: $0 / scale.high, label: ($0 / unit).shortText + name)
         }
         return scale
     }
@@ -47,24 +47,24 @@ struct ChartScale: Equatable {
         var scale = ChartScale(low: low, high: high, isLogarithmic: true)
         scale.ticks = marks.enumerated().filter { index, mark in
             mark >= low * 0.999 && mark <= high * 1.001 && (!isLong || index % 3 == 0)
-        }.map { Tick(place: scale.place($1), label: label($1)) }
+        }.map { Tick(position: scale.position($1), label: label($1)) }
         return scale
     }
 
     /// Percentiles, each nine as wide as the one before.
     static func percentiles(last: Double) -> ChartScale {
         var scale = ChartScale(low: 1, high: max(10, 100 / (100 - min(last, 99.99999))), isLogarithmic: true)
-        var ticks = [Tick(place: 0, label: "0 %"), Tick(place: scale.place(2), label: "50 %")]
+        var ticks = [Tick(position: 0, label: "0 %"), Tick(position: scale.position(2), label: "50 %")]
         for (percentile, label) in [(90.0, "90 %"), (99, "99 %"), (99.9, "99.9 %"), (99.99, "99.99 %"), (99.999, "99.999 %")]
         where percentile <= last + 1e-9 {
-            ticks.append(Tick(place: scale.place(100 / (100 - percentile)), label: label))
+            ticks.append(Tick(position: scale.position(100 / (100 - percentile)), label: label))
         }
         scale.ticks = ticks
         return scale
     }
 
     /// 0 to 1 for what is on the axis.
-    func place(_ value: Double) -> Double {
+    func position(_ value: Double) -> Double {
         guard isLogarithmic else { return (value - low) / (high - low) }
         return (log(max(value, low)) - log(low)) / (log(high) - log(low))
     }

@@ -273,7 +273,7 @@ struct PageCharts {
         return Chart(
             title: "Latency of the whole run, by percentile", summary: sentences.joined(separator: ", ") + ".",
             across: across,
-            up: logarithmic(lines), places: longest.points.map { across.place(100 / (100 - $0.percentile)) },
+            up: logarithmic(lines), positions: longest.points.map { across.position(100 / (100 - $0.percentile)) },
             names: longest.points.map { "\($0.percentile.shortText) %" }, lines: lines, text: Scaled.time)
     }
 
@@ -300,10 +300,10 @@ struct PageCharts {
         guard !lines.isEmpty, end > 0 else { return nil }
         let across = ChartScale.time(end: end)
         return Chart(
-            title: title, summary: note + summary(lines, text), across: across, up: up, places: times.map(across.place),
+            title: title, summary: note + summary(lines, text), across: across, up: up, positions: times.map(across.position),
             names: points.map { "until \($0.seconds.shortText) s" + ($0.part.isEmpty ? "" : ", \($0.part)") }, lines: lines,
             text: text,
-            breaks: breaks, parts: parts.count > 1 ? parts.map { (across.place($0.start), $0.name) } : [], isFilled: isFilled)
+            breaks: breaks, parts: parts.count > 1 ? parts.map { (across.position($0.start), $0.name) } : [], isFilled: isFilled)
     }
 
     /// How far each line goes; of a single one its middle too.
@@ -339,7 +339,7 @@ struct Chart {
         let name: String
         /// Its class in the page's style.
         let look: String
-        /// One for each of `places`; nil where there is none.
+        /// One for each of `positions`; nil where there is none.
         let values: [Double?]
     }
 
@@ -349,7 +349,7 @@ struct Chart {
     let across: ChartScale
     let up: ChartScale
     /// Where the points stand on the axis, 0 to 1, rising.
-    let places: [Double]
+    let positions: [Double]
     /// What the points are called, such as `2.25 s`.
     let names: [String]
     let lines: [Line]
@@ -358,7 +358,7 @@ struct Chart {
     /// Where a line is not joined to the point before.
     var breaks: Set<Int> = []
     /// Parts of the axis that have a name: where each begins.
-    var parts: [(place: Double, name: String)] = []
+    var parts: [(position: Double, name: String)] = []
     /// Whether the space below the first line is filled.
     var isFilled = false
 
@@ -384,29 +384,29 @@ struct Chart {
     private static let top = 22.0
     private static let bottom = 262.0
 
-    private func x(_ place: Double) -> Double { Self.left + place * (Self.right - Self.left) }
-    private func y(_ value: Double) -> Double { Self.bottom - max(0, min(1, up.place(value))) * (Self.bottom - Self.top) }
+    private func x(_ position: Double) -> Double { Self.left + position * (Self.right - Self.left) }
+    private func y(_ value: Double) -> Double { Self.bottom - max(0, min(1, up.position(value))) * (Self.bottom - Self.top) }
     private func number(_ value: Double) -> String { value.decimalText(digits: 1) }
 
     // MARK: Parts of the drawing
 
     private var grid: String {
         let rows = up.ticks.map { tick in
-            let height = Self.bottom - tick.place * (Self.bottom - Self.top)
+            let height = Self.bottom - tick.position * (Self.bottom - Self.top)
             return rule("grid", from: (Self.left, height), to: (Self.right, height))
                 + word(tick.label, at: (Self.left - 10, height + 4), anchor: "end")
         }
         let columns = across.ticks.map { tick in
-            rule("mark", from: (x(tick.place), Self.bottom), to: (x(tick.place), Self.bottom + 5))
-                + word(tick.label, at: (x(tick.place), Self.bottom + 20), anchor: "middle")
+            rule("mark", from: (x(tick.position), Self.bottom), to: (x(tick.position), Self.bottom + 5))
+                + word(tick.label, at: (x(tick.position), Self.bottom + 20), anchor: "middle")
         }
         return (rows + columns).joined()
     }
 
     private var partMarks: String {
         parts.map { part in
-            rule("part", from: (x(part.place), Self.top - 8), to: (x(part.place), Self.bottom))
-                + word(part.name, at: (x(part.place) + 6, Self.top), anchor: "start")
+            rule("part", from: (x(part.position), Self.top - 8), to: (x(part.position), Self.bottom))
+                + word(part.name, at: (x(part.position) + 6, Self.top), anchor: "start")
         }.joined()
     }
 
@@ -423,7 +423,7 @@ struct Chart {
     /// Runs of neighbours that have a value.
     private func runs(_ line: Line) -> [[Int]] {
         var runs: [[Int]] = []
-        for index in places.indices where line.values[index] != nil {
+        for index in positions.indices where line.values[index] != nil {
             if let last = runs.last?.last, last == index - 1, !breaks.contains(index) {
                 runs[runs.count - 1].append(index)
             } else {
@@ -435,7 +435,7 @@ struct Chart {
 
     private func drawing(_ line: Line, isFirst: Bool) -> String {
         runs(line).map { run in
-            let points = run.map { "\(number(x(places[$0]))),\(number(y(line.values[$0] ?? 0)))" }
+            let points = run.map { "\(number(x(positions[$0]))),\(number(y(line.values[$0] ?? 0)))" }
             guard run.count > 1 else {
                 let place = points[0].split(separator: ",")
                 return "<circle class=\"dot \(line.look)\" cx=\"\(place[0])\" cy=\"\(place[1])\" r=\"3\"/>\n"
@@ -443,8 +443,8 @@ struct Chart {
             var drawing = ""
             if isFilled, isFirst, let first = run.first, let last = run.last {
                 let path =
-                    "M\(number(x(places[first]))),\(number(Self.bottom)) L\(points.joined(separator: " L"))"
-                    + " L\(number(x(places[last]))),\(number(Self.bottom)) Z"
+                    "M\(number(x(positions[first]))),\(number(Self.bottom)) L\(points.joined(separator: " L"))"
+                    + " L\(number(x(positions[last]))),\(number(Self.bottom)) Z"
                 drawing = "<path class=\"area \(line.look)\" d=\"\(path)\"/>\n"
             }
             return drawing + "<path class=\"line \(line.look)\" d=\"M\(points.joined(separator: " L"))\"/>\n"
@@ -457,7 +457,7 @@ struct Chart {
             guard let last = line.values.indices.last(where: { line.values[$0] != nil }), let value = line.values[last] else {
                 return nil
             }
-            return (line, x(places[last]), y(value))
+            return (line, x(positions[last]), y(value))
         }
         ends.sort { $0.y < $1.y }
         for index in ends.indices.dropFirst() { ends[index].y = max(ends[index].y, ends[index - 1].y + Self.labelHeight) }
@@ -476,13 +476,13 @@ struct Chart {
 
     /// What a pointer meets: a strip for each point, which tells the values there.
     private var targets: String {
-        places.indices.map { index in
-            let from = index == 0 ? 0 : (places[index - 1] + places[index]) / 2
-            let to = index + 1 == places.count ? 1 : (places[index] + places[index + 1]) / 2
+        positions.indices.map { index in
+            let from = index == 0 ? 0 : (positions[index - 1] + positions[index]) / 2
+            let to = index + 1 == positions.count ? 1 : (positions[index] + positions[index + 1]) / 2
             let told = lines.compactMap { line in line.values[index].map { "\(line.name): \(text($0))" } }
             return "<g class=\"point\"><rect x=\"\(number(x(from)))\" y=\"\(number(Self.top))\" "
                 + "width=\"\(number(max(0, x(to) - x(from))))\" height=\"\(number(Self.bottom - Self.top))\"/>"
-                + rule("guide", from: (x(places[index]), Self.top), to: (x(places[index]), Self.bottom))
+                + rule("guide", from: (x(positions[index]), Self.top), to: (x(positions[index]), Self.bottom))
                 + "<title>\(HTML.text(([names[index]] + told).joined(separator: "\n")))</title></g>\n"
         }.joined()
     }

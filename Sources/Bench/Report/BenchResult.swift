@@ -159,23 +159,23 @@ public struct BenchReport: Sendable {
 
     /// A point of the series, as a result's object and as a row of a table.
     func entries(_ point: SeriesPoint) -> [BenchResult.Entry] {
-        var told = BenchResult()
-        if !point.part.isEmpty { told.add("part", "part", .text(point.part)) }
-        told.add("t", "until", point.seconds, digits: 3, unit: "s")
-        if let rate = point.inPerSecond { told.add("in_per_s", "published", Int(rate.rounded()), unit: "/s") }
-        told.add(flow.name, flow.label, Int(point.outPerSecond.rounded()), unit: "/s")
+        var result = BenchResult()
+        if !point.part.isEmpty { result.add("part", "part", .text(point.part)) }
+        result.add("t", "until", point.seconds, digits: 3, unit: "s")
+        if let rate = point.inPerSecond { result.add("in_per_s", "published", Int(rate.rounded()), unit: "/s") }
+        result.add(flow.name, flow.label, Int(point.outPerSecond.rounded()), unit: "/s")
         if let latency = point.latency {
-            told.add("p50_us", "p50", latency.p50 / 1000, digits: 1, unit: .microseconds())
-            told.add("p90_us", "p90", latency.p90 / 1000, digits: 1, unit: .microseconds())
-            told.add("p99_us", "p99", latency.p99 / 1000, digits: 1, unit: .microseconds())
-            told.add("p99.9_us", "p99.9", latency.p999 / 1000, digits: 1, unit: .microseconds())
-            told.add("max_us", "max", latency.max / 1000, digits: 1, unit: .microseconds())
+            result.add("p50_us", "p50", latency.p50 / 1000, digits: 1, unit: .microseconds())
+            result.add("p90_us", "p90", latency.p90 / 1000, digits: 1, unit: .microseconds())
+            result.add("p99_us", "p99", latency.p99 / 1000, digits: 1, unit: .microseconds())
+            result.add("p99.9_us", "p99.9", latency.p999 / 1000, digits: 1, unit: .microseconds())
+            result.add("max_us", "max", latency.max / 1000, digits: 1, unit: .microseconds())
         }
-        if let load = point.brokerLoadPercent { told.add("broker_cpu_percent", "broker load", load, digits: 1, unit: "%") }
-        if let bytes = point.brokerResidentBytes { told.add("broker_rss_kib", "broker memory", bytes / 1024, unit: .kibibytes) }
-        told.add("load_cpu_percent", "load generator", point.loadPercent, digits: 1, unit: "%")
-        told.add("connections_lost", "connections lost", point.connectionsLost)
-        return told.entries
+        if let load = point.brokerLoadPercent { result.add("broker_cpu_percent", "broker load", load, digits: 1, unit: "%") }
+        if let bytes = point.brokerResidentBytes { result.add("broker_rss_kib", "broker memory", bytes / 1024, unit: .kibibytes) }
+        result.add("load_cpu_percent", "load generator", point.loadPercent, digits: 1, unit: "%")
+        result.add("connections_lost", "connections lost", point.connectionsLost)
+        return result.entries
     }
 }
 
@@ -299,7 +299,7 @@ struct RunFacts: Sendable {
         return options.brokerAddress + (name.map { ", \($0)" } ?? "")
     }
 
-    /// The command that does it again: the options that are not as they are by themselves. A password is not told.
+    /// The command that does it again: the options that are not as they are by themselves. A password is not result.
     var command: String {
         let usual = BenchOptions()
         var words = ["martlet", "bench", "-s", options.scenario.rawValue]
@@ -339,54 +339,54 @@ struct RunFacts: Sendable {
 
     /// What was asked for, with what a scenario adds where nothing was; a password only as having been given.
     var arguments: [BenchResult.Entry] {
-        var told = BenchResult()
-        told.add("scenario", "scenario", .text(options.scenario.rawValue))
-        told.add("host", "host", .text(options.host))
-        told.add("port", "port", Double(options.brokerPort), digits: 0)
-        if let port = options.subscriberPort { told.add("subscriber_port", "port of subscribers", Double(port), digits: 0) }
-        if let process = options.process { told.add("pid", "broker's process", Double(process), digits: 0) }
-        told.add("publishers", "publishers", workload.publisherCount)
-        told.add("subscribers", "subscribers", workload.awayCount > 0 ? workload.awayCount : workload.subscriberCount)
-        if workload.floodCount > 0 { told.add("flooders", "clients that flood", workload.floodCount) }
-        told.add("qos", "QoS of messages", Int(workload.qos.rawValue))
-        told.add("subscriber_qos", "QoS of subscriptions", Int(workload.subscriberQoS.rawValue))
-        told.add("size", "payload", options.size, unit: .bytes())
-        if let rate = workload.rate { told.add("rate", "messages asked for", rate, digits: Self.digits(rate), unit: "/s") }
-        told.add("mqtt_version", "MQTT", .text(options.version == .v5 ? "5.0" : options.version == .v31 ? "3.1" : "3.1.1"))
-        told.add("topics", "topics of a publisher", workload.topicsPerPublisher)
-        told.add("inflight", "unacknowledged at most", options.inFlight)
-        told.add("window", "on their way at most", workload.window)
-        told.add("seconds", "measured for", options.seconds, digits: Self.digits(options.seconds), unit: "s")
-        told.add("warmup", "after a warm-up of", options.warmupSeconds, digits: Self.digits(options.warmupSeconds), unit: "s")
-        if let user = options.user { told.add("user", "user", .text(user)) }
-        told.add("password", "with a password", .flag(options.password != nil))
-        told.add("persistent", "sessions outlive connections", .flag(options.keepsSessions))
-        told.add("group", "share group", .text(options.group))
-        told.add("threads", "threads of the load", options.threads)
-        told.add("tls", "TLS", .flag(options.transport.usesTLS))
-        told.add("resume", "TLS sessions resumed", .flag(options.transport.resumesSessions))
-        told.add("websocket", "WebSocket", .flag(options.transport.usesWebSocket))
-        return told.entries
+        var result = BenchResult()
+        result.add("scenario", "scenario", .text(options.scenario.rawValue))
+        result.add("host", "host", .text(options.host))
+        result.add("port", "port", Double(options.brokerPort), digits: 0)
+        if let port = options.subscriberPort { result.add("subscriber_port", "port of subscribers", Double(port), digits: 0) }
+        if let process = options.process { result.add("pid", "broker's process", Double(process), digits: 0) }
+        result.add("publishers", "publishers", workload.publisherCount)
+        result.add("subscribers", "subscribers", workload.awayCount > 0 ? workload.awayCount : workload.subscriberCount)
+        if workload.floodCount > 0 { result.add("flooders", "clients that flood", workload.floodCount) }
+        result.add("qos", "QoS of messages", Int(workload.qos.rawValue))
+        result.add("subscriber_qos", "QoS of subscriptions", Int(workload.subscriberQoS.rawValue))
+        result.add("size", "payload", options.size, unit: .bytes())
+        if let rate = workload.rate { result.add("rate", "messages asked for", rate, digits: Self.digits(rate), unit: "/s") }
+        result.add("mqtt_version", "MQTT", .text(options.version == .v5 ? "5.0" : options.version == .v31 ? "3.1" : "3.1.1"))
+        result.add("topics", "topics of a publisher", workload.topicsPerPublisher)
+        result.add("inflight", "unacknowledged at most", options.inFlight)
+        result.add("window", "on their way at most", workload.window)
+        result.add("seconds", "measured for", options.seconds, digits: Self.digits(options.seconds), unit: "s")
+        result.add("warmup", "after a warm-up of", options.warmupSeconds, digits: Self.digits(options.warmupSeconds), unit: "s")
+        if let user = options.user { result.add("user", "user", .text(user)) }
+        result.add("password", "with a password", .flag(options.password != nil))
+        result.add("persistent", "sessions outlive connections", .flag(options.keepsSessions))
+        result.add("group", "share group", .text(options.group))
+        result.add("threads", "threads of the load", options.threads)
+        result.add("tls", "TLS", .flag(options.transport.usesTLS))
+        result.add("resume", "TLS sessions resumed", .flag(options.transport.resumesSessions))
+        result.add("websocket", "WebSocket", .flag(options.transport.usesWebSocket))
+        return result.entries
     }
 
     /// The broker, as a result's object.
     var brokerEntries: [BenchResult.Entry] {
-        var told = BenchResult()
-        told.add("address", "address", .text(options.brokerAddress))
-        if let brokerVersion { told.add("version", "version", .text(brokerVersion)) }
-        if let brokerProcess { told.add("process", "process", .text(brokerProcess)) }
-        return told.entries
+        var result = BenchResult()
+        result.add("address", "address", .text(options.brokerAddress))
+        if let brokerVersion { result.add("version", "version", .text(brokerVersion)) }
+        if let brokerProcess { result.add("process", "process", .text(brokerProcess)) }
+        return result.entries
     }
 
     /// The machine, as a result's object.
     var machineEntries: [BenchResult.Entry] {
-        var told = BenchResult()
-        if !machine.processor.isEmpty { told.add("processor", "processor", .text(machine.processor)) }
-        told.add("processors", "processors that the load may use", machine.processorCount)
-        told.add("memory_bytes", "memory", machine.memoryBytes, unit: .bytes())
-        if !machine.system.isEmpty { told.add("system", "system", .text(machine.system)) }
-        if !machine.kernel.isEmpty { told.add("kernel", "kernel", .text(machine.kernel)) }
-        return told.entries
+        var result = BenchResult()
+        if !machine.processor.isEmpty { result.add("processor", "processor", .text(machine.processor)) }
+        result.add("processors", "processors that the load may use", machine.processorCount)
+        result.add("memory_bytes", "memory", machine.memoryBytes, unit: .bytes())
+        if !machine.system.isEmpty { result.add("system", "system", .text(machine.system)) }
+        if !machine.kernel.isEmpty { result.add("kernel", "kernel", .text(machine.kernel)) }
+        return result.entries
     }
 
     private static func digits(_ number: Double) -> Int { number.rounded() == number ? 0 : 3 }

@@ -12,7 +12,7 @@ struct ChurnRun {
         let filler = PayloadFiller(count: workload.options.size)
         let crew = try WorkerCrew(count: threads) { index, control in
             ChurnDriver(
-                workload, places: WorkerShare(workload, worker: index, of: threads).publishers, maker: maker, control: control,
+                workload, slots: WorkerShare(workload, worker: index, of: threads).publishers, maker: maker, control: control,
                 filler: filler)
         }
         try crew.start()
@@ -58,12 +58,12 @@ struct ChurnRun {
     }
 }
 
-/// Keeps so many places busy: in each a client connects, subscribes, publishes to itself, receives it and says goodbye;
+/// Keeps so many slots busy: in each a client connects, subscribes, publishes to itself, receives it and says goodbye;
 /// the next follows.
 ///
-/// The broker closes a connection after DISCONNECT [MQTT-3.14.4-3 v5]; a place is free when it has.
+/// The broker closes a connection after DISCONNECT [MQTT-3.14.4-3 v5]; a slot is free when it has.
 final class ChurnDriver: LoadDriver {
-    private struct Place {
+    private struct Slot {
         let index: Int
         let template: PublishTemplate
         var client: LoadClient?
@@ -75,18 +75,18 @@ final class ChurnDriver: LoadDriver {
     private let workload: Workload
     private let control: LoadControl
     private let maker: ChannelMaker
-    private var places: [Place]
+    private var slots: [Slot]
     private var serial = 0
 
-    init(_ workload: Workload, places: [Int], maker: ChannelMaker, control: LoadControl, filler: PayloadFiller) {
+    init(_ workload: Workload, slots: [Int], maker: ChannelMaker, control: LoadControl, filler: PayloadFiller) {
         self.workload = workload
         self.control = control
         self.maker = maker
-        self.places = places.map { index in
+        self.slots = slots.map { index in
             let template = PublishTemplate(
                 topic: workload.topic(publisher: index, index: 0), filler: filler, qos: workload.qos,
                 version: workload.options.version)
-            return Place(index: index, template: template)
+            return Slot(index: index, template: template)
         }
     }
 
@@ -95,36 +95,36 @@ final class ChurnDriver: LoadDriver {
         switch control.phase {
         case .connecting, .draining: break
         case .warming, .measuring:
-            for index in places.indices where places[index].client == nil { open(index, worker) }
+            for index in slots.indices where slots[index].client == nil { open(index, worker) }
         case .over:
-            for place in places { place.client?.end(worker) }
+            for slot in slots { slot.client?.end(worker) }
         }
-        // A place that the kernel refused is tried again.
+        // A slot that the kernel refused is tried again.
         return now + 10
     }
 
     func received(_ client: LoadClient, _ worker: Worker) {
-        guard let index = places.firstIndex(where: { $0.client === client }) else { return }
-        if client.connection.isReady, !places[index].hasPublished {
-            places[index].hasPublished = true
-            client.connection.publish(places[index].template, stamp: MonotonicClock.nanoseconds())
+        guard let index = slots.firstIndex(where: { $0.client === client }) else { return }
+        if client.connection.isReady, !slots[index].hasPublished {
+            slots[index].hasPublished = true
+            client.connection.publish(slots[index].template, stamp: MonotonicClock.nanoseconds())
             client.flush(worker)
-        } else if client.connection.deliveredCount > 0, client.connection.inFlightCount == 0, !places[index].hasSaidGoodbye {
-            places[index].hasSaidGoodbye = true
+        } else if client.connection.deliveredCount > 0, client.connection.inFlightCount == 0, !slots[index].hasSaidGoodbye {
+            slots[index].hasSaidGoodbye = true
             client.connection.end()
             client.flush(worker)
         }
     }
 
     func ended(_ client: LoadClient, _ worker: Worker) {
-        guard let index = places.firstIndex(where: { $0.client === client }) else { return }
-        if places[index].hasSaidGoodbye {
+        guard let index = slots.firstIndex(where: { $0.client === client }) else { return }
+        if slots[index].hasSaidGoodbye {
             worker.rounds += 1
-            roundEnded(places[index].start, worker)
+            roundEnded(slots[index].start, worker)
         } else if control.phase != .over {
             worker.endedCount += 1
         }
-        places[index].client = nil
+        slots[index].client = nil
     }
 
     private func roundEnded(_ start: UInt64, _ worker: Worker) {
@@ -136,17 +136,17 @@ final class ChurnDriver: LoadDriver {
         serial += 1
         let options = SubscriptionOptions(maximumQoS: workload.subscriberQoS)
         let connection = LoadConnection(
-            connect: workload.connect("c", places[index].index + serial * workload.publisherCount),
-            subscription: Subscription(filter: workload.filter(subscriber: places[index].index), options: options),
+            connect: workload.connect("c", slots[index].index + serial * workload.publisherCount),
+            subscription: Subscription(filter: workload.filter(subscriber: slots[index].index), options: options),
             inFlightMax: workload.options.inFlight, publisherCount: 0, tally: worker.tally)
-        places[index].start = MonotonicClock.nanoseconds()
-        places[index].hasPublished = false
-        places[index].hasSaidGoodbye = false
+        slots[index].start = MonotonicClock.nanoseconds()
+        slots[index].hasPublished = false
+        slots[index].hasSaidGoodbye = false
         do throws(SystemError) {
-            places[index].client = try LoadClient(
+            slots[index].client = try LoadClient(
                 connection: connection, channel: maker.makeChannel(workspace: worker.workspace), worker: worker)
         } catch {
-            worker.note(failure: "\(error)")
+            worker.record(failure: "\(error)")
             worker.endedCount += 1
         }
     }

@@ -72,7 +72,7 @@ struct RetainedRun {
             let now = MonotonicClock.nanoseconds()
             if reached != last { (last, lastChange) = (reached, now) }
             if reached >= wanted || now - lastChange > 5_000_000_000 { return }
-            monitor.tell("\(reached) of \(wanted) retained messages")
+            monitor.show("\(reached) of \(wanted) retained messages")
             MonotonicClock.sleep(milliseconds: 1)
         }
     }

@@ -56,7 +56,7 @@ final class LiveView {
     }
 
     /// Shows words, not more often than can be read.
-    func tell(_ text: @autoclosure () -> String) {
+    func show(_ text: @autoclosure () -> String) {
         switch form {
         case .silent: break
         case .lines: if isDue(lineSeconds) { write(text() + "\n") }

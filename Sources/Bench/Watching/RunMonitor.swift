@@ -89,7 +89,7 @@ final class RunMonitor {
     }
 
     /// Shows words in place of figures.
-    func tell(_ text: @autoclosure () -> String) { view.tell(text()) }
+    func show(_ text: @autoclosure () -> String) { view.show(text()) }
 
     func clear() { view.clear() }
 

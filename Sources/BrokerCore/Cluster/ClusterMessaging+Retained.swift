@@ -21,7 +21,7 @@ extension ClusterMessaging {
     /// A message of a topic of this shard is retained, or removed, and the stream has not said so yet.
     func recordChange(_ publication: borrowing Publication, _ change: RetainedChange) {
         guard let port = shard.cluster else { return }
-        port.mark(shard.retained.place(of: publication.topic))
+        port.mark(shard.retained.index(of: publication.topic))
         port.unsettled.record(Array(publication.topic), change, now: shard.now)
         guard change.node == 0 else { return }
         let mustBeSafe = shard.journal != nil && publication.qos > .atMostOnce
@@ -74,7 +74,7 @@ extension ClusterMessaging {
     func settle(_ publication: inout Publication, _ change: RetainedChange) {
         guard let port = shard.cluster else { return }
         if port.unsettled.settle(Array(publication.topic), change, passedOver(&publication)) { take(&publication) }
-        port.mark(shard.retained.place(of: publication.topic))
+        port.mark(shard.retained.index(of: publication.topic))
     }
 
     private func passedOver(_ publication: inout Publication) -> Message {
@@ -159,7 +159,7 @@ extension ClusterMessaging {
             publication.source = message.source
             take(&publication)
             shard.dispatcher.finish(&publication)
-            port.mark(shard.retained.place(of: message.topic))
+            port.mark(shard.retained.index(of: message.topic))
         }
         guard port.unsettled.hasStale(now: shard.now) else { return }
         shard.effects.append(.cluster(.staleChanges))

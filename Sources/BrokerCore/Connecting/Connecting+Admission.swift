@@ -127,8 +127,8 @@ extension Connecting {
     private func takeOver(_ existing: ExistingSession, for newcomer: Connection, _ login: VerifiedLogin) {
         guard let session = existing.session else { return }
         // The new session counts in its place: between the two no other client comes in.
-        session.leavesPlace = false
-        defer { session.leavesPlace = true }
+        session.freesRoom = false
+        defer { session.freesRoom = true }
         if let old = session.connection?.object {
             endTakenOver(
                 old, session, existing,

@@ -200,7 +200,7 @@ extension Connecting {
     func endMoves(of session: Session) {
         guard let moves = shard.cluster?.moves else { return }
         // The next connection's claim may have been answered already: then this node goes on to keep what that begins.
-        if session.cluster.isClaimed, session.leavesPlace, moves.claims[session.clientIdentifier] == nil {
+        if session.cluster.isClaimed, session.freesRoom, moves.claims[session.clientIdentifier] == nil {
             shard.effects.append(.cluster(.sessionEnded(identifier: Array(session.clientIdentifier.bytes))))
         }
         shard.saves.forgetSave(of: session, moves)

@@ -375,7 +375,7 @@ struct OwedConfirmations {
 /// shard has not confirmed by then goes on waiting in its connection's line, and all of that connection behind it, but
 /// nothing of any other.
 ///
-///     sequences in `waiting` never fall; answers and reliances name items in `waiting` or in a line
+///     sequences in `waiting` never fall; answers and dependencies name items in `waiting` or in a line
 struct HeldQueue {
     /// Something that may happen now.
     struct Released {
@@ -491,8 +491,8 @@ struct HeldQueue {
             precondition(waiting[position].sequence <= waiting[position + 1].sequence, "changes come in order")
         }
         let numbers = needs.map(\.number)
-        precondition(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "reliances come in order")
-        precondition(numbers.allSatisfy { $0 >= firstNumber && $0 < endNumber }, "a reliance is of something that waits")
+        precondition(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 }, "dependencies come in order")
+        precondition(numbers.allSatisfy { $0 >= firstNumber && $0 < endNumber }, "a dependency is on something that waits")
         let answered = (Array(waiting) + lines.items).count { $0.kind.hasAnswer }
         precondition(answers.count == answered, "each answer has its item")
         lines.checkInvariants()

@@ -30,8 +30,8 @@ final class Journal {
     private var batch = JournalBatch()
     /// Where the batch's changes of rows stand, of those that are likely to be undone: entries by number, the others by
     /// key.
-    private var places: [UInt64: Int] = [:]
-    private(set) var entryPlaces: [Int] = []
+    private var offsets: [UInt64: Int] = [:]
+    private(set) var entryOffsets: [Int] = []
     private var firstEntry: UInt64 = 0
     /// Whether entries stand among the others, by key, for their numbers are far from those before.
     private var hasDistantEntries = false
@@ -75,7 +75,7 @@ final class Journal {
     func insert(_ table: StoreTable, key: UInt64, bodyCount: Int) -> UnsafeMutableRawPointer {
         sequence &+= 1
         let offset = batch.append(.insert, table, key: key, bodyCount: bodyCount)
-        if table == .entry { indexEntry(key, offset) } else { places[Self.place(table, key)] = offset }
+        if table == .entry { indexEntry(key, offset) } else { offsets[Self.rowKey(table, key)] = offset }
         return batch.body(at: offset)
     }
 
@@ -89,13 +89,13 @@ final class Journal {
         precondition(table != .entry, "entries never change")
         sequence &+= 1
         var operation = JournalRecord.Operation.update
-        if let known = places[Self.place(table, key)] {
+        if let known = offsets[Self.rowKey(table, key)] {
             let header = batch.header(at: known)
             if header.operation == JournalRecord.Operation.insert.rawValue { operation = .insert }
             batch.kill(at: known)
         }
         let offset = batch.append(operation, table, key: key, bodyCount: bodyCount)
-        places[Self.place(table, key)] = offset
+        offsets[Self.rowKey(table, key)] = offset
         return batch.body(at: offset)
     }
 
@@ -107,7 +107,7 @@ final class Journal {
     /// Removes a row. If it was added in this batch, it never was.
     func delete(_ table: StoreTable, key: UInt64) {
         sequence &+= 1
-        let known = table == .entry ? takeEntryPlace(key) : places.removeValue(forKey: Self.place(table, key))
+        let known = table == .entry ? takeEntryOffset(key) : offsets.removeValue(forKey: Self.rowKey(table, key))
         if table == .entry, known != nil, awaited > 0 { awaited -= 1 }
         if let known {
             let header = batch.header(at: known)
@@ -154,8 +154,8 @@ final class Journal {
 
     /// The row of an entry, if it is still in the batch.
     func entryBody(_ number: UInt64) -> UnsafeMutableRawPointer? {
-        if let index = entryIndex(number) { return entryPlaces[index] < 0 ? nil : batch.body(at: entryPlaces[index]) }
-        return hasDistantEntries ? places[Self.place(.entry, number)].map { batch.body(at: $0) } : nil
+        if let index = entryIndex(number) { return entryOffsets[index] < 0 ? nil : batch.body(at: entryOffsets[index]) }
+        return hasDistantEntries ? offsets[Self.rowKey(.entry, number)].map { batch.body(at: $0) } : nil
     }
 
     /// When a batch that its receivers are acknowledging is given to the store all the same, in milliseconds; nil for
@@ -178,7 +178,7 @@ final class Journal {
         guard !isStoreBusy, persisted != sequence else { return nil }
         guard !batch.isEmpty else {
             // All was undone in time.
-            forgetPlaces()
+            forgetOffsets()
             batch.reset()
             persisted = sequence
             persistedNumber = lastNumber
@@ -191,7 +191,7 @@ final class Journal {
         given = sequence
         givenNumber = lastNumber
         batch = JournalBatch(capacity: max(16 * 1024, min(taken.byteCount, 1 << 20)))
-        forgetPlaces()
+        forgetOffsets()
         return taken
     }
 
@@ -207,7 +207,7 @@ final class Journal {
 
     /// The store takes nothing any more: what gathers is of no use.
     func discardBatch() {
-        forgetPlaces()
+        forgetOffsets()
         batch.reset()
     }
 
@@ -217,57 +217,57 @@ final class Journal {
     }
 
     private func indexEntry(_ number: UInt64, _ offset: Int) {
-        if entryPlaces.isEmpty { firstEntry = number }
+        if entryOffsets.isEmpty { firstEntry = number }
         let distance = (number &- firstEntry) >> 8
-        guard number >= firstEntry, isOfShard(number), distance >= entryPlaces.count,
-            distance - UInt64(entryPlaces.count) <= Limits.entryGapMax
+        guard number >= firstEntry, isOfShard(number), distance >= entryOffsets.count,
+            distance - UInt64(entryOffsets.count) <= Limits.entryGapMax
         else {
             indexDistantEntry(number, offset)
             return
         }
-        while entryPlaces.count < distance { entryPlaces.append(-1) }
-        entryPlaces.append(offset)
+        while entryOffsets.count < distance { entryOffsets.append(-1) }
+        entryOffsets.append(offset)
     }
 
     /// Rows that a recovery writes again have the numbers of another time, or of another shard.
     private func indexDistantEntry(_ number: UInt64, _ offset: Int) {
         if let index = entryIndex(number) {
-            entryPlaces[index] = offset
+            entryOffsets[index] = offset
         } else {
             hasDistantEntries = true
-            places[Self.place(.entry, number)] = offset
+            offsets[Self.rowKey(.entry, number)] = offset
         }
     }
 
-    private func takeEntryPlace(_ number: UInt64) -> Int? {
+    private func takeEntryOffset(_ number: UInt64) -> Int? {
         guard let index = entryIndex(number) else {
-            return hasDistantEntries ? places.removeValue(forKey: Self.place(.entry, number)) : nil
+            return hasDistantEntries ? offsets.removeValue(forKey: Self.rowKey(.entry, number)) : nil
         }
-        guard entryPlaces[index] >= 0 else { return nil }
-        defer { entryPlaces[index] = -1 }
-        return entryPlaces[index]
+        guard entryOffsets[index] >= 0 else { return nil }
+        defer { entryOffsets[index] = -1 }
+        return entryOffsets[index]
     }
 
-    /// Where the place of an entry stands, if it is among those that are near each other.
+    /// The index of an entry's offset, if it is among those that are near each other.
     @inline(__always)
     private func entryIndex(_ number: UInt64) -> Int? {
         let index = Int(truncatingIfNeeded: (number &- firstEntry) >> 8)
-        return number >= firstEntry && index < entryPlaces.count && isOfShard(number) ? index : nil
+        return number >= firstEntry && index < entryOffsets.count && isOfShard(number) ? index : nil
     }
 
     /// Whether a number is of the same shard as those that are near each other: a recovery writes rows of several.
     @inline(__always)
     private func isOfShard(_ number: UInt64) -> Bool { (number ^ firstEntry) & 0xff == 0 }
 
-    private func forgetPlaces() {
+    private func forgetOffsets() {
         (awaited, awaitedBefore, beganAt) = (0, 0, 0)
         hasDistantEntries = false
-        places.removeAll(keepingCapacity: places.count < 4096)
-        entryPlaces.removeAll(keepingCapacity: true)
+        offsets.removeAll(keepingCapacity: offsets.count < 4096)
+        entryOffsets.removeAll(keepingCapacity: true)
     }
 
     /// Numbers are below 2^56: the table fits in above.
-    private static func place(_ table: StoreTable, _ key: UInt64) -> UInt64 { UInt64(table.rawValue) << 60 | key }
+    private static func rowKey(_ table: StoreTable, _ key: UInt64) -> UInt64 { UInt64(table.rawValue) << 60 | key }
 }
 
 /// How many references there are to rows of messages that several queues share: the row goes with the last of them.
@@ -278,11 +278,11 @@ final class Journal {
 ///     references(number): 1 where `blocks` says nothing
 ///     a block: the rows of one shard whose serial numbers agree but for the lowest 16 bits, those bits rising
 ///
-/// While a broker starts, every row is counted from 0 (`note`) until `settle`. Belongs to a `Journal`.
+/// While a broker starts, every row is counted from 0 (`record`) until `settle`. Belongs to a `Journal`.
 struct SharedRows {
     fileprivate struct Block {
         var serials: [UInt16] = []
-        /// Of the serial at the same place. Outside a start, 1 is one that is not written down any more.
+        /// Of the serial at the same position. Outside a start, 1 is one that is not written down any more.
         var counts: [UInt32] = []
         var live = 0
     }
@@ -296,13 +296,13 @@ struct SharedRows {
     mutating func hold(_ number: UInt64) {
         let serial = Self.serial(number)
         var block = blocks.removeValue(forKey: Self.block(number)) ?? Block()
-        let place = block.place(of: serial)
-        if place < block.serials.count, block.serials[place] == serial {
-            if block.counts[place] == 1 { block.live += 1 }
-            block.counts[place] += 1
+        let position = block.position(of: serial)
+        if position < block.serials.count, block.serials[position] == serial {
+            if block.counts[position] == 1 { block.live += 1 }
+            block.counts[position] += 1
         } else {
-            block.serials.insert(serial, at: place)
-            block.counts.insert(2, at: place)
+            block.serials.insert(serial, at: position)
+            block.counts.insert(2, at: position)
             block.live += 1
         }
         blocks[Self.block(number)] = block
@@ -312,10 +312,12 @@ struct SharedRows {
     mutating func letGo(_ number: UInt64) -> Bool {
         guard !blocks.isEmpty, var block = blocks.removeValue(forKey: Self.block(number)) else { return true }
         defer { if block.live > 0 { blocks[Self.block(number)] = block } }
-        let place = block.place(of: Self.serial(number))
-        guard place < block.serials.count, block.serials[place] == Self.serial(number), block.counts[place] > 1 else { return true }
-        block.counts[place] -= 1
-        if block.counts[place] == 1 {
+        let position = block.position(of: Self.serial(number))
+        guard position < block.serials.count, block.serials[position] == Self.serial(number), block.counts[position] > 1 else {
+            return true
+        }
+        block.counts[position] -= 1
+        if block.counts[position] == 1 {
             block.live -= 1
             block.shrink()
         }
@@ -327,20 +329,20 @@ struct SharedRows {
     /// A row is there, with no reference yet.
     mutating func record(_ number: UInt64) {
         var block = blocks.removeValue(forKey: Self.block(number)) ?? Block()
-        let place = block.place(of: Self.serial(number))
-        block.serials.insert(Self.serial(number), at: place)
-        block.counts.insert(0, at: place)
+        let position = block.position(of: Self.serial(number))
+        block.serials.insert(Self.serial(number), at: position)
+        block.counts.insert(0, at: position)
         block.live += 1
         blocks[Self.block(number)] = block
     }
 
-    /// A row that was noted has one reference more; false if there is no such row.
+    /// A row that was recorded has one reference more; false if there is no such row.
     mutating func claim(_ number: UInt64) -> Bool {
         guard var block = blocks.removeValue(forKey: Self.block(number)) else { return false }
         defer { blocks[Self.block(number)] = block }
-        let place = block.place(of: Self.serial(number))
-        guard place < block.serials.count, block.serials[place] == Self.serial(number) else { return false }
-        block.counts[place] += 1
+        let position = block.position(of: Self.serial(number))
+        guard position < block.serials.count, block.serials[position] == Self.serial(number) else { return false }
+        block.counts[position] += 1
         return true
     }
 
@@ -381,7 +383,7 @@ struct SharedRows {
 
 extension SharedRows.Block {
     /// Where a serial stands, or would.
-    fileprivate func place(of serial: UInt16) -> Int {
+    fileprivate func position(of serial: UInt16) -> Int {
         // They mostly come in order.
         guard let last = serials.last, last >= serial else { return serials.count }
         var (low, high) = (0, serials.count)
@@ -400,8 +402,8 @@ extension SharedRows.Block {
         }
         guard serials.count > 64, live < serials.count / 2 else { return }
         var kept = 0
-        for place in serials.indices where counts[place] > 1 {
-            (serials[kept], counts[kept]) = (serials[place], counts[place])
+        for position in serials.indices where counts[position] > 1 {
+            (serials[kept], counts[kept]) = (serials[position], counts[position])
             kept += 1
         }
         serials.removeLast(serials.count - kept)

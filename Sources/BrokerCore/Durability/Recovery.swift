@@ -4,10 +4,10 @@ import MQTTCodec
 /// Brings back what a store kept: takes its rows in, table after table in the order of `StoreTable.inOrderOfRecovery`,
 /// and gives each to the shard where it belongs now. On one thread, before any shard has its first turn.
 ///
-///     for row in store { recovery.take(row) }  ─►  finish()
+///     for row in store { recovery.restore(row) }  ─►  finish()
 public struct Recovery: ~Copyable {
     /// Where a session is, and its entries that are to be put in order.
-    private struct Place {
+    private struct RestoredSession {
         let shard: BrokerShard
         let session: Session
         let isConnected: Bool
@@ -17,7 +17,7 @@ public struct Recovery: ~Copyable {
     }
 
     private let shards: [BrokerShard]
-    private var sessions: [UInt64: Place] = [:]
+    private var sessions: [UInt64: RestoredSession] = [:]
     /// The sessions that were on their way from another node of a cluster.
     private var halves: Set<UInt64> = []
     /// The bodies of shared messages, kept only when sessions live on other shards than when the store was written.
@@ -66,17 +66,17 @@ public struct Recovery: ~Copyable {
     /// Takes a row in.
     ///
     /// - Returns: false if its body is not what the core writes.
-    public mutating func take(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
+    public mutating func restore(_ table: StoreTable, key: UInt64, body: UnsafeRawBufferPointer) -> Bool {
         switch table {
-        case .broker: takeBrokerRow(key, body)
-        case .session: takeSession(key, body)
-        case .subscription: takeSubscription(key, body)
-        case .received: takeReceipt(key, body)
-        case .message: takeMessage(key, body)
-        case .entry: takeEntry(key, body)
-        case .flow: takeFlow(key, body)
-        case .retained: takeRetained(key, body)
-        case .relayed: takeRelayed(key, body)
+        case .broker: restoreBrokerRow(key, body)
+        case .session: restoreSession(key, body)
+        case .subscription: restoreSubscription(key, body)
+        case .received: restoreReceipt(key, body)
+        case .message: restoreMessage(key, body)
+        case .entry: restoreEntry(key, body)
+        case .flow: restoreFlow(key, body)
+        case .retained: restoreRetained(key, body)
+        case .relayed: restoreRelayed(key, body)
         }
     }
 
@@ -106,15 +106,16 @@ public struct Recovery: ~Copyable {
     private func arrangeQueues() {
         var flows = flows
         for key in sessions.keys.sorted() {
-            guard let place = sessions[key] else { continue }
-            let sent = place.session.queue.arrange(flows, inFlightMax: place.isConnected ? place.shard.sessionRows.windowMax : 0)
+            guard let restored = sessions[key] else { continue }
+            let sent = restored.session.queue.arrange(
+                flows, inFlightMax: restored.isConnected ? restored.shard.sessionRows.windowMax : 0)
             for number in sent { flows[number] = nil }
-            if place.isConnected {
-                place.shard.sessionRows.restoreExport(of: place.session)
+            if restored.isConnected {
+                restored.shard.sessionRows.restoreExport(of: restored.session)
             } else {
-                place.shard.lifecycle.armTimer(of: place.session)
+                restored.shard.lifecycle.armTimer(of: restored.session)
             }
-            place.shard.queueRoom.updateFullness(of: place.session)
+            restored.shard.queueRoom.updateFullness(of: restored.session)
         }
         // What its own shard does not use any more, for it was copied or nobody names it.
         for number in bodies.keys.sorted() where copies[Copy(number: number, shard: Int(number & 0xff))] == nil {
@@ -134,7 +135,7 @@ public struct Recovery: ~Copyable {
         return changes
     }
 
-    private mutating func takeBrokerRow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreBrokerRow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         if let shard = StoredLogPositions.shard(ofKey: key) {
             guard let row = StoredLogPositions(decoding: body) else { return false }
             logPositions[shard] = row
@@ -157,7 +158,7 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    private mutating func takeSession(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreSession(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let row = StoredSession(decoding: body) else { return false }
         guard !row.isArriving else {
             // The node that had it has it still, or another one.
@@ -167,7 +168,7 @@ public struct Recovery: ~Copyable {
         }
         let shard = shards[shards[0].placement.shard(of: row.clientIdentifier)]
         guard let session = shard.sessionRows.restore(row, key: key) else { return false }
-        sessions[key] = Place(shard: shard, session: session, isConnected: row.isConnected)
+        sessions[key] = RestoredSession(shard: shard, session: session, isConnected: row.isConnected)
         if isRebalancing, !logPositions.isEmpty, !session.cluster.isReplaying {
             let floor = logFloor(of: row.clientIdentifier)
             session.logFloor = floor.map { session.logFloor?.later($0) ?? $0 } ?? session.logFloor
@@ -176,30 +177,30 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    private mutating func takeSubscription(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreSubscription(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let row = StoredSubscription(decoding: body) else { return false }
-        guard let place = sessions[row.session], !place.ends else {
+        guard let restored = sessions[row.session], !restored.ends else {
             shards[0].journal?.delete(.subscription, key: key)
             return true
         }
         summary.subscriptions += 1
-        place.shard.sessionRows.restore(row, of: place.session, number: key, among: shards)
+        restored.shard.sessionRows.restore(row, of: restored.session, number: key, among: shards)
         return true
     }
 
-    private mutating func takeReceipt(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreReceipt(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let receipt = StoredReceipt(key: key, body: body) else { return false }
-        if let place = sessions[receipt.session] {
-            _ = place.session.receivedIdentifiers.insert(
+        if let restored = sessions[receipt.session] {
+            _ = restored.session.receivedIdentifiers.insert(
                 receipt.packetIdentifier, digest: Storing.shortDigest(receipt.digest))
             if let step = receipt.place {
-                place.shard.clusterRows.steps[receipt.session, default: [:]][receipt.packetIdentifier] = step
+                restored.shard.clusterRows.steps[receipt.session, default: [:]][receipt.packetIdentifier] = step
             }
-            if !receipt.choices.isEmpty { place.shard.receipts.choose(receipt.choices, for: key) }
-            place.shard.receipts.markRestored(key)
+            if !receipt.choices.isEmpty { restored.shard.receipts.choose(receipt.choices, for: key) }
+            restored.shard.receipts.markRestored(key)
             // What a single shard received stands in one batch with all that came of it.
             let isComplete = run.map { $0.hasEnded || $0.shardCount == 1 && !receipt.hasParts } ?? true
-            if !isComplete { place.shard.receipts.markUncertain(key, digest: receipt.digest, hasMoved: isRebalancing) }
+            if !isComplete { restored.shard.receipts.markUncertain(key, digest: receipt.digest, hasMoved: isRebalancing) }
             if isRebalancing, isComplete { restoreTaken(key, receipt.digest, receipt.choices) }
         } else {
             shards[0].journal?.delete(.received, key: key)
@@ -207,7 +208,7 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    private mutating func takeMessage(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreMessage(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
         guard let parts = MessageParts(&reader), parts.isLegal, reader.isAtEnd else { return false }
         if isRebalancing {
@@ -218,7 +219,7 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    private mutating func takeEntry(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreEntry(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
         guard let header = EntryHeader(&reader), let identifiers = reader.take(Int(header.identifiersLength)),
             Properties.areSubscriptionIdentifiers(identifiers)
@@ -239,7 +240,7 @@ public struct Recovery: ~Copyable {
                 payload = known
             }
         }
-        guard let place = sessions[header.session], !place.ends || header.group == 0 else {
+        guard let restored = sessions[header.session], !restored.ends || header.group == 0 else {
             var reader = RecordReader(rest)
             // What was sent with QoS 2 stays with the session that is gone. [MQTT-4.8.2-5 v5]
             let stays = header.qos == .exactlyOnce && (header.packetIdentifier != 0 || flows[key] != nil)
@@ -256,10 +257,10 @@ public struct Recovery: ~Copyable {
         summary.messages += 1
         // What was in flight to a client that was connected stands in front as a whole: a QoS 1 message of it has no
         // flow, and may not fall behind one of QoS 2 that has. How large the window was, nobody has written down.
-        let frontMax = max(place.shard.settings.residentMessagesMax, place.isConnected ? Int(UInt16.max) : 0)
-        place.shard.sessionRows.restore(
-            header, Array(identifiers), of: place.session, number: key, payload: payload, message: rest,
-            isInFront: flows[key] != nil || place.session.queue.count < frontMax)
+        let frontMax = max(restored.shard.settings.residentMessagesMax, restored.isConnected ? Int(UInt16.max) : 0)
+        restored.shard.sessionRows.restore(
+            header, Array(identifiers), of: restored.session, number: key, payload: payload, message: rest,
+            isInFront: flows[key] != nil || restored.session.queue.count < frontMax)
         return true
     }
 
@@ -271,11 +272,11 @@ public struct Recovery: ~Copyable {
         guard isRebalancing else {
             return shards[Int(number & 0xff) % shards.count].journal?.claimShared(number) ?? false ? number : nil
         }
-        guard let place = sessions[header.session], let bytes = bodies[number], let journal = place.shard.journal else {
+        guard let restored = sessions[header.session], let bytes = bodies[number], let journal = restored.shard.journal else {
             return nil
         }
-        let isOwn = Int(number & 0xff) == place.shard.index
-        let copy = Copy(number: number, shard: place.shard.index)
+        let isOwn = Int(number & 0xff) == restored.shard.index
+        let copy = Copy(number: number, shard: restored.shard.index)
         let made = copies[copy] ?? (isOwn ? number : journal.nextNumber())
         if copies[copy] == nil {
             copies[copy] = made
@@ -295,7 +296,7 @@ public struct Recovery: ~Copyable {
         journal.insert(.entry, key: key, bytes)
     }
 
-    private mutating func takeFlow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreFlow(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let flow = StoredFlow(decoding: body) else { return false }
         flows[key] = flow
         return true
@@ -321,8 +322,8 @@ public struct Recovery: ~Copyable {
         return logPositions[placement.shard(of: clientIdentifier)]?.places
     }
 
-    /// On other shards than before, all read from the earliest place on, and each session is given what is behind its
-    /// own.
+    /// On other shards than before, all read from the earliest position on, and each session is given what is behind
+    /// its own.
     private func restoreLogPositions() {
         guard !logPositions.isEmpty else { return }
         let earliest = logPositions.values.map(\.places).reduce(nil as LogPositions?) { $0?.earlier($1) ?? $1 }
@@ -359,7 +360,7 @@ public struct Recovery: ~Copyable {
 
     /// On other shards than before, every one of them takes it for its own. After a crash none does: the part of a
     /// shard that is no more could be lost, and must not pass for done.
-    private mutating func takeRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreRelayed(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         guard let (receipt, digest) = RelayedReceipt.decode(body) else { return false }
         if let number = receipt.entry { moved.insert(number) }
         guard sessions[receipt.session] != nil else {
@@ -389,7 +390,7 @@ public struct Recovery: ~Copyable {
         return true
     }
 
-    private mutating func takeRetained(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
+    private mutating func restoreRetained(_ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool {
         var reader = RecordReader(body)
         guard let parts = MessageParts(&reader), parts.isLegal else { return false }
         var source: RetainedSource?

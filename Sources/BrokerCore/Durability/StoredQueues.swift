@@ -83,9 +83,9 @@ struct StoredQueues {
         if request.isPurge {
             shard.purging.receivedRows(answer, ofPurged: session)
         } else if request.isPaged {
-            takePaged(answer, session)
+            receivedPaged(answer, session)
         } else {
-            takeResident(answer, session)
+            receivedResident(answer, session)
         }
         // In turn: a client that takes all at once would leave an order nothing to read.
         if !request.isPurge, !shard.inspection.orders.waiting.isEmpty { shard.orders.stepWaitingOrders() }
@@ -93,7 +93,7 @@ struct StoredQueues {
         shard.dispatcher.pump(session, on: connection)
     }
 
-    private func takeResident(_ answer: StoreRows, _ session: Session) {
+    private func receivedResident(_ answer: StoreRows, _ session: Session) {
         let request = answer.request
         for (place, number) in request.entries.enumerated() {
             // What was dropped meanwhile is not there any more.
@@ -107,7 +107,7 @@ struct StoredQueues {
         }
     }
 
-    private func takePaged(_ answer: StoreRows, _ session: Session) {
+    private func receivedPaged(_ answer: StoreRows, _ session: Session) {
         guard let journal = shard.journal else { return }
         var bodies: [UInt64: [UInt8]] = [:]
         for (row, body) in zip(answer.request.rows, answer.bodies) where row.table == .message { bodies[row.key] = body }

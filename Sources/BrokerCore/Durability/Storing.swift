@@ -8,8 +8,8 @@ struct Storing {
 
     /// Sends an acknowledgement, when what came before it is durable.
     ///
-    /// - Parameter reliance: what it promises of other shards.
-    func promise(
+    /// - Parameter dependency: what other shards must have stored before.
+    func sendWhenDurable(
         _ type: PacketType, _ packetIdentifier: UInt16, _ reason: ReasonCode = .success,
         dependingOn dependency: DurabilityDependency = .nothing,
         to connection: Connection
@@ -24,7 +24,7 @@ struct Storing {
 
     /// Does what an answer says, when what came before it is durable, and the cluster has stored what there is to be
     /// stored of it.
-    func promise(_ answer: HeldAnswer, to connection: Connection) {
+    func sendWhenDurable(_ answer: HeldAnswer, to connection: Connection) {
         if shard.cluster?.moves != nil, shard.saves.holdsUntilSaved(answer, connection) { return }
         acknowledgeFromDisk(answer, to: connection)
     }
@@ -64,7 +64,7 @@ struct Storing {
 
     /// A QoS 2 message that share groups have given to other shards goes there when the choice is durable, and then its
     /// PUBREC to its sender.
-    func promise(_ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
+    func sendWhenDurable(_ dispatch: HeldDispatch, _ packetIdentifier: UInt16, _ reason: ReasonCode, to connection: Connection) {
         guard connection.holding.holdsAcknowledgements else {
             shard.durability?.hold(dispatch, packetIdentifier, reason, to: Self.nobody)
             shard.sending.sendAcknowledgement(.pubrec, packetIdentifier, reason, to: connection)

@@ -35,7 +35,7 @@ struct ClientList {
         after: ClientPosition?, rowsMax: Int, of sessions: borrowing SessionTable, at now: UInt64
     ) -> (rows: [ClientRow], hasMore: Bool) {
         var rows: [ClientRow] = []
-        for place in (after.map(firstPlace(behind:)) ?? 0)..<clients.count {
+        for place in (after.map(firstIndex(behind:)) ?? 0)..<clients.count {
             guard rows.count < rowsMax else { return (rows, true) }
             let client = clients[place]
             guard let session = sessions.find(index: client.index, key: client.key), selection.takes(session, now: now) else {
@@ -55,7 +55,7 @@ struct ClientList {
         return selection.after.map { $0 == place || $0.precedes(place, isDescending: other.isDescending) } ?? true
     }
 
-    private func firstPlace(behind position: ClientPosition) -> Int {
+    private func firstIndex(behind position: ClientPosition) -> Int {
         var (low, high) = (0, clients.count)
         while low < high {
             let middle = (low + high) / 2
@@ -174,7 +174,7 @@ extension Queries {
         _ selection: ClientSelection, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int
     ) -> Bool {
         let rowsMax = query.query.rowsMax
-        if query.cursor.place == 0,
+        if query.cursor.index == 0,
             let page = shard.inspection.queries.clientLists.page(selection, rowsMax: rowsMax, of: shard.sessions, at: shard.now)
         {
             query.rows.clients = page.rows
@@ -183,7 +183,7 @@ extension Queries {
             return true
         }
         let isAtEnd = visit(shard.sessions.indexEnd, &query, &steps) { place, query, steps in
-            // Judging a session is more than looking at a place, and finding its place in a heap is more than that.
+            // Judging a session is more than looking at a slot, and finding its position in a heap is more than that.
             steps -= Limits.stepsPerSession - 1
             guard let session = shard.sessions.session(at: place), selection.takes(session, now: shard.now) else { return true }
             query.count = (query.count ?? 0) + 1
@@ -218,7 +218,7 @@ extension Queries {
         }
     }
 
-    /// First the places of subscriptions, then those of retained messages.
+    /// First the slots of subscriptions, then those of retained messages.
     func lookAtTopics(_ query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
         guard let prefix = query.levels?.prefix else { return true }
         let border = shard.tree.recordLimit

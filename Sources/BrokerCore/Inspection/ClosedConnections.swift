@@ -49,7 +49,7 @@ struct ClosedConnections {
     func rows(_ selection: ClosedSelection, max rowsMax: Int) -> (rows: [ClosedConnectionRow], hasMore: Bool) {
         var found: [ClosedConnectionRow] = []
         for age in 0..<rows.count {
-            guard let row = rows.entry(ofAge: age), selection.takes(row) else { continue }
+            guard let row = rows.entry(ofAge: age), selection.selects(row) else { continue }
             guard found.count < rowsMax else { return (found, true) }
             found.append(row)
         }
@@ -58,7 +58,7 @@ struct ClosedConnections {
 }
 
 extension ClosedConnectionRow {
-    /// The bytes of memory that it takes beside its own place.
+    /// The bytes of memory that it takes beside its own slot.
     fileprivate var textBytes: Int {
         [clientIdentifier?.bytes.count, userName?.bytes.count, address.utf8.count, words.utf8.count].reduce(0) { sum, count in
             // Of no bytes, and of a few bytes in a string, nothing is allocated; else what an allocation and its head

@@ -38,7 +38,7 @@ struct DropLog {
     /// Where the last row stands, and the place of its prefix: one message is dropped for many receivers, one after the
     /// other.
     private var last = 0
-    private var lastPlace: Int?
+    private var lastPrefix: Int?
     /// When the last drop came, and how many did at that time.
     private var rowsAt: UInt64 = 0
     private var rowsOfNow = 0
@@ -63,11 +63,11 @@ struct DropLog {
             slots = Array(repeating: -1, count: Limits.dropPrefixesMax * 2)
         }
         let isSame = !rows.isEmpty && rows[last].topic.withUnsafeBytes { MemoryComparison.equal($0, topic) }
-        let place = isSame ? lastPlace : place(of: Self.prefix(of: topic))
-        prefixCounts[(place ?? Limits.dropPrefixesMax) &* Self.reasons &+ Int(reason.rawValue)] &+= 1
+        let position = isSame ? lastPrefix : prefixIndex(of: Self.prefix(of: topic))
+        prefixCounts[(position ?? Limits.dropPrefixesMax) &* Self.reasons &+ Int(reason.rawValue)] &+= 1
         if isWorthARow(now) {
             remember(reason, message, topic, client, now)
-            lastPlace = place
+            lastPrefix = position
         }
         guard let listener, listener >= 0 else { return }
         let count = listener &* Self.reasons &+ Int(reason.rawValue)
@@ -114,13 +114,13 @@ struct DropLog {
     }
 
     /// Where a prefix stands; nil if there is no room for another one.
-    private mutating func place(of text: UnsafeRawBufferPointer) -> Int? {
+    private mutating func prefixIndex(of text: UnsafeRawBufferPointer) -> Int? {
         let hash = hashing.hash(text)
         var slot = Int(hash >> 32) % slots.count
         while slots[slot] >= 0 {
-            let place = Int(slots[slot])
-            if prefixes[place].hash == hash, prefixes[place].text.withUnsafeBytes({ MemoryComparison.equal($0, text) }) {
-                return place
+            let position = Int(slots[slot])
+            if prefixes[position].hash == hash, prefixes[position].text.withUnsafeBytes({ MemoryComparison.equal($0, text) }) {
+                return position
             }
             slot = slot + 1 == slots.count ? 0 : slot + 1
         }
@@ -130,10 +130,10 @@ struct DropLog {
         return prefixes.count - 1
     }
 
-    private static func drops(_ counts: [UInt64], at place: Int) -> DropCounts {
+    private static func drops(_ counts: [UInt64], at position: Int) -> DropCounts {
         var drops = DropCounts()
-        for reason in DropReason.allCases where counts.count > place * reasons {
-            let count = counts[place * reasons + Int(reason.rawValue)]
+        for reason in DropReason.allCases where counts.count > position * reasons {
+            let count = counts[position * reasons + Int(reason.rawValue)]
             if count > 0 { drops[reason] = count }
         }
         return drops

@@ -66,7 +66,7 @@ struct Orders {
             if order.count == 0 { shard.tracing.beginTrace(wish) }
             order.count = 1
             guard case .address = wish.subject else { return .ended(.done) }
-            return shard.tracing.markConnections(from: &order.place, &steps) ? .ended(.done) : .open
+            return shard.tracing.markConnections(from: &order.position, &steps) ? .ended(.done) : .open
         case .endTrace(let number): return .ended(shard.tracing.endTrace(number) ? .done : .notFound)
         }
     }
@@ -94,12 +94,12 @@ struct Orders {
     ) -> ShardOrderOutcome.Result? {
         guard let pattern = shard.retained.pattern(of: filter.matchingBytes) else { return .removed(order.count) }
         let end = shard.retained.nodes.end
-        while order.place < end, steps > 0 {
+        while order.position < end, steps > 0 {
             steps -= 1
-            let place = UInt32(order.place)
-            order.place += 1
-            guard let message = shard.retained.message(of: place), !message.hasExpired(at: shard.now),
-                shard.retained.matches(place, pattern)
+            let index = UInt32(order.position)
+            order.position += 1
+            guard let message = shard.retained.message(of: index), !message.hasExpired(at: shard.now),
+                shard.retained.matches(index, pattern)
             else {
                 continue
             }
@@ -109,7 +109,7 @@ struct Orders {
             _ = shard.retained.remove(message.topic)
             if let cluster = shard.cluster { shard.clusterMessaging.recordDeletion(of: message, cluster) }
         }
-        return order.place < end ? nil : .removed(order.count)
+        return order.position < end ? nil : .removed(order.count)
     }
 
     private func publishOrdered(_ packet: PublishPacket) -> ShardOrderOutcome.Result {
@@ -161,7 +161,7 @@ struct OrderScheduler {
         /// A message with a higher number has come after it.
         let lastNumber: UInt64
         /// Where it goes on, in the table or queue of what it is about.
-        var place = 0
+        var position = 0
         /// How many are given up.
         var count = 0
         /// The queue that is purged; nil for another order, and before it has begun.
@@ -172,7 +172,7 @@ struct OrderScheduler {
 
     private(set) var open: [OpenOrder] = []
     private(set) var waiting: [OpenOrder] = []
-    /// How many places may be looked at in this turn still.
+    /// How many slots may be looked at in this turn still.
     var stepsLeft = 0
     /// How many were looked at so far: tests see by it how much a turn does.
     var stepCount = 0
@@ -215,12 +215,12 @@ struct OrderScheduler {
     }
 
     /// The purge of a session's queue that waits for rows, to be changed in place; nil if there is none.
-    func placeOfReader(_ sessionKey: UInt64) -> Int? {
+    func indexOfReader(_ sessionKey: UInt64) -> Int? {
         waiting.firstIndex { $0.purge.map { $0.sessionKey == sessionKey && $0.isReading } ?? false }
     }
 
-    /// The waiting order at a place has come further.
-    mutating func change(waiting place: Int, to order: OpenOrder) { waiting[place] = order }
+    /// The waiting order at an index has come further.
+    mutating func change(waiting index: Int, to order: OpenOrder) { waiting[index] = order }
 
     /// Traps where the invariant does not hold.
     func checkInvariants() { precondition(administratorsCount <= Limits.ordersMax, "too many orders wait") }

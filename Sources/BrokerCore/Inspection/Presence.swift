@@ -15,7 +15,7 @@ struct Presence {
     let shard: BrokerShard
 
     /// Whether anybody wants to hear of events.
-    var isPresenceTold: Bool { shard.settings.tellsPresence || shard.inspection.presence.isWatched || isPresenceRead }
+    var reportsPresence: Bool { shard.settings.tellsPresence || shard.inspection.presence.isWatched || isPresenceRead }
 
     /// Whether events are published and somebody subscribes to topics of such: on whichever shard, whose interest
     /// stands in the tree. What a node of a cluster says of its clients goes to no other.
@@ -26,7 +26,7 @@ struct Presence {
 
     private func report(_ event: PresenceEvent) {
         if shard.settings.tellsPresence || shard.inspection.presence.isWatched { shard.effects.append(.presence(event)) }
-        guard event.isTold(by: shard.settings.presenceTopics), isPresenceRead else { return }
+        guard event.isPublished(by: shard.settings.presenceTopics), isPresenceRead else { return }
         if shard.inspection.presence.add(event, now: shard.now) { armSecond() }
     }
 
@@ -34,7 +34,7 @@ struct Presence {
     func reportArrival(of connection: Connection, sessionPresent: Bool) {
         shard.inspection.presence.lastNumber = max(shard.inspection.presence.lastNumber + 1, shard.wallClock(shard.now))
         connection.arrivalNumber = shard.inspection.presence.lastNumber
-        guard isPresenceTold, let session = connection.session else { return }
+        guard reportsPresence, let session = connection.session else { return }
         report(
             .connected(
                 ClientArrival(
@@ -56,7 +56,7 @@ struct Presence {
         isOwnReturn: Bool = false
     ) {
         if connection.isTraced { shard.tracing.traceEnd(of: connection, reason, words) }
-        guard let session = connection.session, !connection.client.isLocal || isPresenceTold else { return }
+        guard let session = connection.session, !connection.client.isLocal || reportsPresence else { return }
         if !connection.client.isLocal {
             record(connection, reason, words, isByClient: isByClient)
             shard.statistics.disconnects.count(DisconnectTally(listener: connection.info.listener, reason: reason))
@@ -64,7 +64,7 @@ struct Presence {
                 shard.banEnforcement.countFlapping(of: connection, session.clientIdentifier, reason)
             }
         }
-        guard isPresenceTold else { return }
+        guard reportsPresence else { return }
         report(
             .disconnected(
                 ClientDeparture(
@@ -88,7 +88,7 @@ struct Presence {
         guard !connection.client.isLocal else { return }
         shard.statistics.refusals.count(isSilent ? .silence : .connect(reason))
         record(connection, reason, words, isByClient: false)
-        guard isPresenceTold else { return }
+        guard reportsPresence else { return }
         let packet = connection.extras?.pendingConnect
         report(
             .refused(
@@ -116,12 +116,12 @@ struct Presence {
 
     /// A session is about to end.
     func reportEnd(of session: Session) {
-        if isPresenceTold { report(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)) }
+        if reportsPresence { report(.sessionEnded(clientIdentifier: session.clientIdentifier, session: session.key)) }
     }
 
     /// - Parameter options: nil for a subscription that has ended.
     func reportSubscription(of session: Session, _ filter: TopicFilter, _ options: SubscriptionOptions?, isNew: Bool) {
-        guard isPresenceTold else { return }
+        guard reportsPresence else { return }
         let change = ClientSubscription(
             clientIdentifier: session.clientIdentifier, userName: session.owner.userName, filter: filter, options: options,
             isNew: isNew,
@@ -135,7 +135,7 @@ struct Presence {
     }
 
     func reportSlow(_ session: Session, lagMilliseconds: UInt64) {
-        guard isPresenceTold else { return }
+        guard reportsPresence else { return }
         report(.slow(clientIdentifier: session.clientIdentifier, lagMilliseconds: lagMilliseconds, at: shard.now))
     }
 
@@ -151,7 +151,7 @@ struct Presence {
     func secondPassed() {
         shard.inspection.presence.secondTimer = TimerWheel.none
         for (index, key) in shard.inspection.presence.takeDropping() {
-            guard let session = shard.sessions.find(index: index, key: key), isPresenceTold else { continue }
+            guard let session = shard.sessions.find(index: index, key: key), reportsPresence else { continue }
             report(.dropping(clientIdentifier: session.clientIdentifier, drops: session.drops, at: shard.now))
         }
         let lost = shard.inspection.presence.takeLost()
@@ -188,7 +188,7 @@ struct Presence {
 
 extension PresenceEvent {
     /// Whether it is published.
-    fileprivate func isTold(by topics: PresenceTopics) -> Bool {
+    fileprivate func isPublished(by topics: PresenceTopics) -> Bool {
         switch self {
         case .connected, .disconnected, .lost: topics != .none
         case .refused, .subscribed, .unsubscribed: topics == .all

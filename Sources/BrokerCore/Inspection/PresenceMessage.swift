@@ -150,16 +150,16 @@ extension PresenceEvent {
 
     /// The bytes that it counts for as a message: those of its names as they are told, and of the rest.
     var byteCount: Int {
-        func told(_ bytes: [UInt8]?) -> Int { min(bytes?.count ?? 0, Limits.presenceNameBytesMax) }
+        func reportedCount(_ bytes: [UInt8]?) -> Int { min(bytes?.count ?? 0, Limits.presenceNameBytesMax) }
         // The Client Identifier stands in the topic too.
-        let client = 2 * told(clientIdentifier?.bytes)
+        let client = 2 * reportedCount(clientIdentifier?.bytes)
         let rest =
             switch self {
-            case .connected(let arrival): told(arrival.userName?.bytes)
-            case .disconnected(let departure): told(departure.userName?.bytes) + departure.words.utf8.count
-            case .refused(let refusal): told(refusal.userName?.bytes) + refusal.words.utf8.count
+            case .connected(let arrival): reportedCount(arrival.userName?.bytes)
+            case .disconnected(let departure): reportedCount(departure.userName?.bytes) + departure.words.utf8.count
+            case .refused(let refusal): reportedCount(refusal.userName?.bytes) + refusal.words.utf8.count
             case .subscribed(let change), .unsubscribed(let change):
-                told(change.userName?.bytes) + told(change.filter.bytes)
+                reportedCount(change.userName?.bytes) + reportedCount(change.filter.bytes)
             case .sessionEnded, .dropping, .slow, .lost: 0
             }
         return Limits.presenceFrameBytes + client + rest

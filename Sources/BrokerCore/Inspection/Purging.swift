@@ -18,7 +18,7 @@ struct Purging {
         }
         if case .memory = purge.stage {
             guard purgeMemory(session, filter, purge, &order, &steps) else { return .open }
-            order.place = 0
+            order.position = 0
             purge.stage = .store
         }
         if case .store = purge.stage {
@@ -33,7 +33,7 @@ struct Purging {
             purge.stage = .moved
         }
         if purge.hasRead {
-            let left = order.place == 0 ? session.queue.waitingResident : min(order.place - 1, session.queue.waitingResident)
+            let left = order.position == 0 ? session.queue.waitingResident : min(order.position - 1, session.queue.waitingResident)
             guard purgeResident(session, filter, purge, left, &order, &steps) else { return .open }
         }
         let unreadable = purge.unreadableCount
@@ -69,8 +69,8 @@ struct Purging {
         _ session: Session, _ filter: TopicFilter?, _ purge: QueuePurge, _ order: inout OrderScheduler.OpenOrder, _ steps: inout Int
     ) -> Bool {
         let waiting = session.queue.waiting
-        // What has come since the order was given is behind the places that it is about.
-        var left = order.place == 0 ? waiting : min(order.place - 1, waiting)
+        // What has come since the order was given is behind the positions that it is about.
+        var left = order.position == 0 ? waiting : min(order.position - 1, waiting)
         let resident = session.queue.waitingResident
         if left > resident {
             let wanted = min(left - resident, max(0, steps))
@@ -79,7 +79,7 @@ struct Purging {
             if removed > 0 { queueBecameShorter(session) }
             steps = max(0, steps - removed)
             left = filter == nil && removed == wanted ? left - removed : resident
-            order.place = left + 1
+            order.position = left + 1
             guard left <= resident, steps > 0 else { return left == 0 }
         }
         return purgeResident(session, filter, purge, left, &order, &steps)
@@ -104,7 +104,7 @@ struct Purging {
         }
         let removed = resident - session.queue.waitingResident
         order.count += removed
-        order.place = left - part + 1
+        order.position = left - part + 1
         if removed > 0 { queueBecameShorter(session) }
         return left == part
     }
@@ -216,7 +216,7 @@ struct Purging {
 
     /// Rows have been read that an order looks through: what matches goes, what was given up meanwhile has gone.
     func receivedRows(_ answer: StoreRows, ofPurged session: Session) {
-        let place = shard.inspection.orders.placeOfReader(session.key)
+        let place = shard.inspection.orders.indexOfReader(session.key)
         var order = place.map { shard.inspection.orders.waiting[$0] }
         var found = FoundRows()
         if case .purgeQueue(_, let filter?) = order?.order.action { found.look(through: answer, filter) }

@@ -59,7 +59,7 @@ struct Queries {
         }
     }
 
-    /// Looks at the places that come next, until the page is full, the steps are used up or nothing is left.
+    /// Looks at the slots that come next, until the page is full, the steps are used up or nothing is left.
     ///
     /// - Returns: whether nothing is left.
     private func look(for query: inout QueryScheduler.OpenQuery, _ steps: inout Int) -> Bool {
@@ -107,20 +107,20 @@ struct Queries {
         }
     }
 
-    /// - Parameter body: looks at a place; false if it has to be looked at again, because the page is full before all
+    /// - Parameter body: looks at a slot; false if it has to be looked at again, because the page is full before all
     ///   of it is told.
     func visit(
         _ end: UInt32, _ query: inout QueryScheduler.OpenQuery, _ steps: inout Int,
         _ body: (UInt32, inout QueryScheduler.OpenQuery, inout Int) -> Bool
     ) -> Bool {
-        while query.cursor.place < end, steps > 0, !query.isFull {
+        while query.cursor.index < end, steps > 0, !query.isFull {
             steps -= 1
-            if body(query.cursor.place, &query, &steps) { query.cursor = ShardCursor(place: query.cursor.place + 1) }
+            if body(query.cursor.index, &query, &steps) { query.cursor = ShardCursor(index: query.cursor.index + 1) }
         }
-        return query.cursor.place >= end
+        return query.cursor.index >= end
     }
 
-    /// Adds the subscription at a place of the tree, of one session or all; of a share group's the members that live
+    /// Adds the subscription in a slot of the tree, of one session or all; of a share group's the members that live
     /// here, in the order of their sessions. All members of a group are steps of one turn.
     private func addSubscriptions(
         at place: UInt32, _ subscriber: Subscriber, _ terms: SubscriptionTerms, of owner: Session?,

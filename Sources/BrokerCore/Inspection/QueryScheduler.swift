@@ -29,15 +29,15 @@ struct QueryScheduler {
 
         init(_ query: ShardQuery, _ asker: Asker) {
             (self.query, self.asker) = (query, asker)
-            cursor = query.cursor ?? ShardCursor(place: 0)
+            cursor = query.cursor ?? ShardCursor(index: 0)
             switch query.subject {
             case .clients(let selection) where selection.order != nil:
                 best = BestClients(selection, max: max(query.rowsMax, Limits.clientsListedMax))
                 // All are looked at.
-                cursor = ShardCursor(place: 0)
+                cursor = ShardCursor(index: 0)
             case .topicTree(let prefix, let name):
                 levels = TopicLevels(under: prefix, after: name)
-                cursor = ShardCursor(place: 0)
+                cursor = ShardCursor(index: 0)
             default: break
             }
         }
@@ -65,7 +65,7 @@ struct QueryScheduler {
     private(set) var open: [OpenQuery] = []
     /// The sorted lists of sessions that were made for earlier pages.
     var clientLists = ClientLists()
-    /// How many places were looked at so far: tests see by it how much a turn does.
+    /// How many slots were looked at so far: tests see by it how much a turn does.
     var stepCount = 0
 
     var isEmpty: Bool { open.isEmpty }
@@ -119,7 +119,7 @@ struct TopicLevels {
         if rows.count > Limits.topicLevelsMax || (byteCount > Limits.topicLevelBytesMax && rows.count > 1) { forgetHalf() }
     }
 
-    /// Forgets the later half by name: of the places or of the bytes, whichever comes first.
+    /// Forgets the later half by name: of the slots or of the bytes, whichever comes first.
     private mutating func forgetHalf() {
         let sorted = rows.keys.sorted { $0.lexicographicallyPrecedes($1) }
         var bytes = 0

@@ -51,18 +51,18 @@ struct BridgeStateTopics {
 
     static let tooMuchWords = "a bridge tells more than \(Limits.bridgeStateBytesMax) bytes of itself"
 
-    /// Whether another retained message of that kind has its place.
+    /// Whether there is room for another retained message of that kind.
     ///
     /// - Parameters:
     ///   - topic: whose message it is.
     ///   - byteCount: of the topic, the properties and the payload. A will that comes out of a store has met no other
     ///     bound.
-    func hasPlace(forBridgeState topic: UnsafeRawBufferPointer, byteCount: Int) -> Bool {
+    func hasRoom(forBridgeState topic: UnsafeRawBufferPointer, byteCount: Int) -> Bool {
         guard Self.isBridgeState(topic), !isOfOwnBridge(topic) else { return true }
         if byteCount > Limits.bridgeStateBytesMax { return false }
         guard shard.retained.find(topic) == nil else { return true }
         let countMax = Limits.bridgeStatesMax / shard.shardCount
-        return shard.policy.bridgeStates.takePlace(of: countMax, now: shard.now) {
+        return shard.policy.bridgeStates.reserve(of: countMax, now: shard.now) {
             shard.retained.count(below: Self.bridgeRoot, upTo: countMax, nodesMax: Limits.bridgeStateLevelsMax / shard.shardCount)
         }
     }
@@ -103,8 +103,8 @@ struct BridgeStates {
     private var keptCount: Int?
     private var countedAt: UInt64?
 
-    /// Whether there is a place for one more, of so many. Counts anew when all seem to be taken, at most once a second.
-    mutating func takePlace(of countMax: Int, now: UInt64, _ count: () -> Int) -> Bool {
+    /// Whether there is room for one more, of so many. Counts anew when all seem to be taken, at most once a second.
+    mutating func reserve(of countMax: Int, now: UInt64, _ count: () -> Int) -> Bool {
         var kept = keptCount ?? count()
         defer { keptCount = kept }
         if kept >= countMax {

@@ -29,8 +29,8 @@ struct Draining {
     var notice: DrainNotice?
     /// The slot of connections at which the next ones are looked for.
     var slot = 0
-    /// How many clients were told where to go, so that each next one is told the next place.
-    var toldCount = 0
+    /// How many clients were redirected, so that each next one gets the next server's address.
+    var redirectedCount = 0
 }
 
 /// Sending all clients away, some at a time, so that they do not all come to the next broker at once. Their sessions
@@ -46,8 +46,8 @@ struct ClientDraining {
 
     fileprivate func nextServerReference(_ drain: DrainNotice) -> EncodedString? {
         guard !drain.serverReferences.isEmpty else { return nil }
-        shard.policy.draining.toldCount &+= 1
-        return drain.serverReferences[shard.policy.draining.toldCount % drain.serverReferences.count]
+        shard.policy.draining.redirectedCount &+= 1
+        return drain.serverReferences[shard.policy.draining.redirectedCount % drain.serverReferences.count]
     }
 
     fileprivate static let drainWords = "this broker is being drained."

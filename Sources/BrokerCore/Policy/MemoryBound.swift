@@ -126,7 +126,7 @@ extension Session {
         Self.ownBytes + (extras == nil ? 0 : Self.extrasBytes + (will?.heldBytes ?? 0))
             + clientIdentifier.bytes.count + (owner.userName?.bytes.count ?? 0)
             + groups.count * Self.membershipBytes
-            + queue.capacity * MemoryLayout<QueueEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.placeBytes
+            + queue.capacity * MemoryLayout<QueueEntry>.stride + receivedIdentifiers.capacity * PacketIdentifierSet.slotBytes
     }
 
     private static let ownBytes = 416

@@ -35,7 +35,7 @@ struct RightsUpdates {
     /// A walk: what it is about, and the index of the session that comes next.
     struct Walk {
         let changes: [RightsChange]
-        var place: UInt32 = 0
+        var index: UInt32 = 0
 
         func concerns(_ session: Session) -> Bool { changes.contains { $0.concerns(session) } }
     }
@@ -108,18 +108,18 @@ struct RightsChanges {
     private func step(_ walk: inout RightsUpdates.Walk, _ body: (Session, Int) -> (steps: Int, isDone: Bool)) -> Bool {
         let end = shard.sessions.indexEnd
         var steps = 0
-        while walk.place < end, steps < Limits.rightsStepsPerTurn {
+        while walk.index < end, steps < Limits.rightsStepsPerTurn {
             steps += 1
-            guard let session = shard.sessions.session(at: walk.place), walk.concerns(session) else {
-                walk.place += 1
+            guard let session = shard.sessions.session(at: walk.index), walk.concerns(session) else {
+                walk.index += 1
                 continue
             }
             let (taken, isDone) = body(session, Limits.rightsStepsPerTurn - steps)
             steps += taken
-            if isDone { walk.place += 1 }
+            if isDone { walk.index += 1 }
         }
         shard.policy.rights.stepCount += steps
-        return walk.place >= end
+        return walk.index >= end
     }
 
     /// Ends the connection of a session's client, if there is one, when its subscriptions were looked at, if it stays.
@@ -148,7 +148,7 @@ struct RightsChanges {
             steps += Limits.rightsStepsOfSubscription + OpenPackets.steps(of: filter)
             guard !access.maySubscribe(filter, asksLists: false), shard.subscribing.unsubscribe(session, filter) else { continue }
             hasChanged = true
-            if shard.presence.isPresenceTold { shard.presence.reportSubscription(of: session, filter, nil, isNew: false) }
+            if shard.presence.reportsPresence { shard.presence.reportSubscription(of: session, filter, nil, isNew: false) }
         }
         if hasChanged {
             shard.memoryBound.recount(session)

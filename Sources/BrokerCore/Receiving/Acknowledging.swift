@@ -122,7 +122,9 @@ struct Acknowledging {
     ) -> Bool {
         guard let position = session.queue.position(of: packetIdentifier) else {
             // Unknown: a 5.0 client is told so; an earlier one is let finish its flow.
-            if !reason.isError { shard.storing.promise(.pubrel, packetIdentifier, .packetIdentifierNotFound, to: connection) }
+            if !reason.isError {
+                shard.storing.sendWhenDurable(.pubrel, packetIdentifier, .packetIdentifierNotFound, to: connection)
+            }
             return true
         }
         switch session.queue[position].state {
@@ -138,10 +140,10 @@ struct Acknowledging {
             session.queue.markReleased(position)
             shard.sessionRows.keepReleased(position, of: session)
             let dependency = shard.clusterLogReading.recordAcknowledged(packetIdentifier, session, connection)
-            shard.storing.promise(.pubrel, packetIdentifier, dependingOn: dependency, to: connection)
+            shard.storing.sendWhenDurable(.pubrel, packetIdentifier, dependingOn: dependency, to: connection)
         case .released:
             // Behind the first one, if the log is awaited with that.
-            shard.storing.promise(.pubrel, packetIdentifier, to: connection)
+            shard.storing.sendWhenDurable(.pubrel, packetIdentifier, to: connection)
         case .vacant, .waiting:
             break
         }
@@ -193,7 +195,7 @@ struct Acknowledging {
         // Also when it is unknown here: the others may have lost that it was released.
         shard.storing.sendReleased(packetIdentifier, of: session)
         shard.clusterLogReading.recordReleased(packetIdentifier, of: session)
-        shard.storing.promise(.pubcomp, packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
+        shard.storing.sendWhenDurable(.pubcomp, packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
         return true
     }
 

@@ -132,7 +132,7 @@ struct Publishing {
             }
         }
         // Also on what was sent for it when it came first, perhaps on an earlier connection.
-        shard.storing.promise(.pubrec, view.packetIdentifier, dependingOn: .everything, to: connection)
+        shard.storing.sendWhenDurable(.pubrec, view.packetIdentifier, dependingOn: .everything, to: connection)
     }
 
     /// Whether the rules of today let a message pass that was taken before a crash. It has its place among those in
@@ -172,7 +172,7 @@ struct Publishing {
         let dispatch = HeldDispatch(
             message: publication.makeMessage(shard.ledger), receipt: publication.receipt, choices: choices,
             dependency: shard.storing.dependency)
-        shard.storing.promise(dispatch, view.packetIdentifier, reason, to: connection)
+        shard.storing.sendWhenDurable(dispatch, view.packetIdentifier, reason, to: connection)
     }
 
     /// Keeps the message if it is to be retained, and routes it.
@@ -220,7 +220,8 @@ struct Publishing {
         case .atLeastOnce:
             // Acknowledgements keep the order of their messages. [MQTT-4.6.0-2 v5]
             if isKept || connection.holding.count > 0 {
-                shard.storing.promise(.puback, view.packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
+                shard.storing.sendWhenDurable(
+                    .puback, view.packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
             } else {
                 shard.sending.sendAcknowledgement(.puback, view.packetIdentifier, reason, to: connection)
             }
@@ -236,7 +237,8 @@ struct Publishing {
                 }
             }
             if isKept || session.storage.isStored || connection.holding.count > 0 {
-                shard.storing.promise(.pubrec, view.packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
+                shard.storing.sendWhenDurable(
+                    .pubrec, view.packetIdentifier, reason, dependingOn: shard.storing.dependency, to: connection)
             } else {
                 shard.sending.sendAcknowledgement(.pubrec, view.packetIdentifier, reason, to: connection)
             }

@@ -21,7 +21,7 @@ extension Receiving {
         // What is refused waits for no disk, so that a full one can be told; but acknowledgements keep the order of
         // their messages. [MQTT-4.6.0-2 v5]
         if view.qos == .atLeastOnce, connection.holding.count == 0 { return send(refusal: packet, to: connection) }
-        shard.storing.promise(.refusal(packet), to: connection)
+        shard.storing.sendWhenDurable(.refusal(packet), to: connection)
     }
 
     /// Sends PUBACK or PUBREC, without the words if they make it too large. [MQTT-3.4.2-2 v5] [MQTT-3.5.2-2 v5]
@@ -64,7 +64,7 @@ extension Receiving {
         guard connection.version == .v5, codes.contains(where: \.isError) else { return nil }
         if codes.count == 1 { return shard.sending.permitted(EncodedString(words(codes[0])), on: connection) }
         let refused = codes.indices.filter { codes[$0].isError }
-        var parts = refused.prefix(Limits.refusedFiltersToldMax).map { "filter \($0 + 1): \(words(codes[$0]))" }
+        var parts = refused.prefix(Limits.refusedFiltersNamedMax).map { "filter \($0 + 1): \(words(codes[$0]))" }
         if refused.count > parts.count { parts.append("\(refused.count - parts.count) more") }
         return shard.sending.permitted(EncodedString(parts.joined(separator: "; ")), on: connection)
     }
@@ -91,5 +91,5 @@ extension Receiving {
 
 extension Limits {
     /// How many of the filters that one packet asks for in vain are told of one by one; the others are counted.
-    static let refusedFiltersToldMax = 5
+    static let refusedFiltersNamedMax = 5
 }

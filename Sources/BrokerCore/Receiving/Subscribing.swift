@@ -68,7 +68,7 @@ struct Subscribing {
             shard.log(.debug) { "\t\(subscription.filter) (QoS \(granted.rawValue))" }
             shard.log(.subscribe) { "\(session.clientIdentifier) \(granted.rawValue) \(subscription.filter)" }
             let (isNew, wantsRetained) = subscribe(session, subscription, terms, &open.mustWait)
-            if shard.presence.isPresenceTold {
+            if shard.presence.reportsPresence {
                 shard.presence.reportSubscription(of: session, subscription.filter, subscription.options, isNew: isNew)
             }
             if wantsRetained {
@@ -85,7 +85,7 @@ struct Subscribing {
         if open.mustWait || shard.shardMessages.isBarred {
             shard.messaging.hold(.suback(open.answer, open.wanted), connection.id)
         } else {
-            shard.storing.promise(.suback(open.answer, open.wanted), to: connection)
+            shard.storing.sendWhenDurable(.suback(open.answer, open.wanted), to: connection)
         }
         return true
     }
@@ -133,12 +133,12 @@ struct Subscribing {
             shard.log(.unsubscribe) { "\(session.clientIdentifier) \(filter)" }
             let isGone = unsubscribe(session, filter)
             open.answer.reasonCodes.append(isGone ? .success : .noSubscriptionExisted)
-            if isGone, shard.presence.isPresenceTold { shard.presence.reportSubscription(of: session, filter, nil, isNew: false) }
+            if isGone, shard.presence.reportsPresence { shard.presence.reportSubscription(of: session, filter, nil, isNew: false) }
         }
         shard.memoryBound.recount(session)
         shard.saves.markChanged(of: session)
         // Also when nothing was removed. [MQTT-3.10.4-5 v5] [MQTT-3.10.4-5 v3.1.1]
-        shard.storing.promise(.unsuback(open.answer), to: connection)
+        shard.storing.sendWhenDurable(.unsuback(open.answer), to: connection)
         return true
     }
 
@@ -212,13 +212,13 @@ struct Subscribing {
     ) -> (isNew: Bool, wantsRetained: Bool) {
         let filter = subscription.filter
         if let shareName = filter.shareName {
-            if tellsInterest { mustWait = true }
+            if reportsInterest { mustWait = true }
             return (
                 shard.shareGroups.join(session, GroupName(shareName: shareName, filter: Array(filter.matchingBytes)), terms), false
             )
         }
         return filter.bytes.withUnsafeBytes { bytes in
-            let isFirst = tellsInterest && !shard.tree.hasSession(bytes)
+            let isFirst = reportsInterest && !shard.tree.hasSession(bytes)
             let (record, isNew) = shard.tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
             if session.bounds.isFull { shard.queueRoom.sendFullQueue(of: session, record, isThere: shard.queueRoom.waits(record)) }
@@ -245,7 +245,7 @@ struct Subscribing {
             return
         }
         filter.bytes.withUnsafeBytes { bytes in
-            let isFirst = tellsInterest && !shard.tree.hasSession(bytes)
+            let isFirst = reportsInterest && !shard.tree.hasSession(bytes)
             let (record, isNew) = shard.tree.insert(bytes, subscriber: .session(session.index), terms: terms)
             if isNew { link(record, to: session) }
             let known = number != 0 ? number : shard.tree.records[record].storeNumber
@@ -304,7 +304,7 @@ struct Subscribing {
             shard.tree.records[removed.nextOfSession].previousOfSession = removed.previousOfSession
         }
         shard.sessionRows.forgetSubscription(removed.storeNumber)
-        guard tellsInterest else { return 1 + shard.tree.remove(record) }
+        guard reportsInterest else { return 1 + shard.tree.remove(record) }
         let filter = shard.tree.filter(of: record)
         let levels = shard.tree.remove(record)
         if !filter.withUnsafeBytes({ shard.tree.hasSession($0) }) { sendInterest(filter, isWanted: false) }
@@ -313,7 +313,7 @@ struct Subscribing {
     }
 
     /// Whether anybody else has to know what this shard's sessions subscribe to.
-    private var tellsInterest: Bool { shard.shardCount > 1 || shard.cluster != nil }
+    private var reportsInterest: Bool { shard.shardCount > 1 || shard.cluster != nil }
 
     private func sendInterest(_ filter: [UInt8], isWanted: Bool) {
         shard.messaging.sendToOthers(.interest(filter: filter, isWanted: isWanted))

@@ -24,7 +24,7 @@ extension RetainedMessages {
 
     /// The session's client is back: what nobody looks for any more is asked for again.
     func resumeOwed(_ session: Session) {
-        guard let owed = session.owed, !owed.isAllQueued, shard.scans.place(of: session.key) == nil else { return }
+        guard let owed = session.owed, !owed.isAllQueued, shard.scans.slot(of: session.key) == nil else { return }
         let stamp = shard.shardCount > 1 ? shard.scans.arrivals.stamp(now: shard.now) : 0
         shard.scanning.beginScans(
             owed.takeUnfinished().map {
@@ -38,7 +38,7 @@ extension RetainedMessages {
     /// At the end of a turn: all scans of these sessions have come to their end.
     func settleEndedScans() {
         // Something else may be looked for since: then its end says what was found.
-        for ended in shard.scans.takeEnded() where ended.shard == shard.index && shard.scans.place(of: ended.key) == nil {
+        for ended in shard.scans.takeEnded() where ended.shard == shard.index && shard.scans.slot(of: ended.key) == nil {
             guard let session = shard.sessions.find(index: ended.index, key: ended.key), let owed = session.owed,
                 let journal = shard.journal
             else {

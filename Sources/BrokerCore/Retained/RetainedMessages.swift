@@ -63,7 +63,7 @@ struct RetainedMessages {
             shard.drops.drop(.noRoom, DroppedMessage(publication))
             return
         } else if publication.topic.first == UInt8(ascii: "$"),
-            !shard.bridgeStateTopics.hasPlace(forBridgeState: publication.topic, byteCount: publication.byteCount)
+            !shard.bridgeStateTopics.hasRoom(forBridgeState: publication.topic, byteCount: publication.byteCount)
         {
             shard.drops.drop(.noRoom, DroppedMessage(publication))
             return

@@ -264,7 +264,7 @@ extension RetainedScanning {
     /// The mark goes behind what waits in its session's queue by now.
     func queue(_ mark: EndOfRetained, _ connection: Connection) {
         guard let waiting = connection.session?.queue.waiting, waiting > 0 else {
-            return shard.storing.promise(.endOfRetained(mark), to: connection)
+            return shard.storing.sendWhenDurable(.endOfRetained(mark), to: connection)
         }
         var mark = mark
         mark.messagesBefore = waiting
@@ -282,7 +282,7 @@ extension RetainedScanning {
         }
         while let mark = extras.endsOfRetained.behindQueue.first, mark.messagesBefore <= 0 {
             extras.endsOfRetained.behindQueue.removeFirst()
-            shard.storing.promise(.endOfRetained(mark), to: connection)
+            shard.storing.sendWhenDurable(.endOfRetained(mark), to: connection)
         }
         connection.hasQueuedEndsOfRetained = !extras.endsOfRetained.behindQueue.isEmpty
     }

@@ -25,41 +25,41 @@ struct RetainedScanning {
             return shard.scans.recordEnd(of: first)
         }
         if queries.count == 1, finds(nothingFor: first) { return shard.scans.recordEnd(of: first) }
-        let place = shard.scans.makePlace(for: first)
+        let slot = shard.scans.makeSlot(for: first)
         for var query in queries {
             query.startStamp = shard.retained.stamp
-            shard.scans[place].want(query)
+            shard.scans[slot].want(query)
         }
         // The others are asked at the end of the turn.
         var steps = Limits.scanStepsAtOnce
-        askWanted(place, &steps)
-        shard.scans.removeIfEmpty(at: place)
+        askWanted(slot, &steps)
+        shard.scans.removeIfEmpty(at: slot)
     }
 
     /// Whether a query for one topic is answered at once, for there is nothing, and its session waits for nothing else.
     private func finds(nothingFor query: RetainedQuery) -> Bool {
-        guard query.mark == nil, shard.scans.place(of: query.sessionKey) == nil, Self.isExact(query) else { return false }
+        guard query.mark == nil, shard.scans.slot(of: query.sessionKey) == nil, Self.isExact(query) else { return false }
         return query.filter.withUnsafeBytes { shard.placement.shard(of: $0) == shard.index && shard.retained.find($0) == nil }
     }
 
     /// The queries of a session whose turn it is, as far as it has room for the answers, and the steps go, of which a
     /// filter takes its levels.
-    private func askWanted(_ place: Int, _ steps: inout Int) {
-        guard let session = shard.sessions.find(index: shard.scans[place].sessionIndex, key: shard.scans[place].sessionKey) else {
+    private func askWanted(_ slot: Int, _ steps: inout Int) {
+        guard let session = shard.sessions.find(index: shard.scans[slot].sessionIndex, key: shard.scans[slot].sessionKey) else {
             return
         }
-        while steps > 0, mayAsk(session, place), let query = shard.scans[place].nextWanted() {
+        while steps > 0, mayAsk(session, slot), let query = shard.scans[slot].nextWanted() {
             shard.scans.visitCount += 1
             steps = max(0, steps - OpenPackets.steps(of: query.filter))
-            ask(query, session, place)
+            ask(query, session, slot)
         }
     }
 
     /// Whether a session may ask for more just now: it has room, and half of its queue is left for what other shards
     /// send ahead.
-    private func mayAsk(_ session: Session, _ place: Int) -> Bool {
-        guard shard.scans[place].askableCount > 0, hasRoom(session) else { return false }
-        return shard.scans[place].partCount == 0 || session.retainedAhead < creditSum(of: session, queues: true)
+    private func mayAsk(_ session: Session, _ slot: Int) -> Bool {
+        guard shard.scans[slot].askableCount > 0, hasRoom(session) else { return false }
+        return shard.scans[slot].partCount == 0 || session.retainedAhead < creditSum(of: session, queues: true)
     }
 
     private func creditSum(of session: Session, queues: Bool) -> Int {
@@ -67,7 +67,7 @@ struct RetainedScanning {
         return queues && messagesMax > 0 ? messagesMax / 2 : Limits.scanCreditSum
     }
 
-    private func ask(_ waited: RetainedQuery, _ session: Session, _ place: Int) {
+    private func ask(_ waited: RetainedQuery, _ session: Session, _ slot: Int) {
         if let mark = waited.mark { return scansEnded(before: mark) }
         var query = waited
         // What was subscribed to again meanwhile has other terms. [MQTT-3.8.4-3 v5]
@@ -75,24 +75,24 @@ struct RetainedScanning {
         guard record != SubscriptionRecord.none else { return }
         query.terms = shard.tree.records[record].terms
         guard Self.isExact(query) else {
-            if shard.shardCount > 1 { ask(&query, of: (0..<shard.shardCount).filter { $0 != shard.index }, session, place) }
-            if shard.retained.count > 0 { openScan(query, place) }
+            if shard.shardCount > 1 { ask(&query, of: (0..<shard.shardCount).filter { $0 != shard.index }, session, slot) }
+            if shard.retained.count > 0 { openScan(query, slot) }
             return
         }
         let keeper = query.filter.withUnsafeBytes { shard.placement.shard(of: $0) }
-        guard keeper == shard.index else { return ask(&query, of: [keeper], session, place) }
+        guard keeper == shard.index else { return ask(&query, of: [keeper], session, slot) }
         // One topic needs no walk.
         if let message = query.filter.withUnsafeBytes({ shard.retained.find($0, until: query.startStamp) }) {
             shard.retainedMessages.deliverRetained(message, query)
         }
     }
 
-    private func ask(_ query: inout RetainedQuery, of shards: [Int], _ session: Session, _ place: Int) {
+    private func ask(_ query: inout RetainedQuery, of shards: [Int], _ session: Session, _ slot: Int) {
         // Those that are asked now share what is left.
-        let count = min(shard.scans[place].wantedCount + 1, shard.scans[place].askableCount)
+        let count = min(shard.scans[slot].wantedCount + 1, shard.scans[slot].askableCount)
         query.credit = reserveCredit(of: session, query.terms, shards: shards.count, sharedBy: count)
         for target in shards {
-            shard.scans[place].addPart(of: target, shardCount: shard.shardCount)
+            shard.scans[slot].addPart(of: target, shardCount: shard.shardCount)
             shard.messaging.send(.retainedQuery(query), target)
         }
     }
@@ -111,10 +111,10 @@ struct RetainedScanning {
         !query.filter.contains { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "#") }
     }
 
-    private func openScan(_ query: RetainedQuery, _ place: Int) {
+    private func openScan(_ query: RetainedQuery, _ slot: Int) {
         let startStamp = query.shard == shard.index ? query.startStamp : shard.retained.stamp
         let scan = query.filter.withUnsafeBytes { RetainedScan(filter: $0, store: shard.retained, startStamp: startStamp) }
-        shard.scans.open(query, scan, at: place)
+        shard.scans.open(query, scan, at: slot)
     }
 
     /// A session of another shard asks.
@@ -125,19 +125,19 @@ struct RetainedScanning {
             shard.messaging.send(.retainedFinished(query, scan: 0), query.shard)
             return
         }
-        openScan(query, shard.scans.makePlace(for: query))
+        openScan(query, shard.scans.makeSlot(for: query))
     }
 
     /// Another shard has found everything.
     func receivedFinish(of query: RetainedQuery, scan: UInt64, by target: Int) {
-        if let place = shard.scans.place(of: query.sessionKey) { shard.scans[place].finishPart(of: target, scan: scan) }
+        if let slot = shard.scans.slot(of: query.sessionKey) { shard.scans[slot].finishPart(of: target, scan: scan) }
         shard.sessions.find(index: query.sessionIndex, key: query.sessionKey)?.retainedAhead -= query.credit
     }
 
     /// The session has ended. Those that look for it hear of it.
     func cancelScans(of session: Session) {
-        guard let place = shard.scans.place(of: session.key) else { return }
-        let parts = shard.scans[place].parts
+        guard let slot = shard.scans.slot(of: session.key) else { return }
+        let parts = shard.scans[slot].parts
         shard.scans.remove(session.key, in: &shard.retained)
         for target in parts.indices where parts[target] > 0 {
             shard.messaging.send(.retainedCancelled(sessionKey: session.key), target)
@@ -146,15 +146,15 @@ struct RetainedScanning {
 
     /// The session has unsubscribed from a filter whose turn has not come.
     func forgetQuery(_ filter: [UInt8], of session: Session) {
-        guard let place = shard.scans.place(of: session.key) else { return }
-        shard.scans[place].unwant(filter)
-        shard.scans.removeIfEmpty(at: place)
+        guard let slot = shard.scans.slot(of: session.key) else { return }
+        shard.scans[slot].unwant(filter)
+        shard.scans.removeIfEmpty(at: slot)
     }
 
     /// Takes the scans some steps further, as far as their receivers keep up.
     func stepScans() {
         var turn = shard.scans.beginTurn()
-        while let place = shard.scans.nextPlace(in: &turn) { step(place, &turn.steps) }
+        while let slot = shard.scans.nextSlot(in: &turn) { step(slot, &turn.steps) }
     }
 
     /// After the flush: whether a scan has room that it had not before, so that the next turn must come at once.
@@ -172,32 +172,32 @@ struct RetainedScanning {
     }
 
     /// Goes on with what a session has asked for.
-    private func step(_ place: Int, _ steps: inout Int) {
+    private func step(_ slot: Int, _ steps: inout Int) {
         let (key, sessionIndex, isOwn) = (
-            shard.scans[place].sessionKey, shard.scans[place].sessionIndex, shard.scans[place].shard == shard.index
+            shard.scans[slot].sessionKey, shard.scans[slot].sessionIndex, shard.scans[slot].shard == shard.index
         )
-        guard isOwn ? hasRoom(sessionIndex: sessionIndex, sessionKey: key) : !shard.scans[place].isStuck else { return }
-        for grant in shard.scans.takeDue(at: place) {
+        guard isOwn ? hasRoom(sessionIndex: sessionIndex, sessionKey: key) : !shard.scans[slot].isStuck else { return }
+        for grant in shard.scans.takeDue(at: slot) {
             shard.messaging.send(.retainedMore(scan: grant.scan, sessionKey: key, count: grant.count), grant.shard)
         }
-        for position in shard.scans[place].scans.indices where steps > 0 {
+        for position in shard.scans[slot].scans.indices where steps > 0 {
             shard.scans.visitCount += 1
-            step(place, position, &steps)
+            step(slot, position, &steps)
         }
-        for finished in shard.scans.takeFinished(at: place) where finished.query.shard != shard.index {
+        for finished in shard.scans.takeFinished(at: slot) where finished.query.shard != shard.index {
             shard.messaging.send(.retainedFinished(finished.query, scan: finished.number), finished.query.shard)
         }
-        if isOwn { askWanted(place, &steps) } else { shard.scans[place].isStuck = steps > 0 }
+        if isOwn { askWanted(slot, &steps) } else { shard.scans[slot].isStuck = steps > 0 }
     }
 
     /// Takes one scan further.
-    private func step(_ place: Int, _ position: Int, _ steps: inout Int) {
-        while hasRoom(shard.scans[place].scans[position]) {
-            switch shard.scans[place].scans[position].scan.next(in: &shard.retained, steps: &steps) {
-            case .message(let message): deliverRetained(message, ofScan: position, place)
+    private func step(_ slot: Int, _ position: Int, _ steps: inout Int) {
+        while hasRoom(shard.scans[slot].scans[position]) {
+            switch shard.scans[slot].scans[position].scan.next(in: &shard.retained, steps: &steps) {
+            case .message(let message): deliverRetained(message, ofScan: position, slot)
             case .pause: return
             case .finished:
-                shard.scans[place].scans[position].isFinished = true
+                shard.scans[slot].scans[position].isFinished = true
                 return
             }
         }
@@ -220,12 +220,12 @@ struct RetainedScanning {
     }
 
     /// Hands out what a scan has found.
-    private func deliverRetained(_ message: Message, ofScan position: Int, _ place: Int) {
-        let query = shard.scans[place].scans[position].query
+    private func deliverRetained(_ message: Message, ofScan position: Int, _ slot: Int) {
+        let query = shard.scans[slot].scans[position].query
         guard query.shard != shard.index else { return shard.retainedMessages.deliverRetained(message, query) }
         guard shard.retainedMessages.checkRetained(message) else { return }
-        let request = shard.scans[place].scans[position].send(byteCount: message.byteCount)
-        send(message, to: query, request: request, scan: shard.scans[place].scans[position].number)
+        let request = shard.scans[slot].scans[position].send(byteCount: message.byteCount)
+        send(message, to: query, request: request, scan: shard.scans[slot].scans[position].number)
     }
 
     private func send(_ message: Message, to query: RetainedQuery, request: UInt32, scan: UInt64) {

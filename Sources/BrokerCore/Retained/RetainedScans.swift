@@ -13,14 +13,14 @@ import MQTTCodec
 /// Finding, adding and removing a session's are O(1), whatever others have; a turn looks at each session once. The
 /// shard asks, delivers and tells the other shards; this type decides whose turn it is.
 ///
-/// Invariant, between two turns: `places` has exactly the keys of `sessions`, each with its index there; a session
+/// Invariant, between two turns: `slots` has exactly the keys of `sessions`, each with its index there; a session
 /// without anything left to do is there only if the next turn comes at once; `next` is at most `sessions.count`. Owned
 /// by a shard, used on its thread only.
 struct RetainedScans {
     /// A shard's turn at the scans: which session is looked at, how many are left to be, and how many steps may still
     /// be taken.
     struct Turn {
-        fileprivate(set) var place: Int
+        fileprivate(set) var slot: Int
         fileprivate var left: Int
         fileprivate var hasBegun = false
         var steps = Limits.scanStepsPerTurn
@@ -37,9 +37,9 @@ struct RetainedScans {
     private var ended: [Ended] = []
     /// The sessions whose rows of subscriptions are to be written anew.
     var unsettled = UnsettledRows()
-    private var places: [UInt64: Int] = [:]
+    private var slots: [UInt64: Int] = [:]
     private var lastNumber: UInt64 = 0
-    /// The place of the session whose turn is next.
+    /// The slot of the session whose turn is next.
     private var next = 0
     /// Whether a scan has room for more, so that the next turn must come at once.
     private(set) var hasReadyScan = false
@@ -53,73 +53,73 @@ struct RetainedScans {
 
     var isEmpty: Bool { sessions.isEmpty }
 
-    subscript(place: Int) -> SessionScans {
-        _read { yield sessions[place] }
-        _modify { yield &sessions[place] }
+    subscript(slot: Int) -> SessionScans {
+        _read { yield sessions[slot] }
+        _modify { yield &sessions[slot] }
     }
 
     // MARK: Sessions
 
     /// Where a session stands, or nil.
-    func place(of sessionKey: UInt64) -> Int? { places.isEmpty ? nil : places[sessionKey] }
+    func slot(of sessionKey: UInt64) -> Int? { slots.isEmpty ? nil : slots[sessionKey] }
 
     /// Where the session of a query stands; makes room for it.
-    mutating func makePlace(for query: RetainedQuery) -> Int {
-        if let known = places[query.sessionKey] { return known }
+    mutating func makeSlot(for query: RetainedQuery) -> Int {
+        if let known = slots[query.sessionKey] { return known }
         sessions.append(SessionScans(of: query))
-        places[query.sessionKey] = sessions.count - 1
+        slots[query.sessionKey] = sessions.count - 1
         return sessions.count - 1
     }
 
-    /// Adds a scan for the session at `place`.
-    mutating func open(_ query: RetainedQuery, _ scan: RetainedScan, at place: Int) {
+    /// Adds a scan for the session at `slot`.
+    mutating func open(_ query: RetainedQuery, _ scan: RetainedScan, at slot: Int) {
         lastNumber += 1
-        sessions[place].scans.append(OpenScan(number: lastNumber, query: query, scan: scan))
-        sessions[place].isStuck = false
+        sessions[slot].scans.append(OpenScan(number: lastNumber, query: query, scan: scan))
+        sessions[slot].isStuck = false
         hasReadyScan = true
     }
 
     /// The session of a scan has taken messages, so that the scan may send `count` more.
     mutating func grant(_ number: UInt64, of sessionKey: UInt64, _ count: Int) {
-        guard let place = place(of: sessionKey),
-            let position = sessions[place].scans.firstIndex(where: { $0.number == number })
+        guard let slot = slot(of: sessionKey),
+            let position = sessions[slot].scans.firstIndex(where: { $0.number == number })
         else { return }
-        sessions[place].scans[position].grant(count)
-        sessions[place].isStuck = false
+        sessions[slot].scans[position].grant(count)
+        sessions[slot].isStuck = false
         hasReadyScan = true
     }
 
     /// Another shard's scan wants to send more to a session here: it is granted once the session has room. A session
     /// that has ended cancelled its scans.
     mutating func receivedRequest(of sessionKey: UInt64, _ grant: ScanGrant) {
-        if let place = place(of: sessionKey) { sessions[place].due.append(grant) }
+        if let slot = slot(of: sessionKey) { sessions[slot].due.append(grant) }
     }
 
-    /// Takes the grants to other shards' scans for the session at `place`, each once.
-    mutating func takeDue(at place: Int) -> [ScanGrant] {
-        guard !sessions[place].due.isEmpty else { return [] }
-        defer { sessions[place].due = [] }
-        return sessions[place].due
+    /// Takes the grants to other shards' scans for the session at `slot`, each once.
+    mutating func takeDue(at slot: Int) -> [ScanGrant] {
+        guard !sessions[slot].due.isEmpty else { return [] }
+        defer { sessions[slot].due = [] }
+        return sessions[slot].due
     }
 
-    /// Removes those scans of the session at `place` that have come to their end, all at once; returns them, oldest
+    /// Removes those scans of the session at `slot` that have come to their end, all at once; returns them, oldest
     /// first.
-    mutating func takeFinished(at place: Int) -> [OpenScan] {
-        guard sessions[place].scans.contains(where: \.isFinished) else { return [] }
-        let finished = sessions[place].scans.filter(\.isFinished)
-        sessions[place].scans.removeAll(where: \.isFinished)
+    mutating func takeFinished(at slot: Int) -> [OpenScan] {
+        guard sessions[slot].scans.contains(where: \.isFinished) else { return [] }
+        let finished = sessions[slot].scans.filter(\.isFinished)
+        sessions[slot].scans.removeAll(where: \.isFinished)
         return finished
     }
 
     /// Forgets a session and ends its scans of `store`.
     mutating func remove(_ sessionKey: UInt64, in store: inout RetainedStore) {
-        guard let place = place(of: sessionKey) else { return }
-        for var open in remove(at: place).scans { open.scan.end(in: &store) }
+        guard let slot = slot(of: sessionKey) else { return }
+        for var open in remove(at: slot).scans { open.scan.end(in: &store) }
     }
 
-    /// Forgets the session at `place` if nothing is left to be done for it; the last one takes its place.
-    mutating func removeIfEmpty(at place: Int) {
-        if sessions[place].isEmpty { finish(at: place) }
+    /// Forgets the session at `slot` if nothing is left to be done for it; the last one takes its place.
+    mutating func removeIfEmpty(at slot: Int) {
+        if sessions[slot].isEmpty { finish(at: slot) }
     }
 
     /// A session has nothing to wait for.
@@ -133,18 +133,18 @@ struct RetainedScans {
         return ended
     }
 
-    private mutating func finish(at place: Int) {
-        let finished = remove(at: place)
+    private mutating func finish(at slot: Int) {
+        let finished = remove(at: slot)
         ended.append(Ended(shard: finished.shard, index: finished.sessionIndex, key: finished.sessionKey))
     }
 
-    private mutating func remove(at place: Int) -> SessionScans {
-        let removed = sessions[place]
-        places[removed.sessionKey] = nil
+    private mutating func remove(at slot: Int) -> SessionScans {
+        let removed = sessions[slot]
+        slots[removed.sessionKey] = nil
         let last = sessions.removeLast()
-        if place < sessions.count {
-            sessions[place] = last
-            places[last.sessionKey] = place
+        if slot < sessions.count {
+            sessions[slot] = last
+            slots[last.sessionKey] = slot
         }
         next = min(next, sessions.count)
         return removed
@@ -155,24 +155,24 @@ struct RetainedScans {
     /// Begins a turn, in which each session is looked at once as long as there are steps left.
     mutating func beginTurn() -> Turn {
         hasReadyScan = false
-        return Turn(place: sessions.isEmpty ? 0 : next % sessions.count, left: sessions.count)
+        return Turn(slot: sessions.isEmpty ? 0 : next % sessions.count, left: sessions.count)
     }
 
     /// The session that is looked at next, or nil when the turn is over. Those that were looked at in vain and have
     /// nothing left to do go.
-    mutating func nextPlace(in turn: inout Turn) -> Int? {
+    mutating func nextSlot(in turn: inout Turn) -> Int? {
         if turn.hasBegun {
             // Where one is removed, the last takes its place.
-            if sessions[turn.place].isEmpty { finish(at: turn.place) } else { turn.place += 1 }
-            if turn.place >= sessions.count { turn.place = 0 }
-            next = turn.place
+            if sessions[turn.slot].isEmpty { finish(at: turn.slot) } else { turn.slot += 1 }
+            if turn.slot >= sessions.count { turn.slot = 0 }
+            next = turn.slot
             if turn.steps == 0 { hasReadyScan = true }
         }
         guard turn.left > 0, turn.steps > 0 else { return nil }
         turn.left -= 1
         turn.hasBegun = true
         visitCount += 1
-        return turn.place
+        return turn.slot
     }
 
     /// A scan has room that it had not before.
@@ -200,9 +200,9 @@ struct RetainedScans {
 
     /// Traps where the invariant does not hold; between two turns. O(sessions · shards).
     func checkInvariants() {
-        precondition(places.count == sessions.count, "\(places.count) places for \(sessions.count) sessions")
-        for (place, session) in sessions.enumerated() {
-            precondition(places[session.sessionKey] == place, "session \(session.sessionKey) stands elsewhere")
+        precondition(slots.count == sessions.count, "\(slots.count) slots for \(sessions.count) sessions")
+        for (slot, session) in sessions.enumerated() {
+            precondition(slots[session.sessionKey] == slot, "session \(session.sessionKey) stands elsewhere")
             precondition(!session.isEmpty || hasReadyScan, "session \(session.sessionKey) has nothing left to do")
             session.checkInvariants()
         }
@@ -251,8 +251,8 @@ struct UnsettledRows {
 /// A live message comes straight from its publisher's shard, a retained one from the shard that keeps the topic, so
 /// that the older of two may be the later to arrive. The shard that keeps the topic skips what changed after its scan
 /// began; what it had sent before it heard of the change is recognised here. That takes no longer than a message
-/// between shards, so notes are kept for some seconds only, and only while other shards are being asked, and of the
-/// topics that changed last only.
+/// between shards, so topics are remembered for some seconds only, and only while other shards are being asked, and of
+/// the topics that changed last only.
 struct RetainedArrivals {
     private var sequence: UInt64 = 0
     private var recent: [UInt64: UInt64] = [:]
@@ -273,7 +273,7 @@ struct RetainedArrivals {
     /// A live message with RETAIN was routed here; `topic` is its hash.
     mutating func record(topic: UInt64, now: UInt64) {
         guard now < activeUntil else { return }
-        if now - turnedAt >= Limits.arrivalsKeptMilliseconds || recent.count >= Limits.arrivalsNotedMax {
+        if now - turnedAt >= Limits.arrivalsKeptMilliseconds || recent.count >= Limits.arrivalsRememberedMax {
             older = now - turnedAt >= 2 * Limits.arrivalsKeptMilliseconds ? [:] : recent
             recent = [:]
             turnedAt = now
@@ -282,7 +282,7 @@ struct RetainedArrivals {
         recent[topic] = sequence
     }
 
-    /// How many topics are noted.
+    /// How many topics are remembered.
     var rememberedCount: Int { recent.count + older.count }
 
     /// Whether a newer message of the topic came live after the subscription with this stamp began.
@@ -313,7 +313,7 @@ final class RetainedSource: Sendable {
 extension Limits {
     /// Topics of which it is remembered that their retained message has just changed; beyond it the older half is
     /// forgotten. 4 MiB with both. Bytes: 32 each, topics are hashed.
-    static let arrivalsNotedMax = 65_536
+    static let arrivalsRememberedMax = 65_536
 
     /// How long it is remembered that a retained message changed, in milliseconds: longer than any message between
     /// shards takes.

@@ -102,7 +102,7 @@ struct RetainedStore: ~Copyable {
     }
 
     /// The node of a topic's retained message; nil for none.
-    func place(of topic: UnsafeRawBufferPointer) -> UInt32? {
+    func index(of topic: UnsafeRawBufferPointer) -> UInt32? {
         let node = findNode(topic)
         return node == Self.none || nodes[node].message == nil ? nil : node
     }

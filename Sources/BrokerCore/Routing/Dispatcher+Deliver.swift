@@ -102,7 +102,7 @@ extension Dispatcher {
                 // PUBREL waits for no room. [MQTT-3.3.4-10 v5] [MQTT-4.4.0-1 v5] [MQTT-4.4.0-1 v3.1.1]
                 let packetIdentifier = session.queue.markSent()
                 let dependency = shard.clusterLogReading.recordAcknowledged(packetIdentifier, session, connection)
-                shard.storing.promise(.pubrel, packetIdentifier, dependingOn: dependency, to: connection)
+                shard.storing.sendWhenDurable(.pubrel, packetIdentifier, dependingOn: dependency, to: connection)
                 continue
             }
             guard let held = session.queue[position].message else {

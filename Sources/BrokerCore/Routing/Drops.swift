@@ -22,12 +22,12 @@ struct Drops {
             reason, message, client: session.clientIdentifier, listener: session.owner.listener, at: shard.now)
         if isObserving { shard.topicMetrics.countObservedDrop(reason, message, session.clientIdentifier) }
         // mosquitto's line; what it is about is told in full when the connection ends.
-        if reason == .queueFull || reason == .outputFull, !session.bounds.isToldToDrop {
-            session.bounds.isToldToDrop = true
+        if reason == .queueFull || reason == .outputFull, !session.bounds.mustDrop {
+            session.bounds.mustDrop = true
             shard.log(.notice) { "Outgoing messages are being dropped for client \(session.clientIdentifier)." }
         }
         session.drops[reason] &+= 1
-        if shard.presence.isPresenceTold { shard.presence.recordDrop(of: session) }
+        if shard.presence.reportsPresence { shard.presence.recordDrop(of: session) }
     }
 
     /// A message that nobody in particular was to get.
@@ -41,10 +41,10 @@ struct Drops {
 
     /// Tells what a client has lost, if it is more than was told before: when its connection or its session ends.
     func reportDrops(of session: Session) {
-        session.bounds.isToldToDrop = false
+        session.bounds.mustDrop = false
         let total = session.drops.total
-        guard total > session.dropsTold else { return }
-        session.dropsTold = total
+        guard total > session.reportedDrops else { return }
+        session.reportedDrops = total
         logDrops(session.drops, of: session.clientIdentifier)
     }
 

@@ -16,12 +16,12 @@ struct IdleMessages: ~Copyable {
 
     init() {
         idle = .allocate(capacity: Self.sizeCount)
-        for place in 0..<Self.sizeCount { (idle + place).initialize(to: AddressStack()) }
+        for sizeClass in 0..<Self.sizeCount { (idle + sizeClass).initialize(to: AddressStack()) }
     }
 
     deinit {
-        for place in 0..<Self.sizeCount {
-            while let address = idle[place].pop() {
+        for sizeClass in 0..<Self.sizeCount {
+            while let address = idle[sizeClass].pop() {
                 let message = Reference<Message>(at: address)
                 message.with { $0.forgetLedger() }
                 message.release()
@@ -33,13 +33,15 @@ struct IdleMessages: ~Copyable {
 
     /// How many bytes a message of `byteCount` bytes is to have room for.
     static func capacity(for byteCount: Int) -> Int {
-        byteCount > Limits.idleMessageBytesEachMax ? byteCount : (place(of: byteCount) &+ 1) &* stepBytes
+        byteCount > Limits.idleMessageBytesEachMax ? byteCount : (sizeClass(of: byteCount) &+ 1) &* stepBytes
     }
 
     /// A message with room for `byteCount` bytes, or nil. Its header says nothing, and refers to nothing.
     @inline(__always)
     mutating func take(_ byteCount: Int) -> Reference<Message>? {
-        guard byteCount <= Limits.idleMessageBytesEachMax, let address = idle[Self.place(of: byteCount)].pop() else { return nil }
+        guard byteCount <= Limits.idleMessageBytesEachMax, let address = idle[Self.sizeClass(of: byteCount)].pop() else {
+            return nil
+        }
         self.byteCount &-= Self.footprint(of: byteCount)
         return Reference(at: address)
     }
@@ -52,12 +54,12 @@ struct IdleMessages: ~Copyable {
             return false
         }
         self.byteCount &+= footprint
-        idle[Self.place(of: byteCount)].push(message.address)
+        idle[Self.sizeClass(of: byteCount)].push(message.address)
         return true
     }
 
     private static func footprint(of byteCount: Int) -> Int { capacity(for: byteCount) &+ overheadBytes }
-    private static func place(of byteCount: Int) -> Int { max(0, byteCount &- 1) / stepBytes }
+    private static func sizeClass(of byteCount: Int) -> Int { max(0, byteCount &- 1) / stepBytes }
 }
 
 extension Limits {

@@ -63,20 +63,20 @@ struct SessionArrivals {
             guard let kind = reader.read(UInt8.self).flatMap({ ChunkItem.Kind(rawValue: $0) }) else { return false }
             let isTaken =
                 switch kind {
-                case .session: takeSession(&reader, sessionImport, name)
-                case .subscription: takeSubscription(&reader, sessionImport)
-                case .entry: takeEntry(&reader, sessionImport)
-                case .receipt: takeReceipt(&reader, sessionImport)
-                case .steps: takeSteps(&reader, sessionImport)
+                case .session: importSession(&reader, sessionImport, name)
+                case .subscription: importSubscription(&reader, sessionImport)
+                case .entry: importEntry(&reader, sessionImport)
+                case .receipt: importReceipt(&reader, sessionImport)
+                case .steps: importSteps(&reader, sessionImport)
                 case .restored: restoration(sessionImport)
-                case .owed: takeOwed(&reader, sessionImport)
+                case .owed: importOwed(&reader, sessionImport)
                 }
             guard isTaken else { return false }
         }
         return true
     }
 
-    private func takeSession(_ reader: inout RecordReader, _ sessionImport: SessionImport, _ name: EncodedString) -> Bool {
+    private func importSession(_ reader: inout RecordReader, _ sessionImport: SessionImport, _ name: EncodedString) -> Bool {
         guard sessionImport.session == nil, let body = reader.readBytes(), let placesBody = reader.readBytes(),
             let row = body.withUnsafeBytes({ StoredSession(decoding: $0) }),
             let places = placesBody.withUnsafeBytes({ StoredLogPositions(decoding: $0) }), row.clientIdentifier == name,
@@ -98,7 +98,7 @@ struct SessionArrivals {
         return true
     }
 
-    private func takeSubscription(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+    private func importSubscription(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard sessionImport.session != nil, let terms = reader.read(UInt32.self).flatMap({ SubscriptionTerms(exactly: $0) }),
             let filter = reader.readBytes().flatMap({ TopicFilter($0) })
         else { return false }
@@ -110,7 +110,7 @@ struct SessionArrivals {
         return true
     }
 
-    private func takeOwed(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+    private func importOwed(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard sessionImport.session != nil, let stage = reader.read(UInt8.self).flatMap({ OwedRetained.Stage(rawValue: $0) }),
             let filter = reader.readBytes().flatMap({ TopicFilter($0) }), filter.shareName == nil
         else { return false }
@@ -118,7 +118,7 @@ struct SessionArrivals {
         return true
     }
 
-    private func takeReceipt(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+    private func importReceipt(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard let session = sessionImport.session, let packetIdentifier = reader.read(UInt16.self), packetIdentifier != 0,
             let digest = reader.read(UInt32.self), session.receivedIdentifiers.insert(packetIdentifier, digest: digest)
         else { return false }
@@ -127,7 +127,7 @@ struct SessionArrivals {
         return true
     }
 
-    private func takeSteps(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+    private func importSteps(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard let session = sessionImport.session, let epoch = reader.read(UInt64.self), let number = reader.read(UInt64.self)
         else {
             return false
@@ -144,7 +144,7 @@ struct SessionArrivals {
         return sessionImport.isRestored
     }
 
-    private func takeEntry(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
+    private func importEntry(_ reader: inout RecordReader, _ sessionImport: SessionImport) -> Bool {
         guard let session = sessionImport.session,
             let state = reader.read(UInt8.self).flatMap({ ChunkItem.EntryState(rawValue: $0) }),
             let group = reader.read(UInt16.self), let length = reader.read(UInt32.self), let body = reader.take(Int(length))

@@ -100,7 +100,7 @@ struct SessionDepartures {
         if session.bounds.isFull { shard.queueRoom.setFull(session, false) }
         let export = SessionExport(session, places: places)
         (export.stepFloor, export.passedOn) = (stepFloor, passedOn)
-        if !session.groups.isEmpty { takeGroups(of: session, export) }
+        if !session.groups.isEmpty { exportGroups(of: session, export) }
         session.cluster.isMoving = true
         // Nothing matches its subscriptions any more, which are taken from it over as many turns as it takes.
         if session.firstSubscription != SubscriptionRecord.none { shard.tree.forgetMatches() }
@@ -120,7 +120,7 @@ struct SessionDepartures {
     /// Takes subscriptions from a session that leaves, as far as the turn's steps go.
     ///
     /// - Returns: whether none is left.
-    private func takeSubscriptions(_ export: SessionExport) -> Bool {
+    private func exportSubscriptions(_ export: SessionExport) -> Bool {
         let session = export.session
         while session.firstSubscription != SubscriptionRecord.none, shard.sessions.ended.stepsLeft > 0 {
             let record = session.firstSubscription
@@ -140,7 +140,7 @@ struct SessionDepartures {
     /// Notes what its share groups are called in its chunks. It stays a member until it is gone: else what they
     /// dispatch meanwhile would find nobody if it is the only one. With other shards it waits until it has what these
     /// have dispatched to it up to now.
-    private func takeGroups(of session: Session, _ export: SessionExport) {
+    private func exportGroups(of session: Session, _ export: SessionExport) {
         for membership in session.groups {
             guard let filter = membership.name.topicFilter, let group = shard.groups[membership.group],
                 let terms = group.member(session.key)?.terms
@@ -217,7 +217,7 @@ struct SessionDepartures {
         for key in busy {
             guard let export = moves.exports[key] else { continue }
             if export.stage == .settling {
-                let isTaken = takeSubscriptions(export)
+                let isTaken = exportSubscriptions(export)
                 if !isTaken { moves.hasNews = true }
                 guard isTaken, settles(export) else {
                     moves.busyExports.append(key)

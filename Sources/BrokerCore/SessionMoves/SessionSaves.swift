@@ -4,7 +4,7 @@ import MQTTCodec
 /// What the cluster stores of sessions, so that another node can take them up when their owner is gone together with
 /// its disk: what they are, and from where on the log is to be read for them.
 ///
-///     SUBSCRIBE ─► noteChange ─► ToCluster.saves ─► sessionSaved ─► SUBACK
+///     SUBSCRIBE ─► markChanged ─► ToCluster.saves ─► sessionSaved ─► SUBACK
 ///                  saveLogPositions ─► ToCluster.saves
 struct SessionSaves {
     let shard: BrokerShard
@@ -107,7 +107,7 @@ struct SessionSaves {
 
     /// The session ends, or leaves. If another one takes its place, nothing may come back of it.
     func forgetSave(of session: Session, _ moves: SessionMoves) {
-        guard moves.saves.removeValue(forKey: session.key) != nil, session.cluster.isClaimed, !session.leavesPlace else { return }
+        guard moves.saves.removeValue(forKey: session.key) != nil, session.cluster.isClaimed, !session.freesRoom else { return }
         shard.effects.append(
             .cluster(
                 .saves(

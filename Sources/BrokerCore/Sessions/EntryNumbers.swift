@@ -222,8 +222,8 @@ struct PagedEntry: Equatable {
     let byteCount: UInt32
 }
 
-/// The rows of a queue's far part, some of them looked through: what an order has found that stays, and behind it what
-/// was not looked at.
+/// The rows of a queue's paged part, some of them looked through: what an order has found that stays, and behind it
+/// what was not looked at.
 ///
 ///     first ◄── sifted ◄── (what is being looked at) ◄── unsifted ◄── append
 ///

@@ -2,7 +2,7 @@
 /// from another one. [MQTT-4.3.3-10 v5]
 ///
 /// Open addressing in a block that doubles; an emptied set keeps a small block at most, and `removeAll` leaves none.
-/// Identifiers are 1 to 65,535; 0 marks a free place.
+/// Identifiers are 1 to 65,535; 0 marks a free slot.
 struct PacketIdentifierSet {
     /// The identifiers, and behind them the digests.
     private var slots: UnsafeMutablePointer<UInt16>?
@@ -11,17 +11,17 @@ struct PacketIdentifierSet {
     /// How many of them stand elsewhere than at home: none as long as a client counts up, and then removal looks at
     /// nobody else.
     private var strayCount = 0
-    /// How many places there are.
+    /// How many slots there are.
     var capacity: Int { mask + 1 }
-    /// The bytes of memory of a place.
-    static let placeBytes = MemoryLayout<UInt16>.size + MemoryLayout<UInt32>.size
+    /// The bytes of memory of a slot.
+    static let slotBytes = MemoryLayout<UInt16>.size + MemoryLayout<UInt32>.size
 
     func contains(_ packetIdentifier: UInt16) -> Bool { find(packetIdentifier) != nil }
 
     /// The digest of the message with the identifier; 0 if the identifier is not here, or its digest is not known.
     func digest(of packetIdentifier: UInt16) -> UInt32 { find(packetIdentifier).map { digests.unsafelyUnwrapped[$0] } ?? 0 }
 
-    /// Adds an identifier, or changes what is noted of it; false if it was there.
+    /// Adds an identifier, or changes what is recorded of it; false if it was there.
     ///
     /// - Parameter digest: what tells its message from another one; 0 for unknown.
     mutating func insert(_ packetIdentifier: UInt16, digest: UInt32 = 0) -> Bool {
@@ -30,7 +30,7 @@ struct PacketIdentifierSet {
             return false
         }
         if (count &+ 1) &* 4 > (mask &+ 1) &* 3 { grow() }
-        place(packetIdentifier, digest)
+        put(packetIdentifier, digest)
         count &+= 1
         return true
     }
@@ -83,10 +83,10 @@ struct PacketIdentifierSet {
         strayCount = 0
     }
 
-    /// Neighbouring identifiers lie in neighbouring places: clients count up.
+    /// Neighbouring identifiers lie in neighbouring slots: clients count up.
     private func home(_ packetIdentifier: UInt16) -> Int { Int(packetIdentifier) & mask }
 
-    /// Where the digests stand: a place has room for each identifier first, and there is an even number of places.
+    /// Where the digests stand: a slot has room for each identifier first, and there is an even number of slots.
     private var digests: UnsafeMutablePointer<UInt32>? {
         slots.map { UnsafeMutableRawPointer($0 + capacity).assumingMemoryBound(to: UInt32.self) }
     }
@@ -101,7 +101,7 @@ struct PacketIdentifierSet {
         return nil
     }
 
-    private mutating func place(_ packetIdentifier: UInt16, _ digest: UInt32) {
+    private mutating func put(_ packetIdentifier: UInt16, _ digest: UInt32) {
         guard let slots, let digests else { return }
         var slot = home(packetIdentifier)
         while slots[slot] != 0 { slot = (slot &+ 1) & mask }
@@ -113,7 +113,7 @@ struct PacketIdentifierSet {
     private mutating func grow() {
         let (old, oldDigests, oldCount) = (slots, digests, mask + 1)
         let capacity = max(16, oldCount * 2)
-        let block = UnsafeMutableRawPointer.allocate(byteCount: capacity * Self.placeBytes, alignment: 16)
+        let block = UnsafeMutableRawPointer.allocate(byteCount: capacity * Self.slotBytes, alignment: 16)
         let larger = block.bindMemory(to: UInt16.self, capacity: capacity)
         larger.initialize(repeating: 0, count: capacity)
         (block + capacity * MemoryLayout<UInt16>.size).bindMemory(to: UInt32.self, capacity: capacity)
@@ -122,12 +122,12 @@ struct PacketIdentifierSet {
         mask = capacity - 1
         strayCount = 0
         guard let old, let oldDigests else { return }
-        for slot in 0..<oldCount where old[slot] != 0 { place(old[slot], oldDigests[slot]) }
+        for slot in 0..<oldCount where old[slot] != 0 { put(old[slot], oldDigests[slot]) }
         UnsafeMutableRawPointer(old).deallocate()
     }
 }
 
 extension Limits {
-    /// Places for packet identifiers that a session keeps when none is in use.
+    /// Slots for packet identifiers that a session keeps when none is in use.
     static let packetIdentifiersCapacityMax = 64
 }

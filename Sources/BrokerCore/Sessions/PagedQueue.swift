@@ -240,10 +240,10 @@ final class PagedQueue {
             if isTaken(entry) { giveUp(entry, journal) } else { staying.append(entry) }
         }
         arriving = staying
-        if vacantCount > Limits.vacantPlacesMax, vacantCount > numbers.count / 2 { compact() }
+        if vacantCount > Limits.vacantSlotsMax, vacantCount > numbers.count / 2 { compact() }
     }
 
-    /// Lets go of vacant places, when they are most of all: O(all of the queue), for as many removals.
+    /// Lets go of vacant slots, when they are most of all: O(all of the queue), for as many removals.
     private func compact() {
         var (left, staying) = (SiftedNumbers(), EntryLine())
         while !numbers.isEmpty {
@@ -334,5 +334,5 @@ struct EntryLine {
 extension Limits {
     /// Places in a long queue whose messages were taken out; beyond them, when they are half of it, the queue is
     /// written anew. Bytes: 32 each.
-    static let vacantPlacesMax = 1024
+    static let vacantSlotsMax = 1024
 }

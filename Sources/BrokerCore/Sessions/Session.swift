@@ -30,7 +30,7 @@ final class Session {
     var expiryIntervalSeconds: UInt32 = 0
     var version: ProtocolVersion = .v311
     /// Whether another client may come when it ends; not while its own client takes its place.
-    var leavesPlace = true
+    var freesRoom = true
     /// How many messages may be in flight: the smaller of the client's Receive Maximum and the broker's limit.
     /// [MQTT-3.3.4-9 v5]
     var inFlightMax: Int = 20
@@ -99,7 +99,7 @@ struct SessionBoundState {
     /// Whether publishers are refused because of its queue: from when that is full until half of it is gone.
     var isFull = false
     /// The log has said that this connection loses messages.
-    var isToldToDrop = false
+    var mustDrop = false
     /// Whether messages may wait that were queued when its client had other rights.
     var isQueueDoubtful = false
 }
@@ -161,7 +161,7 @@ final class SessionExtras {
     var groups = GroupMemberships()
     var owed: OwedRetained?
     var drops = DropCounts()
-    var dropsTold: UInt64 = 0
+    var reportedDrops: UInt64 = 0
     var topicPart: TopicPart?
     var logFloor: LogPositions?
     var stepFloor = FlowStep.Place.start
@@ -224,9 +224,9 @@ extension Session {
     }
 
     /// How many of them the log has told of.
-    var dropsTold: UInt64 {
-        get { extras?.dropsTold ?? 0 }
-        set { if newValue != 0 || extras != nil { makeExtras().dropsTold = newValue } }
+    var reportedDrops: UInt64 {
+        get { extras?.reportedDrops ?? 0 }
+        set { if newValue != 0 || extras != nil { makeExtras().reportedDrops = newValue } }
     }
 
     /// The topics that it is for; nil for all.
@@ -235,8 +235,8 @@ extension Session {
         set { if newValue != nil || extras != nil { makeExtras().topicPart = newValue } }
     }
 
-    /// What it was given of the log before the broker's start, where its shard reads from an earlier place; nil for no
-    /// more than that.
+    /// What it was given of the log before the broker's start, where its shard reads from an earlier position; nil for
+    /// no more than that.
     var logFloor: LogPositions? {
         get { extras?.logFloor }
         set { if newValue != nil || extras != nil { makeExtras().logFloor = newValue } }

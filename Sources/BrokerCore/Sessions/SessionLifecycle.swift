@@ -42,7 +42,7 @@ struct SessionLifecycle {
         } else {
             keepRemains(of: session, memberships)
         }
-        if session.leavesPlace { shard.sessions.ofBroker.leave() }
+        if session.freesRoom { shard.sessions.ofBroker.leave() }
     }
 
     /// Publishes the will, if there is one, and forgets it. [MQTT-3.1.2-8 v5] [MQTT-3.1.2-10 v5]

@@ -54,7 +54,7 @@ struct ShardMessaging {
         if case .endOfRetained(let mark) = waiting.answer {
             shard.scanning.queue(mark, connection)
         } else {
-            shard.storing.promise(waiting.answer, to: connection)
+            shard.storing.sendWhenDurable(waiting.answer, to: connection)
         }
     }
 

@@ -186,7 +186,7 @@ struct ShareGroups {
         if larger == nil, let session, shard.accessChecks.mayReceive(session, publication.topic) {
             return sendShared(&publication, to: session, terms, group: detail.group)
         }
-        guard let member = larger ?? memberInPlace(of: detail, for: publication) else { return }
+        guard let member = larger ?? replacementMember(of: detail, for: publication) else { return }
         // The shard that has the member in the end is the one that remembers a QoS 2 message.
         publication.receipt = member.isElsewhere ? 0 : detail.receipt
         defer { publication.receipt = 0 }
@@ -195,7 +195,7 @@ struct ShareGroups {
 
     /// The member that the group chooses in place of one that has gone or may not read the message: one of this shard
     /// if there is one.
-    private func memberInPlace(of detail: ShardMessageDetail, for publication: borrowing Publication) -> GroupMember? {
+    private func replacementMember(of detail: ShardMessageDetail, for publication: borrowing Publication) -> GroupMember? {
         guard let group = shard.groups.find(serial: detail.group) else { return nil }
         return chooseMember(of: group, for: publication, except: detail.sessionKey, isHere: true)
             ?? chooseMember(of: group, for: publication, except: detail.sessionKey)

@@ -220,7 +220,7 @@ struct EdgeTable: ~Copyable {
     /// Adds an edge that is not there yet.
     mutating func insert(parent: UInt32, level: UInt32, child: UInt32) {
         if count &* 4 >= mask &* 3 { grow() }
-        place(Edge(parent: parent, level: level, child: child))
+        put(Edge(parent: parent, level: level, child: child))
         count &+= 1
     }
 
@@ -246,7 +246,7 @@ struct EdgeTable: ~Copyable {
         Int(truncatingIfNeeded: hashing.hash(parent, level)) & mask
     }
 
-    private mutating func place(_ edge: Edge) {
+    private mutating func put(_ edge: Edge) {
         var slot = home(edge.parent, edge.level)
         while slots[slot].child != Self.none { slot = (slot &+ 1) & mask }
         slots[slot] = edge
@@ -258,7 +258,7 @@ struct EdgeTable: ~Copyable {
         mask = oldCount * 2 - 1
         slots = .allocate(capacity: oldCount * 2)
         slots.initialize(repeating: Edge(parent: 0, level: 0, child: Self.none), count: oldCount * 2)
-        for index in 0..<oldCount where old[index].child != Self.none { place(old[index]) }
+        for index in 0..<oldCount where old[index].child != Self.none { put(old[index]) }
         old.deallocate()
     }
 }

@@ -380,7 +380,7 @@ struct SubscriptionIndex: ~Copyable {
 
     mutating func insert(_ index: UInt32, in records: UnsafeMutablePointer<SubscriptionRecord>) {
         if count &* 4 >= mask &* 3 { grow(records) }
-        place(index, records)
+        put(index, records)
         count &+= 1
     }
 
@@ -405,7 +405,7 @@ struct SubscriptionIndex: ~Copyable {
         Int(truncatingIfNeeded: hashing.hash(node, subscriber.rawValue)) & mask
     }
 
-    private mutating func place(_ index: UInt32, _ records: UnsafeMutablePointer<SubscriptionRecord>) {
+    private mutating func put(_ index: UInt32, _ records: UnsafeMutablePointer<SubscriptionRecord>) {
         var slot = home(records[Int(index)].node, records[Int(index)].subscriber)
         while slots[slot] != SubscriptionRecord.none { slot = (slot &+ 1) & mask }
         slots[slot] = index
@@ -417,7 +417,7 @@ struct SubscriptionIndex: ~Copyable {
         mask = oldCount * 2 - 1
         slots = .allocate(capacity: oldCount * 2)
         slots.initialize(repeating: SubscriptionRecord.none, count: oldCount * 2)
-        for slot in 0..<oldCount where old[slot] != SubscriptionRecord.none { place(old[slot], records) }
+        for slot in 0..<oldCount where old[slot] != SubscriptionRecord.none { put(old[slot], records) }
         old.deallocate()
     }
 }

@@ -115,7 +115,7 @@ package struct TopicFilterText {
 }
 
 /// A list of rules in which the first that matches a topic decides, ready to be asked: a tree of their filters, where
-/// every end carries the place of its rule in the list.
+/// every end carries the index of its rule in the list.
 ///
 /// One walk down the tree finds the first rule that grants and the first that denies, whatever their number. Immutable.
 package struct RankedRules: Sendable {
@@ -133,7 +133,7 @@ package struct RankedRules: Sendable {
         }
 
         @inline(__always)
-        package mutating func take(_ other: Ranks) {
+        package mutating func merge(_ other: Ranks) {
             granting = min(granting, other.granting)
             denying = min(denying, other.denying)
         }
@@ -157,7 +157,7 @@ package struct RankedRules: Sendable {
         for (rank, (rule, end)) in zip(rules, ends).enumerated() {
             var ranks = Ranks()
             if rule.allows { ranks.granting = Int32(rank) } else { ranks.denying = Int32(rank) }
-            if end.isRest { rest[end.node].take(ranks) } else { here[end.node].take(ranks) }
+            if end.isRest { rest[end.node].merge(ranks) } else { here[end.node].merge(ranks) }
         }
     }
 
@@ -191,28 +191,28 @@ package struct RankedRules: Sendable {
         // `a/#` is about `a` too.
         var found = rest[Int(index)]
         guard offset <= topic.count else {
-            found.take(here[Int(index)])
+            found.merge(here[Int(index)])
             return found
         }
         guard node.hasChildren else { return found }
         let end = AccessRules.levelEnd(topic, offset)
-        if node.single != AccessNode.none { found.take(walk(from: node.single, topic, end &+ 1, identity)) }
+        if node.single != AccessNode.none { found.merge(walk(from: node.single, topic, end &+ 1, identity)) }
         if node.clientIdentifier != AccessNode.none,
             let end = AccessRules.end(of: identity.clientIdentifier, in: topic, from: offset)
         {
             var below = walk(from: node.clientIdentifier, topic, end &+ 1, identity)
             if !identity.clientIdentifierPermissions.contains(.read) { below.granting = Ranks.none }
-            found.take(below)
+            found.merge(below)
         }
         if node.userName != AccessNode.none, let end = AccessRules.end(of: identity.userName, in: topic, from: offset) {
             var below = walk(from: node.userName, topic, end &+ 1, identity)
             if !identity.userNamePermissions.contains(.read) { below.granting = Ranks.none }
-            found.take(below)
+            found.merge(below)
         }
         if node.hasLiterals,
             let child = edges.child(of: index, level: UnsafeRawBufferPointer(rebasing: topic[offset..<end]))
         {
-            found.take(walk(from: child, topic, end &+ 1, identity))
+            found.merge(walk(from: child, topic, end &+ 1, identity))
         }
         return found
     }

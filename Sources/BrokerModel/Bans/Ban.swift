@@ -69,7 +69,7 @@ public struct BanTarget: Hashable, Sendable {
     }
 
     /// The key by which lists are sorted: one text, which no other target has.
-    public var place: String {
+    public var sortKey: String {
         // Neither a kind has a space in it nor a name U+0000.
         "\(kind.rawValue) \(who)" + (scope.map { "\0\($0.party)\0" + ($0.user.map { "\($0)\0" } ?? "") } ?? "")
     }

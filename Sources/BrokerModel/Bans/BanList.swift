@@ -45,7 +45,7 @@ public struct BanList: Sendable, Equatable {
     }
 
     private static func inOrder(_ bans: [Ban]) -> [Ban] {
-        bans.map { (place: $0.target.place, ban: $0) }.sorted { $0.place < $1.place }.map(\.ban)
+        bans.map { (key: $0.target.sortKey, ban: $0) }.sorted { $0.key < $1.key }.map(\.ban)
     }
 
     public subscript(_ target: BanTarget) -> Ban? {
@@ -62,7 +62,7 @@ public struct BanList: Sendable, Equatable {
     public func targets(meant target: BanTarget) -> [BanTarget] {
         let whole = self[target] == nil ? [] : [target]
         guard target.kind == .client, target.scope == nil, !scoped.isEmpty else { return whole }
-        return whole + scoped.keys.filter { $0.name == target.name }.sorted { $0.place < $1.place }
+        return whole + scoped.keys.filter { $0.name == target.name }.sorted { $0.sortKey < $1.sortKey }
     }
 
     /// Whether a ban finds a place: the broker's own always do, one that is there already gives way.
@@ -89,7 +89,7 @@ public struct BanList: Sendable, Equatable {
         func letOldestGo(where isMeant: (Ban) -> Bool) {
             let oldest = others.indices.filter { isMeant(others[$0]) }.min { left, right in
                 let (left, right) = (others[left], others[right])
-                return left.at == right.at ? left.target.place < right.target.place : left.at < right.at
+                return left.at == right.at ? left.target.sortKey < right.target.sortKey : left.at < right.at
             }
             if let oldest { gone.append(others.remove(at: oldest)) }
         }

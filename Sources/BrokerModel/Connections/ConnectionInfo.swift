@@ -61,7 +61,7 @@ public struct ConnectionInfo: Sendable {
     }
 }
 
-/// Names a connection of a shard to the shell: the place in the shard's table, and which tenant of that place is meant.
+/// Names a connection of a shard to the shell: the slot in the shard's table, and which tenant of that slot is meant.
 public struct ConnectionID: Hashable, Sendable {
     public let slot: UInt32
     public let generation: UInt32

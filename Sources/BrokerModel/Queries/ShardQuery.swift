@@ -65,15 +65,16 @@ public struct ShardQuery: Sendable {
 
 /// Where a page of an answer begins. It stays valid whatever the shard does meanwhile, until the broker ends.
 public struct ShardCursor: Hashable, Sendable {
-    /// The place in the shard's table of what is asked for: nothing there moves. In a queue, the place from its head.
-    package var place: UInt32
+    /// The index in the shard's table of what is asked for: nothing there moves. In a queue, the position from its
+    /// head.
+    package var index: UInt32
     /// At a share group: the key of the last session that has been told of, 0 for none.
     package var member: UInt64 = 0
 
     /// At so many messages from the head of a queue.
-    public init(queuePosition: Int) { place = UInt32(clamping: queuePosition) }
+    public init(queuePosition: Int) { index = UInt32(clamping: queuePosition) }
 
-    package init(place: UInt32) { self.place = place }
+    package init(index: UInt32) { self.index = index }
 }
 
 /// A page.
@@ -125,12 +126,12 @@ public struct ShardReply: Sendable {
 extension ShardCursor: LosslessStringConvertible {
     public init?(_ text: String) {
         let numbers = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard numbers.count == 2, let place = UInt32(numbers[0]), let member = UInt64(numbers[1]) else { return nil }
-        self.init(place: place)
+        guard numbers.count == 2, let index = UInt32(numbers[0]), let member = UInt64(numbers[1]) else { return nil }
+        self.init(index: index)
         self.member = member
     }
 
-    public var description: String { "\(place).\(member)" }
+    public var description: String { "\(index).\(member)" }
 }
 
 /// A subscription of a session.
@@ -204,7 +205,7 @@ public struct QueueRow: Hashable, Sendable {
         case released
     }
 
-    /// From the queue's head, 0 first; vacant places are left out.
+    /// From the queue's head, 0 first; vacant slots are left out.
     public let position: Int
     public let state: State
     /// As topics are called inside the broker; nil where the message is not in memory.
@@ -455,7 +456,7 @@ public enum ClientOrder: Sendable, CaseIterable {
     case connectedAt
 }
 
-/// A client's place in an order.
+/// A client's position in an order.
 public struct ClientPosition: Hashable, Sendable {
     /// What it is sorted by; 0 in the order of Client Identifiers.
     public var value: UInt64

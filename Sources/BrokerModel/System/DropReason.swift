@@ -194,7 +194,7 @@ public struct ClosedSelection: Sendable {
 
     public init() {}
 
-    package func takes(_ row: ClosedConnectionRow) -> Bool {
+    package func selects(_ row: ClosedConnectionRow) -> Bool {
         if let before, row.position >= before { return false }
         if let clientIdentifier, row.clientIdentifier != clientIdentifier { return false }
         if let wasAdmitted, row.wasAdmitted != wasAdmitted { return false }

@@ -2,13 +2,13 @@
 ///
 /// Invariants: at most `countMax` entries, and they hold at most `bytesMax` bytes.
 public struct RecentEntries<Entry> {
-    fileprivate struct Place {
+    fileprivate struct Slot {
         package let entry: Entry
         package let byteCount: Int
     }
 
     /// A ring that grows to twice its size while it may.
-    private var places: [Place?] = []
+    private var slots: [Slot?] = []
     private var first = 0
     public private(set) var count = 0
     /// The bytes that the entries hold.
@@ -24,20 +24,20 @@ public struct RecentEntries<Entry> {
     ///
     /// - Parameters:
     ///   - entry: what has just happened.
-    ///   - textBytes: what the entry holds beside its own place.
+    ///   - textBytes: what the entry holds beside its own slot.
     public mutating func add(_ entry: Entry, textBytes: Int) {
-        let byteCount = textBytes + MemoryLayout<Place?>.stride
+        let byteCount = textBytes + MemoryLayout<Slot?>.stride
         guard byteCount <= bytesMax else { return }
         while count == countMax || self.byteCount + byteCount > bytesMax { removeOldest() }
-        if count == places.count { grow() }
-        places[(first + count) % places.count] = Place(entry: entry, byteCount: byteCount)
+        if count == slots.count { grow() }
+        slots[(first + count) % slots.count] = Slot(entry: entry, byteCount: byteCount)
         count += 1
         self.byteCount += byteCount
     }
 
     /// - Parameter age: 0 for the newest, below `count`.
     public func entry(ofAge age: Int) -> Entry? {
-        age < count ? places[(first + count - 1 - age) % places.count]?.entry : nil
+        age < count ? slots[(first + count - 1 - age) % slots.count]?.entry : nil
     }
 
     /// The oldest first. O(all).
@@ -49,19 +49,19 @@ public struct RecentEntries<Entry> {
     }
 
     private mutating func removeOldest() {
-        byteCount -= places[first]?.byteCount ?? 0
-        places[first] = nil
-        first = (first + 1) % places.count
+        byteCount -= slots[first]?.byteCount ?? 0
+        slots[first] = nil
+        first = (first + 1) % slots.count
         count -= 1
     }
 
     private mutating func grow() {
-        let entries = (0..<count).map { places[(first + $0) % places.count] }
+        let entries = (0..<count).map { slots[(first + $0) % slots.count] }
         let size = min(countMax, max(16, 2 * count))
-        places = entries + Array(repeating: nil, count: size - count)
+        slots = entries + Array(repeating: nil, count: size - count)
         first = 0
     }
 }
 
 extension RecentEntries: Sendable where Entry: Sendable {}
-extension RecentEntries.Place: Sendable where Entry: Sendable {}
+extension RecentEntries.Slot: Sendable where Entry: Sendable {}

@@ -49,7 +49,7 @@ package struct TopicCollection: Sendable {
     private var identifier: UInt32 = 0
     private var lastWrite: UInt64 = 0
     /// What the messages of writes of earlier runs carry.
-    private var restoredMarks: [[UInt8]: UInt64] = [:]
+    private var restoredWrites: [[UInt8]: UInt64] = [:]
     /// How often everything has been told.
     private var pictureCount = 0
     /// The values before the last commit, of the topics that were touched since.
@@ -149,9 +149,9 @@ extension TopicCollection {
         let echo = ownWrite(message, content?.payload)
         guard let gathered = generation else {
             if let echo { confirm(echo, message.topic) }
-            return take(message.topic, content)
+            return apply(message.topic, content)
         }
-        if let echo { generation?.noteEcho(echo, message.topic) }
+        if let echo { generation?.recordEcho(echo, message.topic) }
         guard
             gathered.contains(message.topic)
                 || mayHold(message.topic, content ?? EntryContent(Payload()), gathered.count, gathered.bytes)
@@ -168,17 +168,17 @@ extension TopicCollection {
         guard var generation = generation.take() else { return }
         pictureCount += 1
         self.identifier = identifier
-        let told = generation.told(identifier: identifier)
-        let kept = Set(told.map(\.topic))
+        let retained = generation.retained(identifier: identifier)
+        let kept = Set(retained.map(\.topic))
         let missing = server.keys.filter { !kept.contains($0) }
-        for topic in missing.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { take(topic, nil) }
-        for (topic, content) in told { take(topic, content) }
+        for topic in missing.sorted(by: { $0.bytes.lexicographicallyPrecedes($1.bytes) }) { apply(topic, nil) }
+        for (topic, content) in retained { apply(topic, content) }
         for (topic, number) in generation.ownEchoes { confirm(number, topic) }
         // What was acknowledged and is not among it was there before, and another's came after it.
         for (topic, number) in overlay.acknowledgedWrites { confirm(number, topic) }
     }
 
-    private mutating func take(_ topic: TopicName, _ content: EntryContent?) {
+    private mutating func apply(_ topic: TopicName, _ content: EntryContent?) {
         touch(topic)
         let old = server[topic]
         bytes -= old.map { topic.bytes.count + $0.content.size } ?? 0
@@ -214,11 +214,11 @@ extension TopicCollection {
 
     /// Shows a write of an earlier run, which is still to be sent, or on its way.
     ///
-    /// - Parameter mark: what its message carries as Correlation Data.
+    /// - Parameter correlationData: what its message carries as Correlation Data.
     /// - Returns: its number.
-    package mutating func restoreWrite(_ topic: TopicName, _ content: EntryContent?, mark: [UInt8]?) -> UInt64 {
+    package mutating func restoreWrite(_ topic: TopicName, _ content: EntryContent?, correlationData: [UInt8]?) -> UInt64 {
         let number = write(topic, content).number
-        if let mark { restoredMarks[mark] = number }
+        if let correlationData { restoredWrites[correlationData] = number }
         return number
     }
 
@@ -258,7 +258,7 @@ extension TopicCollection {
     private func ownWrite(_ message: ReceivedMessage, _ payload: Payload?) -> UInt64? {
         guard version == .v5 else { return overlay.match(message.topic, payload) }
         guard message.hasProperties, let data = message.properties.correlationData, data.count == 16 else { return nil }
-        if !restoredMarks.isEmpty, let number = restoredMarks[data] { return number }
+        if !restoredWrites.isEmpty, let number = restoredWrites[data] { return number }
         let number = data[8...].reduce(0) { $0 << 8 | UInt64($1) }
         return data == correlationData(number) ? number : nil
     }
@@ -297,8 +297,9 @@ extension ReceivedMessage {
 /// What has come for one subscription since SUBSCRIBE, gathered until the server has told everything that it retains.
 ///
 /// Messages of the subscription before may still come, from a session's queue that has lost what came after them: they
-/// are known by a Subscription Identifier that is not that of the end mark, nor one of the next behind it, and count
-/// for nothing. An earlier process that had the session may have had greater ones. Without identifiers all count.
+/// are known by a Subscription Identifier that is not that of the end-of-retained message, nor one of the next behind
+/// it, and count for nothing. An earlier process that had the session may have had greater ones. Without identifiers
+/// all count.
 package struct Generation: Sendable {
     private struct Arrival {
         /// Nil where the topic was cleared.
@@ -306,7 +307,7 @@ package struct Generation: Sendable {
         var identifier: UInt32
     }
 
-    /// The latest of each identifier, for what the end mark's is comes last.
+    /// The latest of each identifier, for what the end-of-retained message's identifier comes last.
     private var arrivals: [TopicName: [Arrival]] = [:]
     /// The keys, in the order in which they came.
     private var topics: [TopicName] = []
@@ -349,10 +350,10 @@ package struct Generation: Sendable {
     }
 
     /// The message was this collection's own write of that number.
-    package mutating func noteEcho(_ number: UInt64, _ topic: TopicName) { echoes[topic] = max(number, echoes[topic] ?? 0) }
+    package mutating func recordEcho(_ number: UInt64, _ topic: TopicName) { echoes[topic] = max(number, echoes[topic] ?? 0) }
 
-    /// What the server has, in order of arrival, if the end mark came with that identifier; 0 for none.
-    package mutating func told(identifier: UInt32) -> [(topic: TopicName, content: EntryContent)] {
+    /// What the server has, in order of arrival, if the end-of-retained message came with that identifier; 0 for none.
+    package mutating func retained(identifier: UInt32) -> [(topic: TopicName, content: EntryContent)] {
         for (topic, other) in others where other.identifier != identifier && Self.isOf(other.identifier, since: identifier) {
             gather(topic, other.content, identifier: other.identifier)
         }
@@ -363,13 +364,13 @@ package struct Generation: Sendable {
         }
     }
 
-    /// How many subscriptions a process makes at most between one and the end mark for it. Identifiers of processes
-    /// begin anywhere: of another's, hardly any is so near.
+    /// How many subscriptions a process makes at most between one and the end-of-retained message for it. Identifiers
+    /// of processes begin anywhere: of another's, hardly any is so near.
     private static let laterSubscriptionsMax: UInt32 = 1000
 
-    /// Whether a subscription is that of the end mark, or was made by this process after it.
-    private static func isOf(_ identifier: UInt32, since mark: UInt32) -> Bool {
-        mark == 0 || (identifier >= mark && identifier - mark <= laterSubscriptionsMax)
+    /// Whether a subscription is that of the end-of-retained message, or was made by this process after it.
+    private static func isOf(_ identifier: UInt32, since end: UInt32) -> Bool {
+        end == 0 || (identifier >= end && identifier - end <= laterSubscriptionsMax)
     }
 
     /// The latest own write that came back, for each topic, by number.

@@ -3,10 +3,10 @@ import MQTTCodec
 /// The topics that came, so that one that comes again takes no new memory; and what the server's Topic Aliases stand
 /// for.
 ///
-/// Each topic has one place, by its bytes; the last that came has it. There are few places until topics drive each
+/// Each topic has one slot, by its bytes; the last that came has it. There are few slots until topics drive each
 /// other out.
 struct ReceivedTopics: Sendable {
-    private var places: [TopicName?] = []
+    private var slots: [TopicName?] = []
     private var drivenOut = 0
     /// By Topic Alias, from 1.
     private var aliased: [TopicName?] = []
@@ -20,7 +20,7 @@ struct ReceivedTopics: Sendable {
     mutating func connectionOpened() { aliased = [] }
 
     /// Gives the memory back.
-    mutating func trim() { (places, drivenOut) = ([], 0) }
+    mutating func trim() { (slots, drivenOut) = ([], 0) }
 
     private mutating func resolved(_ view: borrowing PublishView, aliasMaximum: UInt16) -> TopicName? {
         let index = Int(view.topicAlias) - 1
@@ -34,18 +34,18 @@ struct ReceivedTopics: Sendable {
 
     private mutating func kept(_ view: borrowing PublishView) -> TopicName? {
         let bytes = view.topic
-        if places.isEmpty { places = Array(repeating: nil, count: Self.placesMin) }
-        let index = Self.hash(bytes) & (places.count - 1)
-        if let topic = places[index] {
+        if slots.isEmpty { slots = Array(repeating: nil, count: Self.slotsMin) }
+        let index = Self.hash(bytes) & (slots.count - 1)
+        if let topic = slots[index] {
             if topic.bytes.withUnsafeBytes({ Self.areEqual($0, bytes) }) { return topic }
             drivenOut += 1
         }
         let topic = view.topicName
-        if drivenOut > places.count, places.count < Self.placesMax {
-            (places, drivenOut) = (Array(repeating: nil, count: places.count * 4), 0)
-            places[Self.hash(bytes) & (places.count - 1)] = topic
+        if drivenOut > slots.count, slots.count < Self.slotsMax {
+            (slots, drivenOut) = (Array(repeating: nil, count: slots.count * 4), 0)
+            slots[Self.hash(bytes) & (slots.count - 1)] = topic
         } else {
-            places[index] = topic
+            slots[index] = topic
         }
         return topic
     }
@@ -84,8 +84,8 @@ struct ReceivedTopics: Sendable {
     }
 
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
-    private static let placesMin = 16
-    private static let placesMax = 256
+    private static let slotsMin = 16
+    private static let slotsMax = 256
 }
 
 /// The bytes of one read, and copies of them that the messages in it share: one piece of memory for the payloads of

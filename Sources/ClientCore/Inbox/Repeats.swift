@@ -6,7 +6,7 @@
 /// that is what nobody knows after a cut or a crash.
 public struct Repeats: Sendable {
     /// What tells a message from others, so that it is known when it comes again.
-    public struct Mark: Hashable, Sendable {
+    public struct Fingerprint: Hashable, Sendable {
         /// What its publisher calls it; nil if it does not say.
         public var identifier: [UInt8]?
         /// Nil at QoS 0.
@@ -30,16 +30,16 @@ public struct Repeats: Sendable {
     public init(capacity: Int = 10_000) { self.capacity = max(1, capacity) }
 
     /// Whether a message came before.
-    public func contains(_ mark: Mark, duplicate: Bool) -> Bool {
-        if let identifier = mark.identifier { return known.contains(identifier) }
-        guard duplicate, let packetIdentifier = mark.packetIdentifier else { return false }
-        return contents[packetIdentifier] == mark.contents
+    public func contains(_ fingerprint: Fingerprint, duplicate: Bool) -> Bool {
+        if let identifier = fingerprint.identifier { return known.contains(identifier) }
+        guard duplicate, let packetIdentifier = fingerprint.packetIdentifier else { return false }
+        return contents[packetIdentifier] == fingerprint.contents
     }
 
     /// Remembers a message that is new.
-    public mutating func insert(_ mark: Mark) {
-        if let packetIdentifier = mark.packetIdentifier { contents[packetIdentifier] = mark.contents }
-        guard let identifier = mark.identifier, known.insert(identifier).inserted else { return }
+    public mutating func insert(_ fingerprint: Fingerprint) {
+        if let packetIdentifier = fingerprint.packetIdentifier { contents[packetIdentifier] = fingerprint.contents }
+        guard let identifier = fingerprint.identifier, known.insert(identifier).inserted else { return }
         guard order.count == capacity else { return order.append(identifier) }
         known.remove(order[oldest])
         order[oldest] = identifier

@@ -136,7 +136,7 @@ extension ClientSession {
             case .notAuthorized?: .notAuthorized
             case .accepted?, nil: ReasonCode(rawValue: byte).isError ? ReasonCode(rawValue: byte) : .unspecifiedError
             }
-        tell(.refused(ConnackPacket(reasonCode: reason)))
+        emit(.refused(ConnackPacket(reasonCode: reason)))
     }
 
     private mutating func received(_ packet: ControlPacket, now: UInt64) {
@@ -165,7 +165,7 @@ extension ClientSession {
     private mutating func receivedDisconnect(_ packet: DisconnectPacket) {
         state = .ending
         answerDeadline = nil
-        tell(.disconnected(packet))
+        emit(.disconnected(packet))
     }
 
     /// Whether an answer has no texts, where CONNECT has asked for none. [MQTT-3.1.2-29 v5]
@@ -182,7 +182,7 @@ extension ClientSession {
             return fail(.protocolError(.protocolError), now: now)
         }
         requestDeadline = outgoing.hasRequests ? now + options.requestTimeoutMilliseconds : nil
-        tell(event)
+        emit(event)
         sendWaiting(now: now)
     }
 
@@ -222,8 +222,8 @@ extension ClientSession {
         var isKnown = true
         switch outgoing.release(view.packetIdentifier, view.reasonCode) {
         case .expected(let ticket, _):
-            note(.released(ticket))
-            tell(.received(ticket))
+            record(.released(ticket))
+            emit(.received(ticket))
         case .again: break
         case .unknown: isKnown = false
         case .wrong: return fail(.protocolError(.protocolError), now: now)
@@ -233,7 +233,7 @@ extension ClientSession {
 
     private mutating func receivedPubrel(_ view: AcknowledgementView, now: UInt64) {
         let isKnown = incoming.release(view.packetIdentifier)
-        if isKnown { note(.forgotten(packetIdentifier: view.packetIdentifier)) }
+        if isKnown { record(.forgotten(packetIdentifier: view.packetIdentifier)) }
         send(.pubcomp, view.packetIdentifier, isKnown ? .success : .packetIdentifierNotFound, now: now)  // [MQTT-4.3.3-11 v5]
     }
 }

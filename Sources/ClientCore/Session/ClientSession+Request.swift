@@ -24,7 +24,7 @@ extension ClientSession {
         } else if state == .online, outgoing.maySend, !outgoing.hasEarlier,
             let identifier = outgoing.begin(publication, ticket, expiresAt: expiresAt)
         {
-            note(.sent(ticket, packetIdentifier: identifier, publication))
+            record(.sent(ticket, packetIdentifier: identifier, publication))
             transmit(publication, properties, identifier, now: now)
         } else {
             guard outgoing.waiting.count < options.waitingMessagesMax else { throw .tooManyWaiting }
@@ -180,7 +180,7 @@ extension ClientSession {
                 continue
             }
             guard let identifier = outgoing.begin(publication, waiting.ticket, expiresAt: waiting.expiresAt) else { return }
-            note(.sent(waiting.ticket, packetIdentifier: identifier, publication))
+            record(.sent(waiting.ticket, packetIdentifier: identifier, publication))
             transmit(publication, properties, identifier, now: now)
         }
     }

@@ -97,12 +97,12 @@ public struct ClientSession: Sendable {
 
     /// Lends the bytes for the server. The body returns how many of them, from the front, it has taken; the others
     /// stay, and what is sent later stands behind them.
-    public mutating func withOutput(_ body: (UnsafeRawBufferPointer) -> Int) { output.take(body) }
+    public mutating func withOutput(_ body: (UnsafeRawBufferPointer) -> Int) { output.consume(body) }
 
     /// The bytes for the server since the last call.
     public mutating func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
-        output.take {
+        output.consume {
             bytes = Array($0)
             return $0.count
         }
@@ -125,22 +125,22 @@ public struct ClientSession: Sendable {
         lastSentAt = now
     }
 
-    mutating func tell(_ event: ClientEvent) { events.append(event) }
+    mutating func emit(_ event: ClientEvent) { events.append(event) }
 
-    mutating func note(_ change: @autoclosure () -> SessionChange) {
+    mutating func record(_ change: @autoclosure () -> SessionChange) {
         if options.isJournaled { changes.append(change()) }
     }
 
     /// A message of QoS 1 or 2 has ended.
     mutating func finish(_ ticket: PublishTicket, _ reason: ReasonCode, _ texts: AnswerTexts? = nil) {
-        note(.done(ticket, reason))
-        tell(.published(ticket, reason, texts))
+        record(.done(ticket, reason))
+        emit(.published(ticket, reason, texts))
     }
 
     /// A message that waits is too old.
     mutating func expire(_ ticket: PublishTicket) {
-        note(.done(ticket, .unspecifiedError))
-        tell(.expired(ticket))
+        record(.done(ticket, .unspecifiedError))
+        emit(.expired(ticket))
     }
 
     /// Gives back memory that nothing lies in.
@@ -228,12 +228,12 @@ extension ClientSession {
         guard let topic = receivedTopics.topic(of: view, aliasMaximum: options.topicAliasMaximum) else {
             return fail(.protocolError(.topicAliasInvalid), now: now)  // [MQTT-3.3.2-10 v5]
         }
-        guard view.qos > .atMostOnce else { return tell(.message(message(view, topic, nil, &bytes, now))) }
+        guard view.qos > .atMostOnce else { return emit(.message(message(view, topic, nil, &bytes, now))) }
         let identifier = view.packetIdentifier
         if view.qos == .atLeastOnce, options.acknowledgesAutomatically,
             let token = incoming.passed(identifier, maximum: unacknowledgedMax)
         {
-            tell(.message(message(view, topic, token, &bytes, now)))
+            emit(.message(message(view, topic, token, &bytes, now)))
             return send(.puback, identifier, now: now)  // [MQTT-4.3.2-4 v5]
         }
         switch incoming.received(identifier, view.qos, isDuplicate: view.duplicate, maximum: unacknowledgedMax) {
@@ -244,7 +244,7 @@ extension ClientSession {
         case .known:
             break
         case .new(let token):
-            tell(.message(message(view, topic, token, &bytes, now)))
+            emit(.message(message(view, topic, token, &bytes, now)))
             if options.acknowledgesAutomatically { incoming.acknowledge(token, .success) }
         }
         sendReceipts(now: now)
@@ -294,7 +294,7 @@ extension ClientSession {
 
     private mutating func sendReceipts(now: UInt64) {
         while let answer = incoming.nextAnswer() {
-            if answer.isReceipt { note(.received(packetIdentifier: answer.packetIdentifier)) }
+            if answer.isReceipt { record(.received(packetIdentifier: answer.packetIdentifier)) }
             // [MQTT-4.3.2-4 v5] [MQTT-4.3.3-8 v5]
             send(answer.qos == .atLeastOnce ? .puback : .pubrec, answer.packetIdentifier, answer.reason, now: now)
         }
@@ -379,7 +379,7 @@ extension ClientSession {
         guard method != nil, packet.properties.authenticationMethod ?? method == method,
             packet.reasonCode == .continueAuthentication || state == .online  // [MQTT-4.12.0-2 v5]
         else { return fail(.protocolError(.protocolError), now: now) }
-        tell(.authentication(packet))
+        emit(.authentication(packet))
     }
 
     /// Whether the session begins anew. Without a name there is none to come back to. [MQTT-3.1.3-7 v3.1.1]
@@ -405,7 +405,7 @@ extension ClientSession {
         answerDeadline = nil
         guard packet.isAccepted else {
             state = .ending
-            return tell(.refused(packet))
+            return emit(.refused(packet))
         }
         // A method that CONNECT has not named. [MQTT-4.12.0-5 v5] [MQTT-4.12.0-6 v5]
         if let method = packet.properties.authenticationMethod, method != options.connectProperties.authenticationMethod {
@@ -417,7 +417,7 @@ extension ClientSession {
         serverProperties = packet.properties
         sentAliases.allow(options.setsTopicAliases ? packet.properties.topicAliasMaximum ?? 0 : 0)
         outgoing.window = min(options.inFlightMessagesMax, Int(packet.properties.receiveMaximum ?? .max))
-        tell(.connected(packet))
+        emit(.connected(packet))
         // MQTT 3.1 cannot tell whether the session is there: sending again does no harm, starting over would repeat
         // messages of QoS 2.
         if packet.sessionPresent || (options.version == .v31 && !startsClean) {
@@ -440,7 +440,7 @@ extension ClientSession {
     private mutating func startOver() {
         let hadSent = outgoing.hasFlights
         for completed in outgoing.startOver() { finish(completed, .success) }
-        if incoming.startOver() || hadSent { note(.startedOver) }
+        if incoming.startOver() || hadSent { record(.startedOver) }
     }
 
     /// Ends the connection, and tells the server why if it can be told.
@@ -457,7 +457,7 @@ extension ClientSession {
         }
         state = .ending
         answerDeadline = nil
-        tell(.failed(failure))
+        emit(.failed(failure))
     }
 }
 

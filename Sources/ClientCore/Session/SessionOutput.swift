@@ -61,7 +61,7 @@ struct SessionOutput: Sendable {
     }
 
     /// Lends the bytes; the body returns how many from the front it has taken.
-    mutating func take(_ body: (UnsafeRawBufferPointer) -> Int) {
+    mutating func consume(_ body: (UnsafeRawBufferPointer) -> Int) {
         let taken = bytes.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
         precondition(taken >= 0 && taken <= count, "a body takes bytes that were lent")
         start += taken

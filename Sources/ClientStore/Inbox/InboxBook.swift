@@ -43,13 +43,13 @@ public struct InboxBook: Sendable {
     public mutating func arrived(
         _ message: ReceivedMessage, in conversation: String, now: UInt64
     ) -> (message: InboxMessage?, changes: [StoreChange])? {
-        let mark = Repeats.Mark(message)
-        if repeats.contains(mark, duplicate: message.duplicate) { return nil }
-        if mark.identifier == nil, !echoes.isEmpty, let taken = echoes.take(mark.contents, now: now) {
+        let fingerprint = Repeats.Fingerprint(message)
+        if repeats.contains(fingerprint, duplicate: message.duplicate) { return nil }
+        if fingerprint.identifier == nil, !echoes.isEmpty, let taken = echoes.take(fingerprint.contents, now: now) {
             // Remembered all the same: it may come once more.
-            return (nil, taken + remember(mark))
+            return (nil, taken + remember(fingerprint))
         }
-        var changes = remember(mark)
+        var changes = remember(fingerprint)
         let conversation = Self.key(conversation)
         var row = conversations[conversation] ?? ConversationRow()
         changes += displace(row.recency, conversation)
@@ -137,10 +137,13 @@ public struct InboxBook: Sendable {
     }
 
     /// A message is a repeat from now on.
-    mutating func remember(_ mark: Repeats.Mark) -> [StoreChange] {
-        repeats.insert(mark)
+    mutating func remember(_ fingerprint: Repeats.Fingerprint) -> [StoreChange] {
+        repeats.insert(fingerprint)
         lastArrival += 1
-        return [.put(.arrival, prefix.number(lastArrival % UInt64(repeats.capacity)), ArrivalRow(lastArrival, mark).encodedFields)]
+        return [
+            .put(
+                .arrival, prefix.number(lastArrival % UInt64(repeats.capacity)), ArrivalRow(lastArrival, fingerprint).encodedFields)
+        ]
     }
 
     static func kept(_ prefix: StoreKey, _ message: InboxMessage, _ byteCount: Int) -> StoreChange {
@@ -160,18 +163,18 @@ extension InboxBook {
                 damaged.append(stored.key)
                 continue
             }
-            take(row, stored.key)
+            load(row, stored.key)
         }
         for key in damaged {
             // The messages themselves are right: they are taken for read rather than overwritten.
             var row = ConversationRow()
             row.last = try storage.edge(of: .inbox, under: key, isLast: true) ?? 0
             row.readThrough = row.last
-            take(row, key)
+            load(row, key)
         }
     }
 
-    private mutating func take(_ row: ConversationRow, _ key: StoreKey) {
+    private mutating func load(_ row: ConversationRow, _ key: StoreKey) {
         guard let name = key.text(behind: prefix) else { return }
         let conversation = String(decoding: name, as: UTF8.self)
         set(row, conversation)
@@ -191,9 +194,9 @@ extension InboxBook {
             if let arrival = ArrivalRow(body: row.body) { arrivals.append(arrival) }
         }
         for arrival in arrivals.sorted(by: { $0.arrival < $1.arrival }) {
-            var mark = arrival.mark
-            if arrival.arrival <= lastBefore { mark.packetIdentifier = nil }
-            repeats.insert(mark)
+            var fingerprint = arrival.fingerprint
+            if arrival.arrival <= lastBefore { fingerprint.packetIdentifier = nil }
+            repeats.insert(fingerprint)
             lastArrival = max(lastArrival, arrival.arrival)
         }
     }
@@ -311,8 +314,8 @@ extension InboxBook {
     ///   - isUnnamed: whether it comes back without its identifier, as before MQTT 5.0.
     ///   - now: milliseconds since 1970.
     public mutating func leaves(_ number: UInt64, _ publication: Publication, isUnnamed: Bool, now: UInt64) -> [StoreChange] {
-        let mark = Repeats.Mark(publication)
-        return isUnnamed ? echoes.sent(number, contents: mark.contents, now: now) : remember(mark)
+        let fingerprint = Repeats.Fingerprint(publication)
+        return isUnnamed ? echoes.sent(number, contents: fingerprint.contents, now: now) : remember(fingerprint)
     }
 
     /// The outbox is done with a message of one's own.

@@ -49,7 +49,7 @@ public struct OutboxQueue: Sendable {
     ) {
         queue = NumberedQueue(stored: stored)
         (self.bounds, self.prefix, count, byteCount) = (bounds, prefix, measure.rows, measure.bytes)
-        if let expiry = measure.leastHead { sweep.note(expiry) }
+        if let expiry = measure.leastHead { sweep.expect(expiry) }
     }
 
     /// As above, with a look into the store.
@@ -102,7 +102,7 @@ public struct OutboxQueue: Sendable {
         }
         count += 1
         byteCount += item.byteCount
-        if queue.hasMoreInStore, let expiresAt = item.element.expiresAt { sweep.note(expiresAt) }
+        if queue.hasMoreInStore, let expiresAt = item.element.expiresAt { sweep.expect(expiresAt) }
         return (item.element, .put(.outbox, StoreKey(item.number), body))
     }
 
@@ -110,7 +110,7 @@ public struct OutboxQueue: Sendable {
     public mutating func stored(through number: UInt64) {
         let before = queue.storedThrough
         queue.stored(through: number)
-        noteExpiry(after: before)
+        updateNextExpiry(after: before)
     }
 
     /// The store had no room for a message.
@@ -151,11 +151,11 @@ public struct OutboxQueue: Sendable {
 
     private mutating func lookForExpiry() {
         nextExpiry = nil
-        noteExpiry(after: 0)
+        updateNextExpiry(after: 0)
     }
 
     /// Looks at what is in memory beyond a number.
-    private mutating func noteExpiry(after number: UInt64) {
+    private mutating func updateNextExpiry(after number: UInt64) {
         for case let expiresAt? in queue.stored(after: number).lazy.map(\.element.expiresAt) {
             nextExpiry = min(nextExpiry ?? .max, expiresAt)
         }
@@ -168,8 +168,8 @@ public struct OutboxQueue: Sendable {
     /// The session is done with a message: what is to be written.
     public mutating func settled(_ number: UInt64) -> StoreChange? {
         guard let bytes = inFlight.removeValue(forKey: number) else { return nil }
-        queue.noteRemoval(number)
-        sweep.noteRemoval(number)
+        queue.recordRemoval(number)
+        sweep.recordRemoval(number)
         remove(bytes)
         return .remove(.outbox, StoreKey(number))
     }
@@ -179,7 +179,7 @@ public struct OutboxQueue: Sendable {
     /// - `byteCount`: of its row.
     public mutating func withdraw(_ number: UInt64, byteCount: Int) -> StoreChange? {
         guard inFlight[number] == nil, queue.remove(number) else { return nil }
-        sweep.noteRemoval(number)
+        sweep.recordRemoval(number)
         remove(byteCount)
         return .remove(.outbox, StoreKey(number))
     }
@@ -213,7 +213,7 @@ public struct OutboxQueue: Sendable {
         }
         let last = (rows.rows.map(\.key) + rows.damages.map(\.key)).compactMap(\.lastNumber).max()
         queue.read(items, through: rows.rows.count + rows.damages.count < query.limit ? nil : last)
-        noteExpiry(after: 0)
+        updateNextExpiry(after: 0)
         for _ in damaged { remove(0) }
         return damaged.map { .remove(.outbox, $0) }
     }
@@ -256,11 +256,11 @@ struct OutboxSweep: Sendable {
     private var removedSince: Set<UInt64> = []
 
     /// One is there that gets too old then.
-    mutating func note(_ expiresAt: UInt64) {
+    mutating func expect(_ expiresAt: UInt64) {
         if expiresAt < .max { earliest = min(earliest ?? .max, expiresAt) }
     }
 
-    mutating func noteRemoval(_ number: UInt64) { if isAsked { removedSince.insert(number) } }
+    mutating func recordRemoval(_ number: UInt64) { if isAsked { removedSince.insert(number) } }
 
     /// When it wants to look; nil for never, or while it does.
     var due: UInt64? { from == nil ? earliest.map { max($0, pausesUntil) } : nil }
@@ -319,11 +319,11 @@ extension OutboxQueue {
             else { continue }
             let expiresAt = StoreMeasure.head(row.body)
             guard expiresAt <= now else {
-                sweep.note(expiresAt)
+                sweep.expect(expiresAt)
                 continue
             }
             expired.append(number)
-            queue.noteRemoval(number)
+            queue.recordRemoval(number)
             remove(row.body.count)
         }
         let last = (rows.rows.map(\.key) + rows.damages.map(\.key)).compactMap(\.lastNumber).max()

@@ -89,7 +89,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
     /// Takes back an element. Returns whether it was there, as far as that is known without a look into the store.
     mutating func remove(_ number: UInt64) -> Bool {
         if number > readThrough {
-            noteRemoval(number)
+            recordRemoval(number)
             return number <= lastNumber
         }
         guard let index = items.firstIndex(where: { $0.number == number }) else { return false }
@@ -99,7 +99,7 @@ struct NumberedQueue<Element: Sendable>: Sendable {
     }
 
     /// An element that is not among these went, though the store may still give it.
-    mutating func noteRemoval(_ number: UInt64) {
+    mutating func recordRemoval(_ number: UInt64) {
         if readingThrough != nil, number > readThrough { removedSince.insert(number) }
     }
 

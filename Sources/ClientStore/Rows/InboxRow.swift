@@ -8,7 +8,7 @@ internal import RowStore
 ///     key: inbox, conversation, number      body: message's fields
 public struct InboxMessage: Hashable, Sendable {
     public var conversation: String
-    /// Its place in the conversation: 1 for the first.
+    /// Its number in the conversation: 1 for the first.
     public var number: UInt64
     /// Milliseconds since 1970.
     public var arrivedAt: UInt64
@@ -278,17 +278,17 @@ public struct RecentRow: Sendable {
 ///     key: inbox, arrival's number within the ring      body: fields
 struct ArrivalRow: FieldCoded {
     private(set) var arrival: UInt64
-    private(set) var mark: Repeats.Mark
+    private(set) var fingerprint: Repeats.Fingerprint
 
-    init(_ arrival: UInt64, _ mark: Repeats.Mark) { (self.arrival, self.mark) = (arrival, mark) }
+    init(_ arrival: UInt64, _ fingerprint: Repeats.Fingerprint) { (self.arrival, self.fingerprint) = (arrival, fingerprint) }
 
-    static let blank = ArrivalRow(0, Repeats.Mark(identifier: nil, packetIdentifier: nil, contents: 0))
+    static let blank = ArrivalRow(0, Repeats.Fingerprint(identifier: nil, packetIdentifier: nil, contents: 0))
 
     mutating func code(_ coder: inout some FieldCoder) {
         coder.field(1, &arrival)
-        coder.field(2, &mark.contents)
-        coder.field(3, &mark.packetIdentifier)
-        coder.field(4, &mark.identifier)
+        coder.field(2, &fingerprint.contents)
+        coder.field(3, &fingerprint.packetIdentifier)
+        coder.field(4, &fingerprint.identifier)
     }
 }
 
@@ -305,7 +305,7 @@ struct InboxTotals: FieldCoded {
     }
 }
 
-extension Repeats.Mark {
+extension Repeats.Fingerprint {
     init(_ message: ReceivedMessage) {
         let identifier = message.hasProperties ? message.properties.messageIdentifier : nil
         self.init(

@@ -91,11 +91,11 @@ public struct SessionRecords: Sendable {
     /// - `outboxNumber`: where a message is in the outbox, by its ticket's number; nil if it is in none.
     public mutating func rows(for changes: [SessionChange], outboxNumber: (UInt64) -> UInt64?) -> Rows {
         var rows = Rows()
-        for change in changes { take(change, outboxNumber, &rows) }
+        for change in changes { apply(change, outboxNumber, &rows) }
         return rows
     }
 
-    private mutating func take(_ change: SessionChange, _ outboxNumber: (UInt64) -> UInt64?, _ rows: inout Rows) {
+    private mutating func apply(_ change: SessionChange, _ outboxNumber: (UInt64) -> UInt64?, _ rows: inout Rows) {
         switch change {
         case .sent(let ticket, let identifier, let publication):
             let number = outboxNumber(ticket.number) ?? flights[ticket.number]?.number ?? 0

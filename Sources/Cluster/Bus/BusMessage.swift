@@ -6,8 +6,8 @@ public import MQTTCodec
 ///       │ properties' length │ properties │ [topic's length │ topic] │ [change │ origin's length │ origin] │ payload
 ///
 /// The first byte tells one message from several, see `BusBatch`. Numbers without a size are variable integers of seven
-/// bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it expires, 4 the topic stands inside, 5 it is
-/// logged, 6 it changes what is retained, 7 it says who dispatches it to members of share groups; without that each
+/// bits a byte, least significant first. Flags: bits 0–1 QoS, 2 retain, 3 it expires, 4 the topic stands inside, 5 it
+/// is logged, 6 it changes what is retained, 7 it says who dispatches it to members of share groups; without that each
 /// node dispatches to its own.
 public struct BusMessage {
     public var topic: UnsafeRawBufferPointer

@@ -23,10 +23,13 @@ public struct BatchLedger {
 
     public init(shardCount: Int) { batches = Array(repeating: [], count: shardCount) }
 
-    /// A batch of a shard begins; `add` for each further part of it that is to be stored, and `done` for each part, with
-    /// the token.
+    /// A batch of a shard begins; `add` for each further part of it that is to be stored, and `done` for each part,
+    /// with the token.
     ///
-    /// - Parameter count: how many parts are known of already, one at least.
+    /// - Parameters:
+    ///   - serial: the batch's, rising on its shard.
+    ///   - shard: whose batch it is.
+    ///   - count: how many parts are known of already, one at least.
     public mutating func begin(_ serial: UInt64, of shard: Int, count: Int = 1) -> UInt64 {
         lastToken += 1
         shards[lastToken] = shard

@@ -98,7 +98,7 @@ public struct ClockWatch: Sendable {
     private struct Clock: Sendable {
         /// In milliseconds, the newest last.
         var differences: [Int64] = []
-        var isTold = false
+        var isLogged = false
     }
 
     private var clocks: [NodeID: Clock] = [:]
@@ -140,11 +140,11 @@ public struct ClockWatch: Sendable {
     public mutating func news() -> [(node: NodeID, offset: Int64, isFar: Bool)] {
         var news: [(node: NodeID, offset: Int64, isFar: Bool)] = []
         for node in clocks.keys.sorted() {
-            guard let offset = offset(of: node), let isTold = clocks[node]?.isTold else { continue }
+            guard let offset = offset(of: node), let isLogged = clocks[node]?.isLogged else { continue }
             // One at the very bound is not told of again and again.
-            let isFar = isTold ? offset.magnitude > Limits.clockOffsetMillisecondsMax / 2 : Self.isFar(offset)
-            guard isFar != isTold else { continue }
-            clocks[node]?.isTold = isFar
+            let isFar = isLogged ? offset.magnitude > Limits.clockOffsetMillisecondsMax / 2 : Self.isFar(offset)
+            guard isFar != isLogged else { continue }
+            clocks[node]?.isLogged = isFar
             news.append((node, offset, isFar))
         }
         return news
@@ -158,7 +158,7 @@ public struct ClockWatch: Sendable {
 public struct NamesakeWatch: Sendable {
     /// Since when names are shared.
     private var since: [String: UInt64] = [:]
-    private var told: Set<String> = []
+    private var logged: Set<String> = []
 
     public init() {}
 
@@ -170,7 +170,8 @@ public struct NamesakeWatch: Sendable {
         for (name, nodes) in namesakes {
             let first = since[name] ?? now
             since[name] = first
-            guard now - min(now, first) >= Limits.namesakeMilliseconds, told.count < Limits.membersMax, told.insert(name).inserted
+            guard now - min(now, first) >= Limits.namesakeMilliseconds, logged.count < Limits.membersMax,
+                logged.insert(name).inserted
             else { continue }
             found.append((name, nodes))
         }

@@ -7,11 +7,11 @@ import Bytes
 ///    ▲ └───► catching up ──────────►  └─────────────────────► │ │ └──► reading
 ///    └────────────────────────────────────────────────────────┘
 /// ```
-/// reading: all of the stream, since the node has just started, or was away for longer than marks of deleted messages
-/// stay, or the stream is another one, or another node has told of a change that was never stored. catching up: what
-/// has changed while it was away. settling: the shards, one after the other, say that they have taken in what was read.
-/// sweeping: what the stream does not have is removed, shard after shard; or offered to it, if the node's retained
-/// messages were never in this cluster. following: as it comes.
+/// reading: all of the stream, since the node has just started, or was away for longer than tombstones of deleted
+/// messages stay, or the stream is another one, or another node has told of a change that was never stored. catching
+/// up: what has changed while it was away. settling: the shards, one after the other, say that they have taken in what
+/// was read. sweeping: what the stream does not have is removed, shard after shard; or offered to it, if the node's
+/// retained messages were never in this cluster. following: as it comes.
 public struct RetainedReplica {
     enum State: Equatable {
         case away
@@ -43,7 +43,7 @@ public struct RetainedReplica {
     /// Which sweep; the answers to an earlier one do not count.
     private var round: UInt64 = 0
     /// Where the sweep goes on when the offers are stored.
-    private var sweepPlace: Int?
+    private var sweepCursor: Int?
     private var looksAt: UInt64 = 0
     /// Records that could not be read, and changes that the servers have refused for good.
     public private(set) var illegible: UInt64 = 0
@@ -110,7 +110,7 @@ public struct RetainedReplica {
         var record = record
         record.node = node
         var seconds = millisecondsLeft.map { $0 / 1000 + 1 }
-        if record.payload.isEmpty { seconds = Self.markSeconds }
+        if record.payload.isEmpty { seconds = Self.tombstoneSeconds }
         writer.append(
             RetainedChangeToStore(
                 subject: space.retained(record.topic), record: record.encoded(), number: record.number, secondsToLive: seconds,
@@ -214,7 +214,7 @@ public struct RetainedReplica {
             state = .sweeping(shard: 0)
             sink.sweep(0, from: 0, offers: offers, round: round)
         case .sweeping:
-            sweepPlace = next ?? .max
+            sweepCursor = next ?? .max
             goOnSweeping(sink)
         case .away, .reading, .catchingUp, .following: return
         }
@@ -224,7 +224,7 @@ public struct RetainedReplica {
     public mutating func foundStale(_ sink: some RetainedSink) { if state == .following { readAll(sink) } }
 
     private mutating func readAll(_ sink: some RetainedSink) {
-        (state, hasRead, nextSequence, sweepPlace) = (.reading, false, 1, nil)
+        (state, hasRead, nextSequence, sweepCursor) = (.reading, false, 1, nil)
         offers = !isMember || target == 0
         round += 1
         sink.beginReading()
@@ -233,8 +233,8 @@ public struct RetainedReplica {
     }
 
     private mutating func goOnSweeping(_ sink: some RetainedSink) {
-        guard case .sweeping(let shard) = state, let place = sweepPlace, writer.offerCount == 0 else { return }
-        sweepPlace = nil
+        guard case .sweeping(let shard) = state, let place = sweepCursor, writer.offerCount == 0 else { return }
+        sweepCursor = nil
         if place != .max { return sink.sweep(shard, from: place, offers: offers, round: round) }
         if shard + 1 < shardCount {
             state = .sweeping(shard: shard + 1)
@@ -262,8 +262,8 @@ public struct RetainedReplica {
         [writer.wakesAt, state == .following ? looksAt : nil].compactMap { $0 }.min()
     }
 
-    /// How long the mark of a deleted message stays.
-    static let markSeconds: UInt64 = 86_400
+    /// How long the tombstone of a deleted message stays.
+    static let tombstoneSeconds: UInt64 = 86_400
 }
 
 /// Takes changes of retained messages to the stream: of each topic one at a time, the newest of those that wait.
@@ -456,7 +456,7 @@ extension Limits {
     static let retainedWaitingBytesMax = 16 << 20
 
     /// How long a node may be away and still read on where it was in the stream of retained messages, in milliseconds:
-    /// half of what marks of deleted messages stay there. Beyond it all is read.
+    /// half of what tombstones of deleted messages stay there. Beyond it all is read.
     static let retainedAbsenceMillisecondsMax: UInt64 = 43_200_000
 
     /// How often a node looks for what others have told it of and the stream has not, in milliseconds.

@@ -108,15 +108,15 @@ extension SessionRecord {
         return bytes
     }
 
-    /// What stands in the mark of a session's end: that it is no record, and its last epoch.
-    public static func mark(ofEndAt epoch: UInt64) -> [UInt8] {
+    /// What stands in the tombstone of a session's end: that it is no record, and its last epoch.
+    public static func tombstone(endedAt epoch: UInt64) -> [UInt8] {
         var bytes: [UInt8] = [0]
         VariableInteger.append(epoch, to: &bytes)
         return bytes
     }
 
-    /// The last epoch of a session, of the mark of its end; 0 if that does not say.
-    public static func epoch(ofMark bytes: [UInt8]) -> UInt64 {
+    /// The last epoch of a session, of the tombstone of its end; 0 if that does not say.
+    public static func epoch(ofTombstone bytes: [UInt8]) -> UInt64 {
         bytes.withUnsafeBytes { bytes in
             var reader = EnvelopeReader(bytes)
             guard reader.byte() == 0, let epoch = reader.integer(), epoch < numbersEnd else { return 0 }

@@ -192,7 +192,7 @@ final class LogReplay {
 
     private func give(_ record: StreamRecord, _ partition: Int) {
         guard let scan = scans[partition] else { return }
-        let sequence = record.mark.sequence
+        let sequence = record.metadata.sequence
         let bundle = Bundle(record.payload)
         let counts = bundle.map { scan.order.counts($0, at: sequence) } ?? false
         var receivers: [Int: [[UInt8]]] = [:]
@@ -213,7 +213,7 @@ final class LogReplay {
         if counts, !receivers.isEmpty || !purposesOfAll.isEmpty {
             records += 1
             let given = LogRecord(
-                partition: partition, sequence: sequence, storedAt: record.mark.storedAt / 1_000_000,
+                partition: partition, sequence: sequence, storedAt: record.metadata.storedAt / 1_000_000,
                 isOwn: bundle.map { incarnations.contains($0.origin.node) } ?? false, bytes: Array(record.payload))
             for (shard, sessions) in receivers.sorted(by: { $0.key < $1.key }) {
                 givenBytes += given.cost

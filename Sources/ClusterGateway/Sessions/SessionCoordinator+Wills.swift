@@ -117,7 +117,7 @@ extension SessionCoordinator {
                 let left = message.millisecondsLeft.map { min($0, Limits.messageExpiryMillisecondsMax) }
                 let expiresAt = left.map { wallClock + $0 }
                 expectation.timeToLiveSeconds =
-                    message.payload.isEmpty ? Limits.retainedMarkSeconds : left.map { $0 / 1000 + 1 }
+                    message.payload.isEmpty ? Limits.retainedTombstoneSeconds : left.map { $0 / 1000 + 1 }
                 let record = job.will.origin.withUnsafeBytes { origin in
                     RetainedRecord(
                         node: job.changeNode, number: 1, topic: message.topic, origin: origin, properties: message.properties,

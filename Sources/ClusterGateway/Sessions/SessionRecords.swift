@@ -10,8 +10,8 @@ import NATSClient
 final class SessionRecords {
     /// The outcome of a question.
     enum Answer {
-        /// The record of a session, and its number; of a mark of its end the number, 0 for nothing at all, and the last
-        /// epoch.
+        /// The record of a session, and its number; of the tombstone of its end the number, 0 for nothing at all, and
+        /// the last epoch.
         case found([UInt8], SessionRecord?, at: UInt64, ended: UInt64 = 0)
         case written([UInt8], number: UInt64, RecordAnswer)
         /// The entry is no record of this session, for this reason.
@@ -151,8 +151,8 @@ final class SessionRecords {
         case .remove(let session, let epoch, let sequence):
             var expectation = JetStreamRequest.Expectation(lastSubjectSequence: sequence)
             expectation.isDeletion = true
-            expectation.timeToLiveSeconds = Limits.sessionMarkSeconds
-            return subject(session).flatMap { .publish($0, expectation, payload: SessionRecord.mark(ofEndAt: epoch)) }
+            expectation.timeToLiveSeconds = Limits.sessionTombstoneSeconds
+            return subject(session).flatMap { .publish($0, expectation, payload: SessionRecord.tombstone(endedAt: epoch)) }
         }
     }
 
@@ -227,7 +227,7 @@ final class SessionRecords {
     private func found(_ session: [UInt8], _ last: LastMessage?) throws(JetStreamError) -> Answer {
         guard let last else { return .found(session, nil, at: 0) }
         if last.isDeletion {
-            return .found(session, nil, at: last.sequence, ended: SessionRecord.epoch(ofMark: last.payload))
+            return .found(session, nil, at: last.sequence, ended: SessionRecord.epoch(ofTombstone: last.payload))
         }
         guard let record = SessionRecord(last.payload) else {
             return .illegible(session, "the cluster's record of the session cannot be read")
@@ -248,6 +248,6 @@ final class SessionRecords {
 }
 
 extension Limits {
-    /// Seconds for which the mark of a session's end is kept.
-    static let sessionMarkSeconds: UInt64 = 60
+    /// Seconds for which the tombstone of a session's end is kept.
+    static let sessionTombstoneSeconds: UInt64 = 60
 }

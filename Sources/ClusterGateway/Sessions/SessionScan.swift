@@ -64,7 +64,7 @@ final class SessionScan {
     private func take(_ entry: StreamRecord) {
         given += 1
         if given >= Limits.scannedRecordsPerTick { stream?.hold() }
-        // The mark of a session that has ended has none.
+        // The tombstone of a session that has ended has none.
         guard !entry.payload.isEmpty, let record = SessionRecord(Array(entry.payload)) else { return }
         give(record)
     }

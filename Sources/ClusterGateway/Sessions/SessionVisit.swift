@@ -194,7 +194,7 @@ struct UnsettledSession {
 struct AwaitedNodes {
     private struct Refused {
         var count: UInt64 = 0
-        var toldAt: UInt64
+        var loggedAt: UInt64
     }
 
     private var refused: [NodeID: Refused] = [:]
@@ -205,7 +205,7 @@ struct AwaitedNodes {
     /// A client is refused on account of a node; returns whether that is to be told by itself.
     mutating func refuses(for node: NodeID, now: UInt64) -> Bool {
         guard refused[node] != nil else {
-            refused[node] = Refused(toldAt: now)
+            refused[node] = Refused(loggedAt: now)
             return true
         }
         refused[node]?.count += 1
@@ -217,8 +217,8 @@ struct AwaitedNodes {
     mutating func due(now: UInt64) -> [(node: NodeID, count: UInt64)] {
         var due: [(node: NodeID, count: UInt64)] = []
         for (node, entry) in refused.sorted(by: { $0.key < $1.key })
-        where now >= entry.toldAt + Limits.awaitedToldMilliseconds {
-            refused[node] = entry.count == 0 ? nil : Refused(toldAt: now)
+        where now >= entry.loggedAt + Limits.awaitedLoggedMilliseconds {
+            refused[node] = entry.count == 0 ? nil : Refused(loggedAt: now)
             if entry.count > 0 { due.append((node, entry.count)) }
         }
         return due
@@ -250,5 +250,5 @@ struct SettledClaims {
 extension Limits {
     /// How often it is told how many clients were refused because the node that has their sessions is away, in
     /// milliseconds.
-    static let awaitedToldMilliseconds: UInt64 = 10_000
+    static let awaitedLoggedMilliseconds: UInt64 = 10_000
 }

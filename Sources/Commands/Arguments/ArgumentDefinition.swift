@@ -38,7 +38,7 @@ package struct ArgumentDefinition {
     /// The title of the group that it belongs to in help.
     package var group: String?
     /// Takes a value over; nil is a flag's. Throws `ArgumentProblem.invalid` or `ValidationError`.
-    var take: (String?) throws -> Void = { _ in }
+    var accept: (String?) throws -> Void = { _ in }
 
     package init(_ kind: Kind, names: [Name], valueName: String, help: ArgumentHelp) {
         self.kind = kind
@@ -66,7 +66,7 @@ package struct ArgumentDefinition {
     }
 
     /// As messages show it: by the name that was typed.
-    func place(named name: String) -> String { kind == .positional ? label : kind == .flag ? name : "\(name) <\(valueName)>" }
+    func usage(named name: String) -> String { kind == .positional ? label : kind == .flag ? name : "\(name) <\(valueName)>" }
 
     private var writtenNames: String {
         let short = names.filter { if case .short = $0 { true } else { false } }
@@ -80,7 +80,7 @@ package struct ArgumentDefinition {
     }
 
     /// As help tells it: what it is, its values and its default.
-    var told: String {
+    var helpText: String {
         var parts: [String] = []
         if !values.isEmpty { parts.append("values: \(values.joined(separator: ", "))") }
         if let defaultValue { parts.append("default: \(defaultValue)") }

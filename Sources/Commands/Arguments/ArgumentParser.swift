@@ -1,11 +1,11 @@
 import Platform
 
-/// An error in the words of a command line. Places are as help writes them: `--port <port>`, `<file>`.
+/// An error in the words of a command line. Arguments are named as help writes them: `--port <port>`, `<file>`.
 package enum ArgumentProblem: Error, CustomStringConvertible {
     case unknownOption(String, known: [String])
-    case missingValue(place: String, help: String)
+    case missingValue(usage: String, help: String)
     case unexpectedValue(name: String, value: String)
-    case invalid(String, place: String, help: String, values: [String])
+    case invalid(String, usage: String, help: String, values: [String])
     case missing(String)
     case unexpected(String)
 
@@ -19,14 +19,14 @@ package enum ArgumentProblem: Error, CustomStringConvertible {
         case .unknownOption(let name, let known):
             let nearest = name.hasPrefix("--") ? NearestName.nearest(to: name, among: known) : nil
             return "Unknown option '\(name)'" + (nearest.map { ". Did you mean '\($0)'?" } ?? "")
-        case .missingValue(let place, let help):
-            return "Missing value for '\(place)'\(Self.told(help, place))"
+        case .missingValue(let usage, let help):
+            return "Missing value for '\(usage)'\(Self.helpLine(help, usage))"
         case .unexpectedValue(let name, let value):
             return "The option '\(name)' takes no value, and '\(value)' is given."
-        case .invalid(let word, let place, let help, let values):
-            return "The value '\(word)' is invalid for '\(place)'\(Self.choice(values))\(Self.told(help, place))"
-        case .missing(let place):
-            return "Missing expected argument '\(place)'"
+        case .invalid(let word, let usage, let help, let values):
+            return "The value '\(word)' is invalid for '\(usage)'\(Self.choice(values))\(Self.helpLine(help, usage))"
+        case .missing(let usage):
+            return "Missing expected argument '\(usage)'"
         case .unexpected(let word):
             return "Unexpected argument '\(word)'"
         }
@@ -38,7 +38,7 @@ package enum ArgumentProblem: Error, CustomStringConvertible {
         return ". Please provide " + (others.isEmpty ? "'\(last)'." : "one of \(others) or '\(last)'.")
     }
 
-    private static func told(_ help: String, _ place: String) -> String { help.isEmpty ? "" : "\nHelp:  \(place)  \(help)" }
+    private static func helpLine(_ help: String, _ usage: String) -> String { help.isEmpty ? "" : "\nHelp:  \(usage)  \(help)" }
 }
 
 /// Reads words into a set of arguments.
@@ -47,7 +47,7 @@ struct ArgumentParser {
     private let hasShortHelp: Bool
     private let hasVersion: Bool
     private var positional: ArraySlice<ArgumentDefinition>
-    /// By place in `definitions`; positional arguments by their label.
+    /// By index in `definitions`; positional arguments by their label.
     private var given: Set<String> = []
 
     /// Throws `ArgumentProblem`, `ValidationError` or `CleanExit`.
@@ -72,18 +72,18 @@ struct ArgumentParser {
         if hasVersion, before.contains("--version") { throw CleanExit.version }
         while let word = rest.popFirst() {
             if word == "--" {
-                for word in rest { try takePositional(word) }
+                for word in rest { try parsePositional(word) }
                 break
             } else if word.hasPrefix("--") {
-                try takeLong(word, &rest)
+                try parseLong(word, &rest)
             } else if word.hasPrefix("-"), word.count > 1 {
-                try takeShort(word, &rest)
+                try parseShort(word, &rest)
             } else {
-                try takePositional(word)
+                try parsePositional(word)
             }
         }
         for definition in definitions where !definition.isOptional && !given.contains(definition.label) {
-            throw ArgumentProblem.missing(definition.place(named: definition.preferredName))
+            throw ArgumentProblem.missing(definition.usage(named: definition.preferredName))
         }
     }
 
@@ -93,7 +93,7 @@ struct ArgumentParser {
         definitions.first { $0.names.contains { $0.written == written } }
     }
 
-    private mutating func takeLong(_ word: String, _ rest: inout ArraySlice<String>) throws {
+    private mutating func parseLong(_ word: String, _ rest: inout ArraySlice<String>) throws {
         let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         guard let definition = definition(parts[0]) else { throw unknown(parts[0]) }
         if definition.kind == .flag {
@@ -107,7 +107,7 @@ struct ArgumentParser {
 
     /// One letter, or flags one after the other, of which the last may be an option with its value: `-v`, `-vp 1883`,
     /// `-p1883`, `-p=1883`.
-    private mutating func takeShort(_ word: String, _ rest: inout ArraySlice<String>) throws {
+    private mutating func parseShort(_ word: String, _ rest: inout ArraySlice<String>) throws {
         var letters = word.dropFirst()
         while let letter = letters.popFirst() {
             let name = "-\(letter)"
@@ -127,13 +127,13 @@ struct ArgumentParser {
 
     private func value(of definition: ArgumentDefinition, name: String, _ rest: inout ArraySlice<String>) throws -> String {
         guard let next = rest.first, definition.parsing == .unconditional || !next.hasPrefix("-") || next == "-" else {
-            throw ArgumentProblem.missingValue(place: definition.place(named: name), help: definition.help.abstract)
+            throw ArgumentProblem.missingValue(usage: definition.usage(named: name), help: definition.help.abstract)
         }
         rest.removeFirst()
         return next
     }
 
-    private mutating func takePositional(_ word: String) throws {
+    private mutating func parsePositional(_ word: String) throws {
         guard let next = positional.first else { throw ArgumentProblem.unexpected(word) }
         try take(word, next, name: next.label)
         if !next.isRepeating { positional.removeFirst() }
@@ -142,10 +142,10 @@ struct ArgumentParser {
     private mutating func take(_ value: String?, _ definition: ArgumentDefinition, name: String) throws {
         given.insert(definition.label)
         do {
-            try definition.take(value)
+            try definition.accept(value)
         } catch let invalid as ArgumentProblem.Invalid {
             throw ArgumentProblem.invalid(
-                value ?? "", place: definition.place(named: name), help: definition.help.abstract, values: invalid.values)
+                value ?? "", usage: definition.usage(named: name), help: definition.help.abstract, values: invalid.values)
         }
     }
 

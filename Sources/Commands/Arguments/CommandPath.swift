@@ -37,7 +37,7 @@ package struct CommandPath {
         var parts = [name]
         if options.count > Self.usageOptionsShown { parts.append("[<options>]") }
         for argument in arguments where argument.kind == .positional || options.count <= Self.usageOptionsShown {
-            let text = argument.kind == .positional ? argument.label : argument.place(named: argument.preferredName)
+            let text = argument.kind == .positional ? argument.label : argument.usage(named: argument.preferredName)
             let repeated = argument.isRepeating ? "\(text) ..." : text
             parts.append(argument.isOptional || argument.kind == .flag ? "[\(repeated)]" : repeated)
         }
@@ -55,14 +55,15 @@ package struct CommandPath {
         if !overview.isEmpty { blocks.append(Self.wrapped("OVERVIEW: \(overview)", columns: columns, indent: 0) + "\n") }
         blocks.append("USAGE: " + usage.joined(separator: "\n       ") + "\n")
         let shown = definitions
-        blocks.append(Self.section("ARGUMENTS", shown.filter { $0.kind == .positional }.map { ($0.label, $0.told) }, columns))
+        blocks.append(Self.section("ARGUMENTS", shown.filter { $0.kind == .positional }.map { ($0.label, $0.helpText) }, columns))
         blocks.append(
             Self.section(
-                "OPTIONS", shown.filter { $0.kind != .positional && $0.group == nil }.map { ($0.label, $0.told) }, columns))
+                "OPTIONS", shown.filter { $0.kind != .positional && $0.group == nil }.map { ($0.label, $0.helpText) }, columns))
         var groups: [String] = []
         for case let group? in shown.map(\.group) where !groups.contains(group) { groups.append(group) }
         for group in groups {
-            blocks.append(Self.section(group.uppercased(), shown.filter { $0.group == group }.map { ($0.label, $0.told) }, columns))
+            blocks.append(
+                Self.section(group.uppercased(), shown.filter { $0.group == group }.map { ($0.label, $0.helpText) }, columns))
         }
         let subcommands = configuration.subcommands.map { $0.configuration }.filter { $0.shouldDisplay }
         if !subcommands.isEmpty {

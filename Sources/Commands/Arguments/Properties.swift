@@ -43,7 +43,7 @@ private final class Declaration<Value> {
         definition.parsing = parsing
         definition.completion = completion ?? .none
         definition.isOptional = value != nil
-        definition.take = { [unowned self] text in try take(text ?? "", &storage) }
+        definition.accept = { [unowned self] text in try take(text ?? "", &storage) }
     }
 
     func definitions(of property: String) -> [ArgumentDefinition] {

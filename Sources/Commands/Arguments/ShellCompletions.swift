@@ -7,11 +7,11 @@ package enum ShellCompletions {
 
     /// nil for a shell that is not known.
     package static func script(for shell: String, of root: any ParsableCommand.Type) -> String? {
-        let places = Place.all(under: CommandPath([root]))
+        let commands = CompletedCommand.all(under: CommandPath([root]))
         return switch shell {
-        case "bash": bash(places, root.configuration.commandName)
-        case "zsh": zsh(places, root.configuration.commandName)
-        case "fish": fish(places, root.configuration.commandName)
+        case "bash": bash(commands, root.configuration.commandName)
+        case "zsh": zsh(commands, root.configuration.commandName)
+        case "fish": fish(commands, root.configuration.commandName)
         default: nil
         }
     }
@@ -37,15 +37,16 @@ package enum ShellCompletions {
     }
 
     /// A command by its whole name, with what may be typed in it.
-    private struct Place {
+    private struct CompletedCommand {
         let name: String
         let subcommands: [CommandConfiguration]
         let definitions: [ArgumentDefinition]
 
-        static func all(under path: CommandPath) -> [Place] {
+        static func all(under path: CommandPath) -> [CompletedCommand] {
             let below = path.configuration.subcommands.filter { $0.configuration.shouldDisplay }
-            let place = Place(name: path.name, subcommands: below.map { $0.configuration }, definitions: path.definitions)
-            return [place] + below.flatMap { all(under: path.down(to: $0)) }
+            let completed = CompletedCommand(
+                name: path.name, subcommands: below.map { $0.configuration }, definitions: path.definitions)
+            return [completed] + below.flatMap { all(under: path.down(to: $0)) }
         }
 
         var options: [ArgumentDefinition] { definitions.filter { $0.kind != .positional } }
@@ -59,7 +60,7 @@ package enum ShellCompletions {
 
     // MARK: bash
 
-    private static func bash(_ places: [Place], _ program: String) -> String {
+    private static func bash(_ commands: [CompletedCommand], _ program: String) -> String {
         """
         # Completion of \(program) for bash.
         _\(program)() {
@@ -67,13 +68,13 @@ package enum ShellCompletions {
             COMPREPLY=()
             [ "$COMP_CWORD" -gt 1 ] && before="${COMP_WORDS[COMP_CWORD - 1]}"
             for ((index = 1; index < COMP_CWORD; index++)); do
-        \(placeSteps(places, word: "${COMP_WORDS[index]}", indent: "        "))
+        \(commandCases(commands, word: "${COMP_WORDS[index]}", indent: "        "))
             done
             case "$place $before" in
-        \(places.flatMap { place in values(place) { bashOffer($0, program) } }.joined(separator: "\n"))
+        \(commands.flatMap { completed in values(completed) { bashOffer($0, program) } }.joined(separator: "\n"))
             esac
             case "$place" in
-        \(places.map { place in bashPlace(place, program) }.joined(separator: "\n"))
+        \(commands.map { completed in bashCase(completed, program) }.joined(separator: "\n"))
             esac
         }
         complete -F _\(program) \(program)
@@ -82,8 +83,8 @@ package enum ShellCompletions {
     }
 
     /// Lines that follow the subcommands' names down.
-    private static func placeSteps(_ places: [Place], word: String, indent: String) -> String {
-        let names = places.dropFirst().map { quoted($0.name) }
+    private static func commandCases(_ commands: [CompletedCommand], word: String, indent: String) -> String {
+        let names = commands.dropFirst().map { quoted($0.name) }
         guard !names.isEmpty else { return "\(indent):" }
         return """
             \(indent)case "$place \(word)" in
@@ -93,9 +94,9 @@ package enum ShellCompletions {
     }
 
     /// A line of a `case` for each option of the place that takes a value.
-    private static func values(_ place: Place, _ offer: (CompletionKind) -> String) -> [String] {
-        place.options.filter { $0.kind == .option }.map { option in
-            let patterns = option.names.map { quoted("\(place.name) \($0.written)") }.joined(separator: "|")
+    private static func values(_ completed: CompletedCommand, _ offer: (CompletionKind) -> String) -> [String] {
+        completed.options.filter { $0.kind == .option }.map { option in
+            let patterns = option.names.map { quoted("\(completed.name) \($0.written)") }.joined(separator: "|")
             return "        \(patterns)) \(offer(option.completion)) return ;;"
         }
     }
@@ -111,31 +112,31 @@ package enum ShellCompletions {
         }
     }
 
-    private static func bashPlace(_ place: Place, _ program: String) -> String {
-        let names = place.options.flatMap { $0.names.map(\.written) } + place.subcommands.map(\.commandName)
-        let more = bashOffer(place.positional, program)
+    private static func bashCase(_ completed: CompletedCommand, _ program: String) -> String {
+        let names = completed.options.flatMap { $0.names.map(\.written) } + completed.subcommands.map(\.commandName)
+        let more = bashOffer(completed.positional, program)
         // Names of options where a dash is typed, and of commands; else what the first positional argument can be.
         let words = "COMPREPLY=($(compgen -W \(quoted(names.joined(separator: " "))) -- \"$current\"))"
-        guard !more.isEmpty else { return "        \(quoted(place.name))) \(words) ;;" }
-        return "        \(quoted(place.name))) case \"$current\" in -*) \(words) ;; *) \(more) ;; esac ;;"
+        guard !more.isEmpty else { return "        \(quoted(completed.name))) \(words) ;;" }
+        return "        \(quoted(completed.name))) case \"$current\" in -*) \(words) ;; *) \(more) ;; esac ;;"
     }
 
     // MARK: zsh
 
-    private static func zsh(_ places: [Place], _ program: String) -> String {
+    private static func zsh(_ commands: [CompletedCommand], _ program: String) -> String {
         """
         #compdef \(program)
         # Completion of \(program) for zsh.
         _\(program)() {
             local current="${words[CURRENT]}" before="${words[CURRENT-1]}" place=\(program) index
             for ((index = 2; index < CURRENT; index++)); do
-        \(placeSteps(places, word: "${words[index]}", indent: "        "))
+        \(commandCases(commands, word: "${words[index]}", indent: "        "))
             done
             case "$place $before" in
-        \(places.flatMap { place in values(place) { zshOffer($0, program) } }.joined(separator: "\n"))
+        \(commands.flatMap { completed in values(completed) { zshOffer($0, program) } }.joined(separator: "\n"))
             esac
             case "$place" in
-        \(places.map { place in zshPlace(place, program) }.joined(separator: "\n"))
+        \(commands.map { completed in zshCase(completed, program) }.joined(separator: "\n"))
             esac
         }
         _\(program) "$@"
@@ -154,29 +155,29 @@ package enum ShellCompletions {
         }
     }
 
-    private static func zshPlace(_ place: Place, _ program: String) -> String {
+    private static func zshCase(_ completed: CompletedCommand, _ program: String) -> String {
         var described: [String] = []
-        for option in place.options {
+        for option in completed.options {
             for name in option.names { described.append("\(name.written):\(option.help.abstract)") }
         }
         let options = described.map { quoted($0) }.joined(separator: " ")
-        let commands = place.subcommands.map { quoted("\($0.commandName):\($0.abstract)") }.joined(separator: " ")
+        let commands = completed.subcommands.map { quoted("\($0.commandName):\($0.abstract)") }.joined(separator: " ")
         let more =
-            commands.isEmpty ? zshOffer(place.positional, program) : "local commands=(\(commands)); _describe command commands;"
+            commands.isEmpty ? zshOffer(completed.positional, program) : "local commands=(\(commands)); _describe command commands;"
         let offered = "-*) local options=(\(options)); _describe option options ;; *) \(more) ;;"
-        return "        \(quoted(place.name))) case \"$current\" in \(offered) esac ;;"
+        return "        \(quoted(completed.name))) case \"$current\" in \(offered) esac ;;"
     }
 
     // MARK: fish
 
-    private static func fish(_ places: [Place], _ program: String) -> String {
+    private static func fish(_ commands: [CompletedCommand], _ program: String) -> String {
         var lines = [
             "# Completion of \(program) for fish.",
             "function __\(program)_place",
             "    set -l place \(program)",
             "    for word in (commandline -opc)[2..-1]",
             "        switch \"$place $word\"",
-            "            case \(places.dropFirst().map { quoted($0.name) }.joined(separator: " "))",
+            "            case \(commands.dropFirst().map { quoted($0.name) }.joined(separator: " "))",
             "                set place \"$place $word\"",
             "        end",
             "    end",
@@ -187,9 +188,9 @@ package enum ShellCompletions {
             "end",
             "complete -c \(program) -f",
         ]
-        for place in places {
-            let there = "complete -c \(program) -n \(quoted("test (__\(program)_place) = \"\(place.name)\""))"
-            for option in place.options {
+        for completed in commands {
+            let there = "complete -c \(program) -n \(quoted("test (__\(program)_place) = \"\(completed.name)\""))"
+            for option in completed.options {
                 let names = option.names.map { name in
                     switch name {
                     case .short(let letter): "-s \(letter)"
@@ -199,10 +200,10 @@ package enum ShellCompletions {
                 let value = option.kind == .option ? " -r \(fishOffer(option.completion, program))" : ""
                 lines.append("\(there) \(names) -d \(quoted(option.help.abstract))\(value)")
             }
-            for command in place.subcommands {
+            for command in completed.subcommands {
                 lines.append("\(there) -a \(quoted(command.commandName)) -d \(quoted(command.abstract))")
             }
-            let offer = fishOffer(place.positional, program)
+            let offer = fishOffer(completed.positional, program)
             if !offer.isEmpty { lines.append("\(there) \(offer)") }
         }
         return lines.joined(separator: "\n") + "\n"

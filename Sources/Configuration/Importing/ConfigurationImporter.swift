@@ -58,7 +58,7 @@ public struct ConfigurationImporter: Sendable {
     private mutating func readTarget() {
         guard source.kind(target.mainFile) == .file, !isImported(target.mainFile) else { return }
         let ours = ConfigurationReader(files: source.files, environment: [:]).read(path: target.mainFile)
-        guard let line = ours.places.lines.last(where: { $0.identity == "include_dir" }) else {
+        guard let line = ours.locations.lines.last(where: { $0.identity == "include_dir" }) else {
             plan.obstacles.append(
                 "\(target.mainFile) is there and has no line include_dir, so no other file beside it is read. Add the line "
                     + "\"include_dir \(target.directory)/conf.d\" to it, or import into another directory with --to.")
@@ -66,7 +66,7 @@ public struct ConfigurationImporter: Sendable {
         }
         target.existingIncludeDirectory = line.value.hasSuffix("/") ? String(line.value.dropLast()) : line.value
         if let location = ours.configuration.persistence.location { target.storeDirectory = location }
-        kept = ours.places.lines.filter { $0.file == target.mainFile }
+        kept = ours.locations.lines.filter { $0.file == target.mainFile }
     }
 
     /// Whether a file is the copy that an import made.
@@ -82,8 +82,8 @@ public struct ConfigurationImporter: Sendable {
     /// The included files in mosquitto's order, where they are and what they are called.
     private mutating func includedFiles(_ theirs: ConfigurationResult) -> [(file: String, name: String)] {
         var found: [(file: String, name: String)] = []
-        for line in theirs.places.lines where line.identity == "include_dir" && line.file == mainFile {
-            let place = source.place(of: line.value, besides: directory)
+        for line in theirs.locations.lines where line.identity == "include_dir" && line.file == mainFile {
+            let place = source.realPath(of: line.value, besides: directory)
             let names = (try? source.files.names(inDirectory: place)) ?? []
             for name in names.filter({ $0.hasSuffix(".conf") && $0 != ".conf" }).sorted(by: ConfigurationReading.comesBefore) {
                 let taken = found.contains { $0.name == name } || name == "00-mosquitto.conf"
@@ -96,9 +96,9 @@ public struct ConfigurationImporter: Sendable {
     /// The line that decides whether anonymous clients may come in; nil where the lines say the same, or each listener
     /// has its own. The last line counts for mosquitto, while here no file may open what another one closes.
     private func openingLine(among theirs: ConfigurationResult) -> (file: String, line: Int)? {
-        let lines = theirs.places.lines.filter { $0.identity == "allow_anonymous" && $0.scope == .broker }
+        let lines = theirs.locations.lines.filter { $0.identity == "allow_anonymous" && $0.scope == .broker }
         guard let last = lines.last, Set(lines.map(\.value)).count > 1 else { return nil }
-        return (source.place(of: last.file, besides: directory), last.line)
+        return (source.realPath(of: last.file, besides: directory), last.line)
     }
 
     /// Plans the copy of a configuration file.
@@ -142,7 +142,7 @@ public struct ConfigurationImporter: Sendable {
 
     private mutating func addDatabase(_ persistence: PersistenceConfiguration) {
         guard persistence.isEnabled else { return }
-        let place = source.place(of: persistence.location ?? "/", besides: directory)
+        let place = source.realPath(of: persistence.location ?? "/", besides: directory)
         let names = persistence.isOfPlugin ? ["mosquitto.sqlite3", persistence.file] : [persistence.file, "mosquitto.sqlite3"]
         guard let name = names.first(where: { source.kind(Self.joined(place, $0)) == .file }) else {
             plan.remarks.append(
@@ -165,7 +165,7 @@ public struct ConfigurationImporter: Sendable {
         plan.result = ConfigurationReader(files: files, environment: [:]).read(path: target.mainFile)
         for option in ConfigurationOption.all where !Self.rewritten.contains(option.identity) && option.canonicalName == nil {
             guard option.differs(theirs, plan.result.configuration),
-                let line = plan.result.places.line(of: option.name), kept.contains(line)
+                let line = plan.result.locations.line(of: option.name), kept.contains(line)
             else { continue }
             plan.remarks.append("\(line.file):\(line.line) says \"\(line.name) \(line.value)\", which mosquitto's files do not.")
         }
@@ -192,7 +192,7 @@ public struct ConfigurationImporter: Sendable {
 extension ConfigurationImporter {
     /// Plans a copy, and returns the path of it.
     mutating func copy(_ path: String, _ purpose: ConfigurationImport.Purpose, option: String, line: String) -> String {
-        let place = source.place(of: path, besides: directory)
+        let place = source.realPath(of: path, besides: directory)
         guard source.kind(place) == .file else {
             addMissing(place, option: option, line: line)
             return path
@@ -202,7 +202,7 @@ extension ConfigurationImporter {
 
     /// Copies a certificate or a key, where it cannot stay where it is.
     mutating func copyIfNeeded(_ path: String, option: String, line: String) -> String {
-        let place = source.place(of: path, besides: directory)
+        let place = source.realPath(of: path, besides: directory)
         guard source.kind(place) == .file else {
             addMissing(place, option: option, line: line)
             return path
@@ -219,7 +219,7 @@ extension ConfigurationImporter {
 
     /// Copies a directory of certificates, where it cannot stay where it is.
     mutating func copyDirectoryIfNeeded(_ path: String, option: String, line: String) -> String {
-        let place = source.place(of: path, besides: directory)
+        let place = source.realPath(of: path, besides: directory)
         guard source.kind(place) == .directory, let names = try? source.files.names(inDirectory: place) else {
             addMissing(place, option: option, line: line)
             return path
@@ -239,7 +239,7 @@ extension ConfigurationImporter {
 
     /// Plans the copy of what the broker writes itself; where it is not there yet, the broker makes it.
     mutating func copyState(_ path: String) -> String {
-        let place = source.place(of: path, besides: directory)
+        let place = source.realPath(of: path, besides: directory)
         let destination = destinations[place] ?? Self.joined(target.storeDirectory, Self.name(of: place))
         if destinations.updateValue(destination, forKey: place) == nil, source.kind(place) == .file {
             plan.copies.append(ConfigurationImport.Copy(source: place, destination: destination, purpose: .state, text: nil))
@@ -247,10 +247,10 @@ extension ConfigurationImporter {
         return destination
     }
 
-    func isMissing(_ path: String) -> Bool { source.kind(source.place(of: path, besides: directory)) == .missing }
+    func isMissing(_ path: String) -> Bool { source.kind(source.realPath(of: path, besides: directory)) == .missing }
 
     mutating func remarkIfUnreadable(_ path: String, option: String, line: String) {
-        let place = source.place(of: path, besides: directory)
+        let place = source.realPath(of: path, besides: directory)
         if isMosquittos(path) || !source.isReadable(place) {
             plan.remarks.append("\(line): \(option) \(place) stays where it is; see that the broker's user may read all of it.")
         }
@@ -259,8 +259,8 @@ extension ConfigurationImporter {
     /// Whether a path is below mosquitto's own directories: that of its configuration, those of its packages and of its
     /// container.
     func isMosquittos(_ path: String) -> Bool {
-        let place = source.place(of: path, besides: directory)
-        let directories = [directory] + OtherHolder.directories + source.places.map(\.place) + source.places.map(\.name)
+        let place = source.realPath(of: path, besides: directory)
+        let directories = [directory] + OtherHolder.directories + source.directories.map(\.path) + source.directories.map(\.name)
         return directories.contains { $0 != "/" && (path.hasPrefix("\($0)/") || place.hasPrefix("\($0)/")) }
     }
 
@@ -347,7 +347,7 @@ public struct ImportSource: Sendable {
     /// Whether the broker's user may read a file where it is.
     public var isReadable: @Sendable (String) -> Bool
     /// What mosquitto calls a directory, such as that of a container's volume, and where it is on this machine.
-    public var places: [(name: String, place: String)] = []
+    public var directories: [(name: String, path: String)] = []
 
     public init(
         files: any FileSource, kind: @escaping @Sendable (String) -> Kind, isReadable: @escaping @Sendable (String) -> Bool
@@ -359,8 +359,10 @@ public struct ImportSource: Sendable {
 
     /// Where a file is that mosquitto calls by a path. mosquitto's service works in `/`, and people mean the directory
     /// of the configuration.
-    func place(of path: String, besides directory: String) -> String {
-        for (name, place) in places where path == name || path.hasPrefix("\(name)/") { return place + path.dropFirst(name.count) }
+    func realPath(of path: String, besides directory: String) -> String {
+        for (name, real) in directories where path == name || path.hasPrefix("\(name)/") {
+            return real + path.dropFirst(name.count)
+        }
         guard !path.hasPrefix("/") else { return path }
         return kind("/\(path)") == .missing ? "\(directory)/\(path)" : "/\(path)"
     }
@@ -372,11 +374,11 @@ struct PlacedFiles: FileSource {
     let directory: String
 
     func contents(ofFile path: String, bytesMax: Int) throws(FileFailure) -> [UInt8] {
-        try source.files.contents(ofFile: source.place(of: path, besides: directory), bytesMax: bytesMax)
+        try source.files.contents(ofFile: source.realPath(of: path, besides: directory), bytesMax: bytesMax)
     }
 
     func names(inDirectory path: String) throws(FileFailure) -> [String] {
-        try source.files.names(inDirectory: source.place(of: path, besides: directory))
+        try source.files.names(inDirectory: source.realPath(of: path, besides: directory))
     }
 }
 

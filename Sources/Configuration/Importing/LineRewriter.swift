@@ -55,16 +55,16 @@ struct LineRewriter {
     ) -> Outcome {
         let target = importer.target
         switch role {
-        case .security: return .other(importer.copy(value, .security, option: option.name, line: place), nil)
-        case .certificate: return .other(importer.copyIfNeeded(value, option: option.name, line: place), nil)
-        case .certificates: return .other(importer.copyDirectoryIfNeeded(value, option: option.name, line: place), nil)
+        case .security: return .other(importer.copy(value, .security, option: option.name, line: location), nil)
+        case .certificate: return .other(importer.copyIfNeeded(value, option: option.name, line: location), nil)
+        case .certificates: return .other(importer.copyDirectoryIfNeeded(value, option: option.name, line: location), nil)
         case .dynamicSecurity: return .other(importer.copyState(value), nil)
         case .dynamicSecurityStart:
             return importer.isMissing(value)
                 ? .left("the file is not there, and the one of plugin_opt_config_file is what counts")
-                : .other(importer.copy(value, .security, option: option.name, line: place), nil)
+                : .other(importer.copy(value, .security, option: option.name, line: location), nil)
         case .site:
-            importer.remarkIfUnreadable(value, option: option.name, line: place)
+            importer.remarkIfUnreadable(value, option: option.name, line: location)
             return .same
         case .included:
             guard isMain else { return .same }
@@ -130,7 +130,7 @@ struct LineRewriter {
         if plugin?.isAvailable != true {
             let isGoAuth = path.holds("go-auth")
             importer.plan.withoutCounterpart.append(
-                "\(place): the plug-in \(path). The broker does not start while the line is in the copy, for without "
+                "\(location): the plug-in \(path). The broker does not start while the line is in the copy, for without "
                     + "the plug-in other clients might "
                     + "come in. Take the line and its options out of the copy when other lines do its work."
                     + (isGoAuth
@@ -140,7 +140,7 @@ struct LineRewriter {
         return .same
     }
 
-    private var place: String { "\(file):\(number)" }
+    private var location: String { "\(file):\(number)" }
 }
 
 /// What a line's value names, where that is something on the disk.

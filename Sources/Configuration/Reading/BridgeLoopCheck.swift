@@ -168,18 +168,18 @@ extension ConfigurationReading {
         let check = BridgeLoopCheck(configuration.bridges, listeners: configuration.openListeners)
         for loop in check.loops() {
             let position = bridgePositions[loop.bridge]
-            var lines = loop.topics.compactMap { place(ofTopic: $0.topic, ofBridge: $0.bridge) }
-            if let listener = loop.listener, let opening = places.opening(ofListener: listener) {
+            var lines = loop.topics.compactMap { sourcePosition(ofTopic: $0.topic, ofBridge: $0.bridge) }
+            if let listener = loop.listener, let opening = locations.opening(ofListener: listener) {
                 lines.append(SourcePosition(file: opening.file, line: opening.line))
             }
             log.warning(
-                check.sentence(loop, lines: lines.map { $0.place(from: position) }.joined(separator: ", ")), at: position,
+                check.sentence(loop, lines: lines.map { $0.location(from: position) }.joined(separator: ", ")), at: position,
                 option: "connection")
         }
     }
 
-    private func place(ofTopic topic: Int, ofBridge bridge: Int) -> SourcePosition? {
-        let lines = places.lines.filter { $0.identity == "topic" && $0.scope == .bridge(bridge) }
+    private func sourcePosition(ofTopic topic: Int, ofBridge bridge: Int) -> SourcePosition? {
+        let lines = locations.lines.filter { $0.identity == "topic" && $0.scope == .bridge(bridge) }
         // A line that was refused has no topic.
         guard lines.count == configuration.bridges[bridge].topics.count else { return nil }
         return SourcePosition(file: lines[topic].file, line: lines[topic].line)

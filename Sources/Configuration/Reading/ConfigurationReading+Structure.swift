@@ -49,7 +49,7 @@ extension ConfigurationReading {
         case .success(let endpoint):
             if let twin = listeners.first(where: { $0.configuration.endpoint == endpoint })?.position {
                 log.error(
-                    "the listener of \(twin.place(from: line.position)) has the same address and port.", at: line.position,
+                    "the listener of \(twin.location(from: line.position)) has the same address and port.", at: line.position,
                     option: line.name
                 )
                 return
@@ -60,7 +60,7 @@ extension ConfigurationReading {
         }
     }
 
-    /// Why a `listener` line names no place.
+    /// Why a `listener` line names no address.
     private struct LocationRefusal: Error {
         /// A sentence.
         let message: String
@@ -110,7 +110,7 @@ extension ConfigurationReading {
         }
         if isOn, let securityPosition {
             log.error(
-                "it has to stand before the first security option, which is on \(securityPosition.place(from: line.position)).",
+                "it has to stand before the first security option, which is on \(securityPosition.location(from: line.position)).",
                 at: line.position, option: line.name)
         }
         hasListenerSecurity = isOn
@@ -121,7 +121,7 @@ extension ConfigurationReading {
     private mutating func openBridge(_ value: String, _ line: ConfigurationLine, _ cursor: inout SectionCursor) {
         if let twin = configuration.bridges.firstIndex(where: { $0.name == value }) {
             log.error(
-                "the bridge of \(bridgePositions[twin].place(from: line.position)) has the same name.", at: line.position,
+                "the bridge of \(bridgePositions[twin].location(from: line.position)) has the same name.", at: line.position,
                 option: line.name)
         }
         cursor.section = .bridge

@@ -17,7 +17,7 @@ struct ConfigurationReading: Sendable {
     var plugins: [PluginDraft] = []
     var pluginUses: [PluginUse] = []
     var log = DiagnosticLog()
-    var places: ConfigurationLocations
+    var locations: ConfigurationLocations
 
     /// Security options go to the listener in whose section they stand.
     var hasListenerSecurity = false
@@ -53,7 +53,7 @@ struct ConfigurationReading: Sendable {
         self.files = files
         self.environment = environment
         self.path = path
-        places = ConfigurationLocations(file: path)
+        locations = ConfigurationLocations(file: path)
     }
 
     /// Whether a line gave the option called `name`.
@@ -225,14 +225,14 @@ struct ConfigurationReading: Sendable {
     private mutating func recordFirst(
         _ option: ConfigurationOption, _ line: ConfigurationLine, scope: Scope, isOneWord: Bool
     ) -> Bool? {
-        places.record(line, option, scope: scope)
+        locations.record(line, option, scope: scope)
         let key = Key(name: option.identity, scope: scope)
         guard let first = firstPositions[key] else {
             firstPositions[key] = line.position
             return true
         }
         if option.isRepeatable { return false }
-        let place = first.place(from: line.position)
+        let place = first.location(from: line.position)
         if isOneWord {
             log.warning("given before on \(place); the last one counts.", at: line.position, option: line.name)
             return false
@@ -329,14 +329,14 @@ extension ConfigurationReading {
         warnOfIdleValues()
         readFirstUser()
         resolveListeners(ports: ports)
-        OpeningCheck(lines: places.lines, listeners: listeners).run(log: &log)
+        OpeningCheck(lines: locations.lines, listeners: listeners).run(log: &log)
         for (bridge, position) in zip(configuration.bridges, bridgePositions) {
             BridgeCheck(bridge: bridge, position: position).run(log: &log)
         }
         warnOfBridgeLoops()
         let given = ConfigurationOption.clusterOptions.compactMap { option in position(of: option.name).map { (option.name, $0) } }
         ClusterCheck(cluster: configuration.cluster, positions: Dictionary(uniqueKeysWithValues: given)).run(log: &log)
-        return ConfigurationResult(configuration: configuration, diagnostics: log.sorted, places: places)
+        return ConfigurationResult(configuration: configuration, diagnostics: log.sorted, locations: locations)
     }
 
     /// Where mosquitto 2.0 has other defaults than 2.1, and the file asks for them.
@@ -416,7 +416,7 @@ extension ConfigurationReading {
             copy.endpoint = $0.endpoint
             return copy
         }
-        for _ in configuration.listeners.dropFirst() { places.recordListener(ofDraft: 0) }
+        for _ in configuration.listeners.dropFirst() { locations.recordListener(ofDraft: 0) }
     }
 
     /// `port`, `bind_address` and listener options outside of every section ask for one more listener.
@@ -436,7 +436,8 @@ extension ConfigurationReading {
         }
         if let twin = listeners.dropFirst().first(where: { $0.configuration.endpoint == endpoint })?.position {
             log.error(
-                "the listener of \(twin.place(from: position)) has the same address and port as the default listener.", at: position
+                "the listener of \(twin.location(from: position)) has the same address and port as the default listener.",
+                at: position
             )
             return
         }
@@ -460,8 +461,8 @@ extension ConfigurationReading {
         if draft.usesSubjectAsUserName { draft.configuration.tls.userNameSource = .subject }
         if draft.usesIdentityAsUserName { draft.configuration.tls.userNameSource = .identity }
         configuration.listeners.append(draft.configuration)
-        places.recordListener(ofDraft: index)
-        ListenerCheck(draft: draft, index: index, places: places, path: path).run(log: &log)
+        locations.recordListener(ofDraft: index)
+        ListenerCheck(draft: draft, index: index, locations: locations, path: path).run(log: &log)
     }
 }
 
@@ -509,6 +510,6 @@ extension Limits {
     /// Event loops that the broker makes; a `martlet_threads` that asks for more gets so many, and a warning.
     static let threadsMax = 64
 
-    /// Event loops that a node of a cluster makes: it takes two of the places that loops have.
+    /// Event loops that a node of a cluster makes: it takes two of the slots that loops have.
     static let nodeThreadsMax = 62
 }

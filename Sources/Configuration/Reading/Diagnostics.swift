@@ -118,9 +118,9 @@ public struct ConfigurationLocations: Sendable, Equatable {
 
 extension Diagnostic {
     /// An error or a warning about what a line says; about no line in particular when it is nil.
-    public init(severity: Severity, at line: ConfigurationLocations.Line?, in places: ConfigurationLocations, message: String) {
+    public init(severity: Severity, at line: ConfigurationLocations.Line?, in locations: ConfigurationLocations, message: String) {
         self.init(
-            severity: severity, file: line?.file ?? places.file ?? "", line: line?.line, option: line?.name, message: message)
+            severity: severity, file: line?.file ?? locations.file ?? "", line: line?.line, option: line?.name, message: message)
     }
 }
 
@@ -148,12 +148,12 @@ struct OpeningCheck {
         guard let conflict = conflict(among: lines.filter(Self.isOfAllListeners), rank: Self.rank) ?? unsaidConflict() else {
             return warnOfOpenUsers(&log)
         }
-        let opened = listeners.filter { $0.isOpened(by: conflict.opening) }.compactMap(\.place)
+        let opened = listeners.filter { $0.isOpened(by: conflict.opening) }.compactMap(\.location)
         let places = opened.isEmpty ? "every listener" : opened.joined(separator: ", ")
         report(
             conflict.opening,
-            "everybody could come in without a login on \(places), where \(conflict.closing.place) asks for one. To let everybody in on one "
-                + "listener, write listener_allow_anonymous true below its line; to let them in on all, change \(conflict.closing.place).",
+            "everybody could come in without a login on \(places), where \(conflict.closing.location) asks for one. To let everybody in on one "
+                + "listener, write listener_allow_anonymous true below its line; to let them in on all, change \(conflict.closing.location).",
             &log)
     }
 
@@ -177,10 +177,10 @@ struct OpeningCheck {
             let users = lines.last(where: { $0.file != opening.file && Self.givesUsers($0) })
         else { return }
         let own = lines.filter { $0.file == users.file }
-        let opened = listeners.filter { $0.isOpened(by: opening) && $0.stands(in: own) }.compactMap(\.place)
+        let opened = listeners.filter { $0.isOpened(by: opening) && $0.stands(in: own) }.compactMap(\.location)
         guard !opened.isEmpty else { return }
         log.warning(
-            "everybody may come in without a login on \(opened.joined(separator: ", ")), for \(opening.place) lets them in. To ask for one there, "
+            "everybody may come in without a login on \(opened.joined(separator: ", ")), for \(opening.location) lets them in. To ask for one there, "
                 + "write listener_allow_anonymous false below the listener.",
             at: SourcePosition(file: users.file, line: users.line), option: users.name)
     }
@@ -194,7 +194,7 @@ struct OpeningCheck {
         report(
             conflict.opening,
             "no line \"listener PORT\" stands above it in this file, so that everybody could come in without a login on the default listener, "
-                + "where \(conflict.closing.place) asks for one. Write it below the listener that is meant.", &log)
+                + "where \(conflict.closing.location) asks for one. Write it below the listener that is meant.", &log)
     }
 
     private static func isOfAllListeners(_ line: ConfigurationLocations.Line) -> Bool {
@@ -207,7 +207,7 @@ struct OpeningCheck {
         return [.dynamicSecurity, .passwordFile].contains(BuiltInPlugin(path: line.value))
     }
 
-    private static func rank(_ line: ConfigurationLocations.Line) -> Int? { place(of: line, among: ["false", "true"]) }
+    private static func rank(_ line: ConfigurationLocations.Line) -> Int? { rank(of: line, among: ["false", "true"]) }
 
     // MARK: Other gates
 
@@ -231,9 +231,9 @@ struct OpeningCheck {
 
     private func check(_ gate: Gate, _ log: inout DiagnosticLog) {
         let own = lines.filter { $0.identity == gate.option }
-        guard let conflict = conflict(among: own, rank: { Self.place(of: $0, among: gate.values) }) else { return }
+        guard let conflict = conflict(among: own, rank: { Self.rank(of: $0, among: gate.values) }) else { return }
         report(
-            conflict.opening, "\(gate.opened), which \(conflict.closing.place) forbids. If it is meant, change that line.", &log)
+            conflict.opening, "\(gate.opened), which \(conflict.closing.location) forbids. If it is meant, change that line.", &log)
     }
 
     /// `martlet_http_user` is given for each user, and the last line of a user counts.
@@ -246,7 +246,7 @@ struct OpeningCheck {
             guard let conflict else { continue }
             report(
                 conflict.opening,
-                "\(user.quoted) would be an admin, whom \(conflict.closing.place) makes a viewer. If it is meant, change that line.",
+                "\(user.quoted) would be an admin, whom \(conflict.closing.location) makes a viewer. If it is meant, change that line.",
                 &log)
         }
     }
@@ -272,7 +272,7 @@ struct OpeningCheck {
         return closing.map { Conflict(opening: opening, closing: $0) }
     }
 
-    private static func place(of line: ConfigurationLocations.Line, among values: [String]) -> Int? {
+    private static func rank(of line: ConfigurationLocations.Line, among values: [String]) -> Int? {
         let word = line.value.words.first.map { ["1": "true", "0": "false"][$0] ?? $0 }
         return word.flatMap { values.firstIndex(of: $0) }
     }
@@ -283,7 +283,7 @@ struct OpeningCheck {
 }
 
 extension ConfigurationLocations.Line {
-    fileprivate var place: String { "\(file):\(line)" }
+    fileprivate var location: String { "\(file):\(line)" }
 }
 
 extension ListenerDraft {
@@ -299,7 +299,7 @@ extension ListenerDraft {
     }
 
     /// What messages call it: `port 1883 (conf.d/network.conf:1)`.
-    fileprivate var place: String? {
+    fileprivate var location: String? {
         guard let position else { return nil }
         let name =
             switch configuration.endpoint {

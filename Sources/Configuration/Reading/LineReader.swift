@@ -86,8 +86,8 @@ struct SourcePosition: Sendable, Equatable {
     /// Counted from 1.
     var line: Int
 
-    /// How a message about `other` names this place: the file only if it is another one.
-    func place(from other: SourcePosition) -> String {
+    /// How a message about `other` names this position: the file only if it is another one.
+    func location(from other: SourcePosition) -> String {
         file == other.file ? "line \(line)" : "\(file):\(line)"
     }
 }

@@ -3,7 +3,7 @@ struct ListenerCheck {
     let draft: ListenerDraft
     /// The draft's index.
     let index: Int
-    let places: ConfigurationLocations
+    let locations: ConfigurationLocations
     /// The main file, for the default listener.
     let path: String
 
@@ -130,9 +130,9 @@ struct ListenerCheck {
             case .dynamicSecurity, .persistSQLite, .sparkplugAware: continue
             }
             guard let file = plugin.options[option], let inForce, file != inForce else { continue }
-            let line = places.lines.last { $0.identity == "plugin_opt_\(option)" && $0.value == file }
+            let line = locations.lines.last { $0.identity == "plugin_opt_\(option)" && $0.value == file }
             let diagnostic = Diagnostic(
-                severity: .error, at: line, in: places,
+                severity: .error, at: line, in: locations,
                 message: "one file is read, and \(inForce.quoted) is another one; keep one of them, with what both say.")
             if !log.diagnostics.contains(diagnostic) { log.add(diagnostic) }
         }
@@ -144,7 +144,7 @@ struct ListenerCheck {
 
     /// Says it at the line of the option in the listener's section, or else where the listener is opened.
     private func add(_ severity: Diagnostic.Severity, _ option: String, _ message: String, _ log: inout DiagnosticLog) {
-        let line = places.lines.last { $0.identity == option && $0.scope == .listener(index) }
+        let line = locations.lines.last { $0.identity == option && $0.scope == .listener(index) }
         log.add(
             Diagnostic(
                 severity: severity, file: line?.file ?? draft.position?.file ?? path, line: line?.line ?? draft.position?.line,

@@ -124,15 +124,15 @@ public struct ConfigurationResult: Sendable, Equatable {
     /// In the order of the lines; what concerns a whole section follows at the end.
     public var diagnostics: [Diagnostic]
     /// Where its lines stand.
-    public var places: ConfigurationLocations
+    public var locations: ConfigurationLocations
 
     /// A configuration, what there is to say about it, and where its lines stand, if it comes from a file.
     public init(
-        configuration: BrokerConfiguration, diagnostics: [Diagnostic], places: ConfigurationLocations = ConfigurationLocations()
+        configuration: BrokerConfiguration, diagnostics: [Diagnostic], locations: ConfigurationLocations = ConfigurationLocations()
     ) {
         self.configuration = configuration
         self.diagnostics = diagnostics
-        self.places = places
+        self.locations = locations
     }
 
     public var hasErrors: Bool {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// One place where clients connect, and what holds for those that do.
+/// One address where clients connect, and what holds for those that do.
 public struct ListenerConfiguration: Sendable, Equatable {
     /// `listener`: where it listens.
     public var endpoint: ListenerEndpoint
@@ -35,8 +35,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var httpDirectory: String?
     /// `martlet_http_serve`: what a listener with protocol http_api offers.
     public var httpOffers = Set(HTTPOffer.allCases)
-    /// Whether the broker starts without it, with a line in its log, where its place cannot be had: clients are served
-    /// all the same.
+    /// Whether the broker starts without it, with a line in its log, where its address cannot be had: clients are
+    /// served all the same.
     public var isDispensable = false
     /// Whether the broker has it of itself, and no file names it: mosquitto's API does not tell of it.
     public var isBrokersOwn = false
@@ -79,8 +79,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
         self.endpoint = endpoint
     }
 
-    /// Whether both listen at the same place.
-    public func isAtPlace(of other: ListenerConfiguration) -> Bool {
+    /// Whether both listen at the same address.
+    public func hasAddress(of other: ListenerConfiguration) -> Bool {
         endpoint == other.endpoint && interface == other.interface && addressFamily == other.addressFamily
     }
 

@@ -12,7 +12,7 @@ public struct ServerSentEventReader {
     public init() {}
 
     /// The events that end in these bytes. Throws when one is longer than `Limits.eventBytesMax`.
-    public mutating func take(_ bytes: some Sequence<UInt8>) throws(HTTPResponseError) -> [ServerSentEvent] {
+    public mutating func read(_ bytes: some Sequence<UInt8>) throws(HTTPResponseError) -> [ServerSentEvent] {
         var events: [ServerSentEvent] = []
         for byte in bytes {
             defer { endsWithReturn = byte == 0x0D }

@@ -98,15 +98,15 @@ extension Properties {
 extension Properties {
     /// Reads a property length and the properties behind it, which must be allowed there and from that side.
     static func decode(
-        _ reader: inout PacketReader, in place: PropertyContext, from peer: Peer
+        _ reader: inout PacketReader, in context: PropertyContext, from peer: Peer
     ) throws(WireError) -> Properties {
         let length = try reader.readVariableByteInteger()
-        return try decode(block: reader.readBytes(length), in: place, from: peer)
+        return try decode(block: reader.readBytes(length), in: context, from: peer)
     }
 
     /// Reads the property bytes behind the property length.
     static func decode(
-        block: UnsafeRawBufferPointer, in place: PropertyContext, from peer: Peer
+        block: UnsafeRawBufferPointer, in context: PropertyContext, from peer: Peer
     ) throws(WireError) -> Properties {
         var properties = Properties()
         var block = PacketReader(block)
@@ -114,14 +114,14 @@ extension Properties {
         var userPropertyBytes = 0
         while !block.isAtEnd {
             guard let identifier = try PropertyIdentifier(rawValue: block.readByte()) else { throw .unknownProperty }
-            if let objection = identifier.objection(in: place, from: peer) { throw objection }
+            if let objection = identifier.objection(in: context, from: peer) { throw objection }
             let bit: UInt64 = 1 << UInt64(identifier.rawValue)
-            let mayRepeat = identifier == .userProperty || (identifier == .subscriptionIdentifier && place == .publish)
+            let mayRepeat = identifier == .userProperty || (identifier == .subscriptionIdentifier && context == .publish)
             if seen & bit != 0 && !mayRepeat { throw .duplicateProperty }
             seen |= bit
             let before = block.remaining
             try properties.read(identifier, from: &block)
-            guard identifier == .userProperty, peer == .client, place != .publish else { continue }
+            guard identifier == .userProperty, peer == .client, context != .publish else { continue }
             userPropertyBytes += before - block.remaining
             if properties.userProperties.count > Limits.userPropertiesMax || userPropertyBytes > Limits.userPropertyBytesMax {
                 throw .tooManyUserProperties
@@ -367,9 +367,9 @@ enum PropertyIdentifier: UInt8, CaseIterable {
     case sharedSubscriptionAvailable = 0x2A
 
     /// The error if that side may not put this property there (section 2.2.2.2 of the standard); nil if it may.
-    func objection(in place: PropertyContext, from peer: Peer) -> WireError? {
-        guard places.contains(place) else { return .propertyNotAllowed }
-        switch (self, place, peer) {
+    func objection(in context: PropertyContext, from peer: Peer) -> WireError? {
+        guard contexts.contains(context) else { return .propertyNotAllowed }
+        switch (self, context, peer) {
         case (.subscriptionIdentifier, .publish, .client): return .subscriptionIdentifierFromClient  // [MQTT-3.3.4-6 v5]
         case (.sessionExpiryInterval, .disconnect, .server): return .sessionExpiryIntervalFromServer  // [MQTT-3.14.2-2 v5]
         case (.serverReference, .disconnect, .client): return .propertyNotAllowed
@@ -377,7 +377,7 @@ enum PropertyIdentifier: UInt8, CaseIterable {
         }
     }
 
-    private var places: PropertyContext {
+    private var contexts: PropertyContext {
         switch self {
         case .payloadFormatIndicator, .messageExpiryInterval, .contentType, .responseTopic, .correlationData: [.publish, .will]
         case .subscriptionIdentifier: [.publish, .subscribe]

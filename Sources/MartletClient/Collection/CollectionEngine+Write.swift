@@ -53,7 +53,7 @@ struct CollectionWrites {
                 publication.payload, contentType: publication.hasProperties ? publication.properties.contentType : nil)
             let number = collection.restoreWrite(
                 publication.topic, content.payload.isEmpty ? nil : content,
-                mark: publication.hasProperties ? publication.properties.correlationData : nil)
+                correlationData: publication.hasProperties ? publication.properties.correlationData : nil)
             waitingCount += 1
             waitingByteCount += byteCount
             stored[number] = byteCount
@@ -119,8 +119,8 @@ extension CollectionEngine {
     private func show(
         _ publication: inout Publication, _ content: EntryContent, _ decision: Decision, _ state: inout State
     ) -> UInt64 {
-        let (number, mark) = state.collection.write(publication.topic, content.payload.isEmpty ? nil : content)
-        publication.properties.correlationData = mark
+        let (number, correlationData) = state.collection.write(publication.topic, content.payload.isEmpty ? nil : content)
+        publication.properties.correlationData = correlationData
         state.writes.decisions[number] = decision
         return number
     }

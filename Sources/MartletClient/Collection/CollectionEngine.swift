@@ -65,14 +65,14 @@ final class CollectionEngine: Sendable {
         let decided = state.withLock { state in
             body(&state)
             let commit = state.collection.commit()
-            if !commit.steps.isEmpty { tell(commit.steps, &state) }
+            if !commit.steps.isEmpty { notifyFeeds(commit.steps, &state) }
             store(commit, state.generation)
             return commit.confirmed.compactMap { state.writes.decisions.removeValue(forKey: $0) }
         }
         for decision in decided { decision.make(.success(())) }
     }
 
-    private func tell(_ steps: [CollectionStep], _ state: inout State) {
+    private func notifyFeeds(_ steps: [CollectionStep], _ state: inout State) {
         state.feeds.removeAll { $0.feed == nil }
         for feed in state.feeds { feed.feed?.add(steps) }
     }
@@ -91,7 +91,7 @@ final class CollectionEngine: Sendable {
     func retainedPictureIsWhole() {
         ready.make(.success(()))
         // Those who draw pictures draw the first one, also an empty one.
-        state.withLock { tell([], &$0) }
+        state.withLock { notifyFeeds([], &$0) }
     }
 
     /// A feed that begins with all that is shown.
@@ -185,7 +185,8 @@ extension CollectionEngine {
         state.withLock { $0.isOnline = server != nil }
         let number = known.connectionNumber
         if number != nil, server?.connectionNumber != number {
-            // A picture that is not whole cannot be completed on another connection: its end mark is lost.
+            // A picture that is not whole cannot be completed on another connection: the end-of-retained message is
+            // lost.
             let isWhole = state.withLock { !$0.collection.isGathering }
             let isKept = settings.resynchronize == .whenSessionLost && isWhole && server?.isSessionPresent ?? true
             if isKept {
@@ -226,7 +227,7 @@ extension CollectionEngine {
         let reading = Task(executorPreference: executor) { [self] in
             do throws(ClientError) {
                 while let batch = try await subscription.messages.nextBatch() {
-                    if !isForgotten(connection) { take(batch, subscription) }
+                    if !isForgotten(connection) { received(batch, subscription) }
                     // The picture is not whole any more.
                     if subscription.messages.droppedCount > 0, isCurrent(subscription) {
                         return follow(renew(), version, connection: connection)
@@ -258,12 +259,12 @@ extension CollectionEngine {
         state.withLock { $0.subscription === subscription }
     }
 
-    private func take(_ batch: [ReceivedMessage], _ subscription: CollectionSubscription) {
+    private func received(_ batch: [ReceivedMessage], _ subscription: CollectionSubscription) {
         var isWhole = false
         change { state in
             guard state.subscription === subscription else { return }
             for message in batch {
-                if message.topic == subscription.mark {
+                if message.topic == subscription.endOfRetained {
                     isWhole = isWhole || state.collection.isGathering
                     state.collection.ended(identifier: message.greatestSubscriptionIdentifier)
                 } else if message.topic == subscription.fence {
@@ -281,7 +282,7 @@ extension CollectionEngine {
     /// retained has come for a while; or when both take too long, as where values are published without a pause.
     private func guessEnd(of subscription: CollectionSubscription, _ connection: UInt64?) async {
         guard let granted = try? await subscription.messages.granted() else { return }
-        if subscription.willBeMarked(granted) { return }
+        if subscription.willSendEndOfRetained(granted) { return }
         var hasFence = false
         if let fence = subscription.fence, granted.count < 3 || !granted[2].isError {
             hasFence = (try? await messaging.publish(Publication(fence, Payload([1]), qos: .atLeastOnce))) != nil
@@ -309,7 +310,7 @@ extension CollectionEngine {
 final class CollectionSubscription: Sendable {
     /// On which a Martlet broker tells that all retained messages have come: the SUBSCRIBE names this topic beside the
     /// filter. To other servers it is a filter on which nothing comes.
-    let mark: TopicName
+    let endOfRetained: TopicName
     /// On which the collection's own message comes back.
     let fence: TopicName?
     let messages: Messages
@@ -327,7 +328,7 @@ final class CollectionSubscription: Sendable {
     /// - Parameter chance: random bits, which no other subscription has.
     init(_ messaging: any Messaging, _ filter: TopicFilter, _ settings: CollectionSettings, chance: UInt64) {
         let nonce = String(chance, radix: 16)
-        mark = TopicName("$SYS/broker/subscribed/\(nonce)") ?? "$SYS/broker/subscribed/0"
+        endOfRetained = TopicName("$SYS/broker/subscribed/\(nonce)") ?? "$SYS/broker/subscribed/0"
         fence = settings.fence.flatMap { TopicName("\($0)/\(nonce)") }
         // What waits is lost with the process, and so is the collection: the next one asks for everything.
         var subscription = SubscriptionSettings(
@@ -336,13 +337,13 @@ final class CollectionSubscription: Sendable {
         subscription.retainAsPublished = true
         // Who asks a broker for the other two may be refused.
         subscription.optionalFilterCount = fence == nil ? 1 : 2
-        let filters = [filter] + [mark, fence].compactMap { $0.flatMap { TopicFilter($0.bytes) } }
+        let filters = [filter] + [endOfRetained, fence].compactMap { $0.flatMap { TopicFilter($0.bytes) } }
         messages = messaging.messages(filters, subscription)
     }
 
-    /// Whether the server will send the mark, by what it has granted. A Martlet broker grants QoS 0 for it, whatever is
-    /// asked.
-    func willBeMarked(_ granted: [ReasonCode]) -> Bool {
+    /// Whether the server will send the end-of-retained message, by what it has granted. A Martlet broker grants QoS 0
+    /// for it, whatever is asked.
+    func willSendEndOfRetained(_ granted: [ReasonCode]) -> Bool {
         granted.count >= 2 && granted[1] == .grantedQoS0 && (granted[0] == .grantedQoS1 || granted[0] == .grantedQoS2)
     }
 

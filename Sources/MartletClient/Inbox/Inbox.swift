@@ -145,10 +145,10 @@ public struct Inbox<Value: Sendable>: Sendable {
 /// A message in an inbox, another's or one's own.
 public struct InboxItem<Value: Sendable>: Sendable, Identifiable {
     /// Where it stands in the inbox.
-    public var id: InboxPlace { InboxPlace(conversation: conversation, number: number) }
+    public var id: InboxItemID { InboxItemID(conversation: conversation, number: number) }
     /// The conversation that it belongs to.
     public let conversation: String
-    /// Its place in the conversation: 1 for the first.
+    /// Its number in the conversation: 1 for the first.
     public let number: UInt64
     /// The topic that it was published to.
     public let topic: TopicName
@@ -170,10 +170,10 @@ public struct InboxItem<Value: Sendable>: Sendable, Identifiable {
 }
 
 /// Where a message stands in an inbox.
-public struct InboxPlace: Hashable, Sendable {
+public struct InboxItemID: Hashable, Sendable {
     /// The conversation that it belongs to.
     public let conversation: String
-    /// Its place in the conversation.
+    /// Its number in the conversation.
     public let number: UInt64
 }
 

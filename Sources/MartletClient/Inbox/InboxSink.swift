@@ -19,7 +19,7 @@ final class InboxSink: MessageSink {
         (self.book, self.core, self.bounds, self.key) = (book, core, bounds, key)
     }
 
-    func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
+    func accept(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
         guard let records = engine.records, records.failure == nil else { return true }
         guard let conversation = key(message) else {
             core.countUndecodable()
@@ -213,7 +213,7 @@ extension InboxSink {
         case .show(let conversation): records.add(book.show(rows, of: conversation))
         }
         showUnshown(records)
-        if isOver, let call = job.call { tellWhenShown(call, records) }
+        if isOver, let call = job.call { completeWhenShown(call, records) }
         work(records)
     }
 
@@ -224,7 +224,7 @@ extension InboxSink {
     }
 
     /// Completes a removal's call when the removal is on the disk and the conversation shows it.
-    private func tellWhenShown(_ call: AwaitedOutcome<Void>, _ records: ClientRecords) {
+    private func completeWhenShown(_ call: AwaitedOutcome<Void>, _ records: ClientRecords) {
         guard let place = jobs.lastIndex(where: { if case .show = $0.work { true } else { false } }), jobs[place].call == nil else {
             records.afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(())) }
             return

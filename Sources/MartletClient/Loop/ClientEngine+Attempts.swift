@@ -18,14 +18,14 @@ extension ClientEngine {
         session.options.connectProperties.authenticationMethod = nil
         session.options.connectProperties.authenticationData = nil
         guard connecting.needsServers, let provider = settings.serverProvider else { return logIn() }
-        ask("the servers are not known", provider) { engine, servers in engine.take(servers) }
+        ask("the servers are not known", provider) { engine, servers in engine.received(servers) }
     }
 
     /// How the client shows itself to the server that is tried.
     var login: ClientSettings.Login { connecting.server.login ?? settings.login }
 
-    private func take(_ servers: [ServerAddress]) {
-        connecting.take(servers)
+    private func received(_ servers: [ServerAddress]) {
+        connecting.replaceServers(with: servers)
         if servers.isEmpty { return attemptFailed(connecting.unreachable("none was given")) }
         for server in servers {
             if let flaw = server.flaw { return attemptFailed(flaw) }

@@ -235,7 +235,7 @@ extension ClientEngine {
             }
         default: beginClosing(connection, next(after: error))
         }
-        told(error)
+        notifyInterceptors(of: error)
     }
 
     /// Whether a refusal, by the server or by our own authenticator, is final: the settings say it.
@@ -264,7 +264,7 @@ extension ClientEngine {
             beginClosing(connection, isFollowed ? .tryAtOnce : .tryAgain(error))
         default: beginClosing(connection, next(after: error, wasConnected: true))
         }
-        told(error)
+        notifyInterceptors(of: error)
     }
 
     /// The session gives the connection up.
@@ -291,13 +291,13 @@ extension ClientEngine {
 
 extension ClientEngine {
     /// Tells the interceptors what the server refuses, and logs out if one of them says so.
-    func told(_ refusal: Refusal) {
+    func notifyInterceptors(of refusal: Refusal) {
         guard isIntercepted, settings.interceptors.didRefuse(refusal) == .logOut else { return }
         disconnect(.normalDisconnection, Properties(), nil)
     }
 
     /// As above, of a connection that is about to close for it.
-    private func told(_ error: ClientError) {
+    private func notifyInterceptors(of error: ClientError) {
         guard isIntercepted, case .refused(let reason, let words, let userProperties) = error else { return }
         let refusal = Refusal(.connection, reason, words, userProperties: userProperties)
         if settings.interceptors.didRefuse(refusal) == .logOut { afterClosing = .refuse(error) }

@@ -72,7 +72,7 @@ extension ClientEngine {
         guard let call = publishing.remove(ticket) else { return }
         if reason.isError {
             complete(call, .failure(ClientError(refused: reason, texts)))
-            told(Refusal(.publication(call.publication.topic), reason, texts))
+            notifyInterceptors(of: Refusal(.publication(call.publication.topic), reason, texts))
         } else {
             complete(call, .success(PublishReceipt(reason: reason)))
         }

@@ -46,7 +46,7 @@ package final class ClientEngine: @unchecked Sendable {
     let localAddresses: [SocketAddress]
 
     var isTouched = false
-    /// Its place among the loop's deadlines; nil if it waits for nothing. The heap alone writes it.
+    /// Its index in the heap of the loop's deadlines; nil if it waits for nothing. The heap alone writes it.
     var deadlineIndex: Int?
 
     var session: ClientSession
@@ -254,7 +254,7 @@ package final class ClientEngine: @unchecked Sendable {
     }
 
     /// Counts messages that nobody got, and tells the interceptors.
-    func tellDropped(_ messages: DroppedMessages) {
+    func reportDropped(_ messages: DroppedMessages) {
         dropped.withLock { counts in
             switch messages.reason {
             case .backlogFull: counts.backlogFull += messages.count

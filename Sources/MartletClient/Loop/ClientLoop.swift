@@ -75,7 +75,7 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
     }
 
     package func beginTurn(now: UInt64) {
-        takeCommands()
+        runCommands()
         while let engine = deadlines.popDue(now: now) { touch(engine) }
     }
 
@@ -84,13 +84,13 @@ package final class ClientLoop: LoopTurn, @unchecked Sendable {
         if !executor.isEmpty {
             executor.run()
             // What the tasks have asked for leaves in this turn.
-            takeCommands()
+            runCommands()
             endTurns(now: now)
         }
         return mailbox.isEmpty && executor.isEmpty ? deadlines.next : 0
     }
 
-    private func takeCommands() {
+    private func runCommands() {
         mailbox.drain { engine in
             engine.perform(&spare)
             spare.removeAll(keepingCapacity: spare.count <= Self.spareCount)
@@ -136,7 +136,7 @@ final class LoopExecutor: TaskExecutor {
 
 /// When which client wants to be called, the earliest first. Times are milliseconds of the loop's clock.
 ///
-/// Each client is in it once at most, and knows its place, so that one that connects again and again leaves nothing
+/// Each client is in it once at most, and knows its index, so that one that connects again and again leaves nothing
 /// behind. A later deadline is not moved: the earlier one rings in vain, and the client tells the time that holds.
 struct DeadlineHeap {
     private var entries: [(deadline: UInt64, engine: ClientEngine)] = []

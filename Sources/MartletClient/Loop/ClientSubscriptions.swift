@@ -72,7 +72,7 @@ final class ClientSubscriptions {
     /// Hands over what has come, and says what nobody got and who holds the client.
     func endTurn(now: UInt64, _ engine: ClientEngine) {
         flush(engine)
-        if let unmatched = unmatched.takeDropped() { engine.tellDropped(unmatched) }
+        if let unmatched = unmatched.takeDropped() { engine.reportDropped(unmatched) }
         lookWhoHolds(now: now, engine)
     }
 
@@ -168,7 +168,7 @@ final class ClientSubscriptions {
         forget(pipe, engine)
         pipe.end(ClientError(refused: reason, texts))
         pipe.sink.take()?.end(engine)
-        engine.told(Refusal(.subscription(pipe.filters), reason, texts))
+        engine.notifyInterceptors(of: Refusal(.subscription(pipe.filters), reason, texts))
     }
 
     /// The consumer has left.
@@ -234,7 +234,7 @@ final class ClientSubscriptions {
 
     /// - Parameter fromStore: whether it comes from the pipe's own sink.
     func gather(_ message: ReceivedMessage, for pipe: MessagePipe, fromStore: Bool = false, _ engine: ClientEngine) {
-        if let sink = pipe.sink, !fromStore, sink.take(message, engine) { return }
+        if let sink = pipe.sink, !fromStore, sink.accept(message, engine) { return }
         if !pipe.hasGathered { gathering.append(pipe) }
         pipe.gather(message)
     }
@@ -247,7 +247,7 @@ final class ClientSubscriptions {
             if pipe.isBehind { pipesBehind.insert(ObjectIdentifier(pipe)) }
             if isFull, let number = numbers[ObjectIdentifier(pipe)] { holding.becameFull(number, now: engine.loop.now) }
             if pipe.droppedAtFlush > 0 {
-                engine.tellDropped(DroppedMessages(.backlogFull, count: pipe.droppedAtFlush, filters: pipe.filters))
+                engine.reportDropped(DroppedMessages(.backlogFull, count: pipe.droppedAtFlush, filters: pipe.filters))
             }
             for token in settled {
                 // The store has closed its part of this turn: what it has to know goes to the next.
@@ -272,7 +272,7 @@ final class ClientSubscriptions {
     }
 
     /// The filters of the subscriptions that hold the client.
-    var heldBy: [TopicFilter] { holding.told.flatMap { pipes[$0]?.filters ?? [] } }
+    var heldBy: [TopicFilter] { holding.reported.flatMap { pipes[$0]?.filters ?? [] } }
 
     /// A consumer has settled a message.
     func acknowledge(_ token: AcknowledgementToken, _ reason: ReasonCode, _ engine: ClientEngine) {
@@ -297,7 +297,7 @@ struct HoldingSubscriptions {
     /// The subscriptions that have not acknowledged the first; nil before they were asked.
     private var firstOwners: [UInt32]?
     /// The subscriptions that hold the client, as they were reported last, in their order.
-    private(set) var told: [UInt32] = []
+    private(set) var reported: [UInt32] = []
 
     mutating func becameFull(_ number: UInt32, now: UInt64) {
         if fullSince[number] == nil { fullSince[number] = now }
@@ -318,7 +318,7 @@ struct HoldingSubscriptions {
     /// When `look` finds something new, unless it changes before; nil for never.
     var deadline: UInt64? {
         var earliest = UInt64.max
-        for (number, since) in fullSince where !told.contains(number) { earliest = min(earliest, since) }
+        for (number, since) in fullSince where !reported.contains(number) { earliest = min(earliest, since) }
         if let first, hasMany, firstOwners == nil { earliest = min(earliest, first.since) }
         return earliest == .max ? nil : earliest + Limits.holdingMilliseconds
     }
@@ -327,7 +327,7 @@ struct HoldingSubscriptions {
     ///
     /// - Parameter owners: the subscriptions whose consumers have not settled a message.
     mutating func look(now: UInt64, owners: (AcknowledgementToken) -> [UInt32]) -> Bool {
-        if told.isEmpty, (deadline ?? .max) > now { return false }
+        if reported.isEmpty, (deadline ?? .max) > now { return false }
         var holding = fullSince.filter { $0.value + Limits.holdingMilliseconds <= now }.map(\.key)
         if let first, hasMany, first.since + Limits.holdingMilliseconds <= now {
             let found = firstOwners ?? owners(first.token)
@@ -335,8 +335,8 @@ struct HoldingSubscriptions {
             holding += found
         }
         let found = Set(holding).sorted()
-        defer { told = found }
-        return found != told
+        defer { reported = found }
+        return found != reported
     }
 }
 

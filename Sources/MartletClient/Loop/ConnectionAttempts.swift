@@ -54,7 +54,7 @@ struct ConnectionAttempts {
     private static let unknown = ServerAddress(.invalid(text: "the servers", reason: "none is known yet"))
 
     /// Replaces the servers that are tried from now on; none, if their provider failed.
-    mutating func take(_ servers: [ServerAddress]) {
+    mutating func replaceServers(with servers: [ServerAddress]) {
         (self.servers, choice, redirection) = (servers, ServerChoice(count: servers.count), nil)
         needsServers = servers.isEmpty
     }

@@ -392,13 +392,13 @@ protocol MessageReceiver: AnyObject, Sendable {
     func ended(_ error: ClientError)
 }
 
-/// Messages in order; where asked, the latest of each topic only, at the place of its first.
+/// Messages in order; where asked, the latest of each topic only, at the position of its first.
 struct MessageQueue {
     private var messages: [ReceivedMessage?] = []
     private var firstIndex = 0
-    /// How many were taken from the front since the beginning: numbers of places stay valid when memory moves.
+    /// How many were taken from the front since the beginning: positions stay valid when memory moves.
     private var offset = 0
-    private var places: [TopicName: Int] = [:]
+    private var positions: [TopicName: Int] = [:]
     private(set) var count = 0
     /// Of all that wait.
     private(set) var byteCount = 0
@@ -414,14 +414,14 @@ struct MessageQueue {
             count += 1
             return
         }
-        if let place = places[message.topic] {
-            if let older = messages[place - offset] {
+        if let position = positions[message.topic] {
+            if let older = messages[position - offset] {
                 replaced.append(older)
                 byteCount -= older.byteCount
             }
-            messages[place - offset] = message
+            messages[position - offset] = message
         } else {
-            places[message.topic] = offset + messages.count
+            positions[message.topic] = offset + messages.count
             messages.append(message)
             count += 1
         }
@@ -456,7 +456,7 @@ struct MessageQueue {
         firstIndex += 1
         count -= 1
         byteCount -= message.byteCount
-        if !places.isEmpty { places[message.topic] = nil }
+        if !positions.isEmpty { positions[message.topic] = nil }
         if firstIndex * 2 >= messages.count {
             messages.removeFirst(firstIndex)
             offset += firstIndex
@@ -471,7 +471,7 @@ struct MessageQueue {
         var taken: [ReceivedMessage?] = []
         swap(&taken, &messages)
         (firstIndex, offset, count, byteCount) = (0, 0, 0, 0)
-        if !places.isEmpty { places = [:] }
+        if !positions.isEmpty { positions = [:] }
         return taken
     }
 

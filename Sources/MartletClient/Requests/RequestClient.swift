@@ -292,7 +292,7 @@ public final class ApplicationSession: Interceptor {
         let name = user(response)
         if let other = self.user, other != name { await logOut() }
         state.withLock { $0.user = name }
-        tell(.didLogIn(user: name))
+        emit(.didLogIn(user: name))
         return response
     }
 
@@ -323,10 +323,10 @@ public final class ApplicationSession: Interceptor {
         client?.requests.endAll(.cancelled)
         await client?.endAllSubscriptions()
         (client as? Client)?.answerCache(scope: user).removeAll()
-        tell(.didLogOut(user: user))
+        emit(.didLogOut(user: user))
     }
 
-    private func tell(_ event: Event) {
+    private func emit(_ event: Event) {
         for listener in state.withLock({ $0.listeners.sorted { $0.key < $1.key }.map(\.value) }) { listener.yield(event) }
     }
 

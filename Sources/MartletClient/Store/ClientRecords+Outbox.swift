@@ -15,7 +15,7 @@ extension ClientRecords {
         }
         commit(for: engine)
         commitAdditions(engine)
-        tellPlaces(engine)
+        updateQueuePositions(engine)
         // Behind the commits, so that what is read is what was written.
         read(engine)
         gate.turnEnded(pending: engine.session.outputByteCount)
@@ -59,11 +59,11 @@ extension ClientRecords {
         board.end()
     }
 
-    /// Tells the followers of queued messages how many messages are ahead of theirs.
-    private func tellPlaces(_ engine: ClientEngine) {
-        guard outbox.count != toldCount else { return }
-        toldCount = outbox.count
-        for number in board.numbers(most: Limits.toldPlacesMax)
+    /// Updates the followers of queued messages how many messages are ahead of theirs.
+    private func updateQueuePositions(_ engine: ClientEngine) {
+        guard outbox.count != reportedCount else { return }
+        reportedCount = outbox.count
+        for number in board.numbers(most: Limits.queuePositionsMax)
         where outbox.contains(number) && !outbox.isInFlight(number) {
             board.set(number, .queued(ahead: outbox.countAhead(of: number)))
         }
@@ -97,7 +97,7 @@ extension ClientRecords {
         case .success(let rows):
             let (expired, changes) = outbox.swept(rows, of: query, now: engine.wallNow)
             add(changes)
-            for number in expired { tell(number, .expired) }
+            for number in expired { report(number, .expired) }
             if !expired.isEmpty { releaseBlockedEnqueues(engine) }
         case .failure(let error): failed(error, engine)
         }
@@ -110,7 +110,7 @@ extension ClientRecords {
             add(changes)
             for case .remove(_, let key) in changes {
                 guard let number = key.lastNumber else { continue }
-                tell(number, .failed(.store("the message in the outbox is damaged")))
+                report(number, .failed(.store("the message in the outbox is damaged")))
             }
         case .failure(let error): failed(error, engine)
         }
@@ -129,7 +129,7 @@ extension ClientRecords {
         case .dropOldest:
             while !outbox.hasRoom(for: call.publication), let dropped = outbox.dropOldest() {
                 add([dropped.change])
-                tell(dropped.message.number, .failed(.queueFull))
+                report(dropped.message.number, .failed(.queueFull))
             }
             if outbox.hasRoom(for: call.publication) {
                 add(call, engine)
@@ -210,7 +210,7 @@ extension ClientRecords {
             switch next {
             case .expired(let message):
                 add([.remove(.outbox, StoreKey(message.number))])
-                tell(message.number, .expired)
+                report(message.number, .expired)
             case .send(let message): send(message, engine, now: now)
             }
         }
@@ -224,7 +224,7 @@ extension ClientRecords {
             let ticket = try engine.session.publish(message.publication(at: engine.wallNow), now: now)
             guard message.publication.qos > .atMostOnce else { return over(message.number, .acknowledged) }
             flights[ticket] = .init(number: message.number, publication: message.publication)
-            tell(message.number, .sent)
+            report(message.number, .sent)
         } catch {
             over(message.number, .failed(ClientError(error)))
             add(refused.add(message.publication, error.reasonCode, nil, now: engine.wallNow))
@@ -242,7 +242,7 @@ extension ClientRecords {
         if !isDone {
             // Together with its end: whoever has the store next learns of it.
             add(refused.add(flight.publication, reason, texts, now: engine.wallNow))
-            engine.told(Refusal(.publication(flight.publication.topic), reason, texts))
+            engine.notifyInterceptors(of: Refusal(.publication(flight.publication.topic), reason, texts))
         }
         releaseBlockedEnqueues(engine)
         return true
@@ -259,12 +259,12 @@ extension ClientRecords {
 
     func received(_ ticket: PublishTicket) {
         guard let number = flights[ticket]?.number else { return }
-        tell(number, .received)
+        report(number, .received)
     }
 
     private func over(_ number: UInt64, _ status: DeliveryStatus) {
         if let change = outbox.settled(number) { add([change]) }
-        tell(number, status)
+        report(number, status)
     }
 
     private func releaseBlockedEnqueues(_ engine: ClientEngine) {
@@ -287,7 +287,7 @@ extension ClientRecords {
             return
         }
         add([change])
-        tell(tracking.number, .failed(.cancelled))
+        report(tracking.number, .failed(.cancelled))
         // Nobody but its holder may follow it.
         tracking.set(.failed(.cancelled))
         afterCommit { _, error in call.complete(error.map { .failure($0) } ?? .success(true)) }

@@ -38,8 +38,8 @@ final class ClientRecords {
     var inboxesInOrder: [InboxSink] { inboxes.sorted { $0.key < $1.key }.map(\.value) }
     /// Why nothing is stored any more; nil if all is well.
     var failure: ClientError?
-    /// How many messages the outbox had when those who wait were told their places.
-    var toldCount = 0
+    /// How many messages the outbox had when those who wait were told their positions.
+    var reportedCount = 0
     var session: SessionRecords
     /// Answers to requests that an earlier run has kept.
     let restoredAnswers: [AnswerRow]
@@ -85,11 +85,11 @@ final class ClientRecords {
     /// Reads what an earlier run has left. Any thread, before the loop has it.
     ///
     /// - Parameter now: milliseconds since 1970.
-    init(_ settings: ClientSettings, _ place: StorePlace, now: UInt64, random: () -> UInt64) throws(ClientError) {
+    init(_ settings: ClientSettings, _ location: StoreLocation, now: UInt64, random: () -> UInt64) throws(ClientError) {
         whenFull = settings.outbox.whenFull
         board = DeliveryBoard()
         do throws(StoreError) {
-            storage = try place.open()
+            storage = try location.open()
             let identity = try StoredIdentity(in: storage, random: random)
             storedIdentifier = identity.clientIdentifier
             lastIdentifier = storedIdentifier
@@ -121,13 +121,13 @@ final class ClientRecords {
     }
 
     /// A message of the outbox has come so far: whoever follows it hears of it, and what it belongs to.
-    func tell(_ number: UInt64, _ status: DeliveryStatus) {
+    func report(_ number: UInt64, _ status: DeliveryStatus) {
         board.set(number, status)
         if status.isFinal, case .inbox(let name, let conversation, let place)? = owners[number] {
             add([OwnMessageRow(status.stored).put(name, conversation, place)])
             if let sink = inboxes[name] { add(sink.book.settled(number, isTaken: status == .acknowledged)) }
         }
-        add(owners.tell(number, status))
+        add(owners.report(number, status))
     }
 
     /// To be made durable with this turn.
@@ -262,7 +262,7 @@ struct OutputGate {
 }
 
 /// Where a client keeps what is to outlive it.
-public struct StorePlace: Sendable {
+public struct StoreLocation: Sendable {
     let open: @Sendable () throws(StoreError) -> any ClientStorage
 
     /// An SQLite database in a file, which is made if there is none. One client at a time has it.
@@ -270,18 +270,18 @@ public struct StorePlace: Sendable {
     /// - Parameters:
     ///   - path: of the database; its log and its lock are beside it.
     ///   - bytesMax: the size that it may have; nil for any.
-    public static func file(_ path: String, bytesMax: Int? = nil) -> StorePlace {
-        StorePlace { () throws(StoreError) in try FileStore(path, bytesMax: bytesMax) }
+    public static func file(_ path: String, bytesMax: Int? = nil) -> StoreLocation {
+        StoreLocation { () throws(StoreError) in try FileStore(path, bytesMax: bytesMax) }
     }
 
     /// Memory of that name, which lives as long as the process: for tests that end a client and begin it again.
-    public static func memory(_ name: String) -> StorePlace {
-        StorePlace { () throws(StoreError) in try MemoryStore(.named(name)) }
+    public static func memory(_ name: String) -> StoreLocation {
+        StoreLocation { () throws(StoreError) in try MemoryStore(.named(name)) }
     }
 
     /// A storage that a test holds in its hands. It is closed with the client.
-    package static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StorePlace {
-        StorePlace(open: open)
+    package static func custom(_ open: @escaping @Sendable () throws(StoreError) -> any ClientStorage) -> StoreLocation {
+        StoreLocation(open: open)
     }
 }
 
@@ -318,7 +318,7 @@ struct OutboxOwners {
     }
 
     /// A message has come so far. Returns what is to be written.
-    mutating func tell(_ number: UInt64, _ status: DeliveryStatus) -> [StoreChange] {
+    mutating func report(_ number: UInt64, _ status: DeliveryStatus) -> [StoreChange] {
         guard !owners.isEmpty, owners[number] != nil else { return [] }
         for observer in observers[number] ?? [] { observer(status) }
         guard status.isFinal else { return [] }

@@ -6,7 +6,7 @@ internal import Platform
 protocol MessageSink: AnyObject {
     /// Takes a message, or leaves it to the pipe. One that is taken is acknowledged at once: the answer waits for the
     /// store with all output.
-    func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool
+    func accept(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool
     /// The consumer took messages from the pipe.
     func resume(_ engine: ClientEngine)
     /// The consumer has left for good.
@@ -28,7 +28,7 @@ final class SpillSink: MessageSink {
         (self.queue, self.number, self.pipe, self.release) = (queue, number, pipe, release)
     }
 
-    func take(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
+    func accept(_ message: ReceivedMessage, _ engine: ClientEngine) -> Bool {
         guard let records = engine.records, records.failure == nil else { return false }
         // QoS 0 goes by the store only where it would overtake, or fill the memory.
         if message.token == nil, queue.isEmpty, !pipe.hasGathered, hasRoom { return false }
@@ -105,7 +105,7 @@ extension ClientEngine {
     /// Any thread.
     func subscribeByStore(_ pipe: MessagePipe) {
         guard let records else { return pipe.end(.settings("the backlog .spill needs a store: set settings.store")) }
-        let (name, number) = storeNames.take(pipe.filters)
+        let (name, number) = storeNames.makeName(for: pipe.filters)
         do throws(StoreError) {
             let queue = try SpillQueue(name, subscription: number, in: records.storage)
             let sink = LoopOwned(SpillSink(queue, number: number, pipe) { [storeNames] in storeNames.release(name) })
@@ -149,7 +149,7 @@ final class StoreNames: Sendable {
 
     /// A name that nobody has, made of the filters and the same in every run for the first, second … subscription of
     /// the same.
-    func take(_ filters: [TopicFilter]) -> (name: String, number: UInt32) {
+    func makeName(for filters: [TopicFilter]) -> (name: String, number: UInt32) {
         let base = filters.map(\.description).joined(separator: "\u{1}")
         return state.withLock { state in
             var name = base

@@ -83,10 +83,10 @@ public final class StubClient: RequestingClient {
     /// `ClientError.notConnected` at QoS 0 by ``ClientSettings/offlineAtMostOnce``, and what an interceptor throws.
     @discardableResult
     public func publish(_ publication: Publication) async throws(ClientError) -> PublishReceipt {
-        try await interceptors.publish(publication, clock: clock) { (publication) throws(ClientError) in try take(publication) }
+        try await interceptors.publish(publication, clock: clock) { (publication) throws(ClientError) in try accept(publication) }
     }
 
-    private func take(_ publication: Publication) throws(ClientError) -> PublishReceipt {
+    private func accept(_ publication: Publication) throws(ClientError) -> PublishReceipt {
         if case .failing(let reason) = answering { throw .refused(reason) }
         if server.publish(publication) || publication.qos == .atMostOnce { return PublishReceipt() }
         guard publication.properties.responseTopic != nil, let answer = try samples.answer(to: publication) else {

@@ -30,7 +30,7 @@ final class BanService {
     private var failures = OffenceCounts<String>()
     /// The calls that wait for the loops to go by the lists that they were given, in order.
     private var waiters: [() -> Void] = []
-    private var isFullTold = false
+    private var isFullLogged = false
     /// Tells all nodes; nil on a broker that is alone.
     private let share: ((AccessOrder) -> Void)?
     /// Bans that this broker has made and that the other nodes do not know yet.
@@ -143,8 +143,8 @@ final class BanService {
 
     /// Logs once that the broker's own bans give way to one another.
     private func logFull(_ hasGivenWay: Bool, _ ban: Ban) {
-        guard hasGivenWay, !isFullTold else { return }
-        isFullTold = true
+        guard hasGivenWay, !isFullLogged else { return }
+        isFullLogged = true
         log.write(
             .warning, "Warning: \(ban.by) has reached its maximum number of bans; its oldest bans are removed for new ones.")
     }
@@ -164,7 +164,7 @@ final class BanService {
         guard !list.isEmpty else { return }
         let expired = list.removeExpired(at: now)
         guard !expired.isEmpty else { return }
-        isFullTold = false
+        isFullLogged = false
         for ban in expired {
             log.write(.notice, "Ban expired: \(ban.target.kind.rawValue) \(LoggedText(ban.target.who.utf8)).")
             changed(ban, .expired)

@@ -57,7 +57,9 @@ final class DrainService: AlarmHandler {
         status = DrainStatus(order: order, since: status?.since ?? now, connectionsLeft: left, isDone: false)
         renewNotice()
         let place =
-            status.map { $0.places.isEmpty ? "" : " and sent to \(LoggedText($0.places.joined(separator: " ").utf8))" } ?? ""
+            status.map {
+                $0.serverReferences.isEmpty ? "" : " and sent to \(LoggedText($0.serverReferences.joined(separator: " ").utf8))"
+            } ?? ""
         log.write(
             .notice,
             "Draining: new connections are refused, and \(left == 1 ? "1 client is" : "\(left) clients are") disconnected\(place), "
@@ -82,20 +84,20 @@ final class DrainService: AlarmHandler {
     func renewNotice() {
         guard let status else { return }
         let others = otherNodes()
-        let places = status.order.serverReference.map { [$0] } ?? others ?? []
-        self.status?.places = places
+        let references = status.order.serverReference.map { [$0] } ?? others ?? []
+        self.status?.serverReferences = references
         let notice = DrainNotice(
-            serverReferences: Self.rotations(of: places), answersNewcomers: others != nil && !places.isEmpty)
+            serverReferences: Self.rotations(of: references), answersNewcomers: others != nil && !references.isEmpty)
         guard notice != self.notice else { return }
         self.notice = notice
         for mailbox in mailboxes { mailbox.post(.drain(notice)) }
     }
 
     /// Server References that begin with each address in turn, and name some more behind it.
-    static func rotations(of places: [String]) -> [EncodedString] {
-        places.indices.compactMap { first in
-            let all = places[first...] + places[..<first]
-            return EncodedString(all.prefix(Limits.serverReferencePlacesMax).joined(separator: " "))
+    static func rotations(of references: [String]) -> [EncodedString] {
+        references.indices.compactMap { first in
+            let all = references[first...] + references[..<first]
+            return EncodedString(all.prefix(Limits.serverReferencesMax).joined(separator: " "))
         }
     }
 
@@ -147,5 +149,5 @@ final class DrainService: AlarmHandler {
 
 extension Limits {
     /// How many addresses a disconnected client is told; each client's list begins with another one.
-    static let serverReferencePlacesMax = 8
+    static let serverReferencesMax = 8
 }

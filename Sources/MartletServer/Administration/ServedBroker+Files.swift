@@ -199,12 +199,12 @@ extension ServedBroker {
             explanation: explanation,
             ban: bans.ban(ofClient: question.clientIdentifier, user: question.userName, address: question.address ?? ""),
             isKnownUser: isKnown(question.userName, configuration.security, security),
-            admitsAnonymous: security.allowsAnonymous || !security.takesNamesFromClients)
+            admitsAnonymous: security.allowsAnonymous || !security.acceptsClientUserNames)
     }
 
     /// Whether a listener knows a user; nil where it does not look at names, or takes them from certificates.
     private func isKnown(_ user: EncodedString?, _ configuration: SecurityConfiguration, _ security: ListenerSecurity) -> Bool? {
-        guard let user, security.takesNamesFromClients, security.authenticator != nil else { return nil }
+        guard let user, security.acceptsClientUserNames, security.authenticator != nil else { return nil }
         if let path = configuration.passwordFile, let file = try? CredentialFile(path: path), file.contains(user.description) {
             return true
         }

@@ -34,7 +34,7 @@ final class ServedBroker: AdministeredBroker {
     let log: Log
     private let auditLog: AuditLog
     /// The topics below `$SYS/broker/alarms`, and what was published there last.
-    private var toldAlarms: [String: String] = [:]
+    private var publishedAlarms: [String: String] = [:]
 
     init(
         _ facts: BrokerFacts, configuration: RunningConfiguration, loops: LoopGroup, _ brokerClient: BrokerClient,
@@ -150,8 +150,8 @@ final class ServedBroker: AdministeredBroker {
                 listener.connectionsAccepted = sockets.admission.acceptedCount(ofListener: index)
             }
             listener.connectionsMax = configuration.connectionsMax
-            listener.isClosed = sockets.places[index].sockets.isEmpty
-            if let certificate = sockets.places[index].layers.tls?.current.certificate {
+            listener.isClosed = sockets.entries[index].sockets.isEmpty
+            if let certificate = sockets.entries[index].layers.tls?.current.certificate {
                 listener.certificate = .init(
                     name: configuration.tls.certificateFile ?? "", subject: certificate.subject, notAfter: certificate.notAfter)
             }
@@ -273,8 +273,8 @@ final class ServedBroker: AdministeredBroker {
         }
         var values = counts.map { ("$SYS/broker/alarms/\($0.kind.rawValue)", String($0.count)) }
         values.append(("$SYS/broker/alarms/count", String(counts.reduce(0) { $0 + $1.count })))
-        for (topic, value) in values where toldAlarms[topic] != value {
-            toldAlarms[topic] = value
+        for (topic, value) in values where publishedAlarms[topic] != value {
+            publishedAlarms[topic] = value
             loops.sendToFirst(.systemTopic(topic: topic, value: value))
         }
     }

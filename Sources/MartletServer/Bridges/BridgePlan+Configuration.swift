@@ -16,11 +16,11 @@ extension BridgePlan {
         if identifiers.contains(where: { BridgeSettings.clientIdentifier($0, ofConnection: bridge.connectionCount) == nil }) {
             throw complain("its client identifiers are too long for so many connections")
         }
-        var places: [Place] = []
-        for address in bridge.addresses { places.append(try Self.place(address, bridge)) }
-        guard !places.isEmpty else { throw complain("it has no address") }
+        var endpoints: [Endpoint] = []
+        for address in bridge.addresses { endpoints.append(try Self.endpoint(address, bridge)) }
+        guard !endpoints.isEmpty else { throw complain("it has no address") }
         self.init(
-            name: bridge.name, settings: settings, connectionCount: bridge.connectionCount, places: places,
+            name: bridge.name, settings: settings, connectionCount: bridge.connectionCount, endpoints: endpoints,
             bindAddress: bridge.tcp.bindAddress, tcpKeepAlive: bridge.tcp.keepAlive,
             tcpUserTimeoutMilliseconds: bridge.tcp.userTimeoutMilliseconds,
             localUserName: bridge.local.userName.flatMap { EncodedString($0) }, saysBrokers: bridge.saysBrokers,
@@ -88,13 +88,13 @@ extension BridgePlan {
         return settings
     }
 
-    private static func place(_ address: BridgeAddress, _ bridge: BridgeConfiguration) throws(ServerError) -> Place {
+    private static func endpoint(_ address: BridgeAddress, _ bridge: BridgeConfiguration) throws(ServerError) -> Endpoint {
         let text = address.description
         if case .unix(let path) = address.transport {
             guard SocketAddress.unix(path: path) != nil else {
                 throw .bridge(name: bridge.name, reason: "the socket's path \(path) must have 1 to 107 bytes")
             }
-            return Place(target: .path(path), layers: ClientLayers(), text: text)
+            return Endpoint(target: .path(path), layers: ClientLayers(), text: text)
         }
         var layers = ClientLayers()
         if address.usesTLS || bridge.tls.isEnabled {
@@ -110,7 +110,7 @@ extension BridgePlan {
             layers.webSocket = WebSocketClientSettings(
                 host: address.port == usualPort ? host : "\(host):\(address.port)", path: path)
         }
-        return Place(target: .host(address.host, port: address.port), layers: layers, text: text)
+        return Endpoint(target: .host(address.host, port: address.port), layers: layers, text: text)
     }
 }
 

@@ -43,7 +43,7 @@ final class BridgeService {
     /// Carries out an administrator's order for a bridge.
     func perform(_ order: BridgeOrder, onBridge name: String) -> BridgeOrderOutcome {
         let (bounds, parts, states) = (supervisor.queueBounds, supervisor.topicParts, supervisor.stateTopics)
-        let outcome = supervisor.perform(order, on: name, configuration.value, configuration.places)
+        let outcome = supervisor.perform(order, on: name, configuration.value, configuration.locations)
         let isOther = supervisor.queueBounds != bounds || supervisor.topicParts != parts || supervisor.stateTopics != states
         if isOther { control.request(.renewSettings) }
         sendOrders()
@@ -82,13 +82,13 @@ final class BridgeService {
         return supervisor.rows.sorted { $0.key < $1.key }.map { name, row in
             var bridge = AdministeredBridge(name: name)
             bridge.isPaused = supervisor.isPaused(name)
-            if let status = row.status { bridge.take(status, wallClockOffset: offset) }
+            if let status = row.status { bridge.update(with: status, wallClockOffset: offset) }
             bridge.eachConnection = row.statuses.sorted { $0.key < $1.key }.map { .init($0.value) }
             if row.plan == nil { bridge.state = .failed } else if bridge.isPaused { bridge.state = .paused }
             if let failure = row.failure { bridge.lastError = failure }
-            let opening = row.section == nil ? configuration.places.opening(ofBridge: name) : nil
-            bridge.place = opening.map { AdministeredBridge.Place(file: $0.file, line: $0.line) }
-            bridge.options = row.section.map(Self.options) ?? Self.options(configuration.places.lines(ofBridge: name))
+            let opening = row.section == nil ? configuration.locations.opening(ofBridge: name) : nil
+            bridge.location = opening.map { AdministeredBridge.Location(file: $0.file, line: $0.line) }
+            bridge.options = row.section.map(Self.options) ?? Self.options(configuration.locations.lines(ofBridge: name))
             return bridge
         }
     }
@@ -164,7 +164,7 @@ extension AdministeredBridge {
     /// - Parameters:
     ///   - status: what its loop has told.
     ///   - wallClockOffset: what the loop's clock lacks of the milliseconds since 1970.
-    fileprivate mutating func take(_ status: BridgeStatus, wallClockOffset: UInt64) {
+    fileprivate mutating func update(with status: BridgeStatus, wallClockOffset: UInt64) {
         let report = status.report
         state = State(report.state)
         address = status.address

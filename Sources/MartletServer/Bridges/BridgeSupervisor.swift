@@ -109,8 +109,8 @@ final class BridgeSupervisor {
     /// - Parameters:
     ///   - planned: those of its files.
     ///   - configuration: what is in force from now on.
-    ///   - places: where its lines stand.
-    func renew(_ planned: [PlannedBridge], _ configuration: BrokerConfiguration, _ places: ConfigurationLocations) {
+    ///   - locations: where its lines stand.
+    func renew(_ planned: [PlannedBridge], _ configuration: BrokerConfiguration, _ locations: ConfigurationLocations) {
         let before = rows
         rows = rows.filter { $0.value.section != nil }
         for bridge in planned {
@@ -120,7 +120,7 @@ final class BridgeSupervisor {
             logFailure(bridge, row.plan == nil ? "It does not run" : "It goes on as before")
             rows[bridge.name] = row
         }
-        adopt(configuration, places)
+        adopt(configuration, locations)
         for (name, old) in before.sorted(by: { $0.key < $1.key }) {
             guard let plan = old.plan, !Self.isSameClient(plan, rows[name]?.plan) else { continue }
             rows[name]?.statuses = [:]
@@ -130,10 +130,10 @@ final class BridgeSupervisor {
     }
 
     /// Makes plans of the bridges that administrators have added, as the configuration has it now. Files come first.
-    private func adopt(_ configuration: BrokerConfiguration, _ places: ConfigurationLocations) {
+    private func adopt(_ configuration: BrokerConfiguration, _ locations: ConfigurationLocations) {
         let taken = memory.sections.filter { rows[$0.name].map { $0.section == nil } ?? false }
         for section in taken {
-            let place = places.opening(ofBridge: section.name).map { "\($0.file) line \($0.line)" } ?? "the configuration"
+            let place = locations.opening(ofBridge: section.name).map { "\($0.file) line \($0.line)" } ?? "the configuration"
             log.write(
                 .warning,
                 "Warning: Bridge \(section.name) is defined in \(place) now; the bridge of that name that an administrator had added is removed."
@@ -246,9 +246,9 @@ final class BridgeSupervisor {
     ///   - order: what.
     ///   - name: of which bridge.
     ///   - configuration: what is in force.
-    ///   - places: where its lines stand.
+    ///   - locations: where its lines stand.
     func perform(
-        _ order: BridgeOrder, on name: String, _ configuration: BrokerConfiguration, _ places: ConfigurationLocations
+        _ order: BridgeOrder, on name: String, _ configuration: BrokerConfiguration, _ locations: ConfigurationLocations
     ) -> BridgeOrderOutcome {
         if case .add(let settings) = order {
             guard rows[name] == nil else { return .conflict("There is a bridge of this name.") }
@@ -264,10 +264,10 @@ final class BridgeSupervisor {
         case .pause: return setPaused(true, name, row)
         case .resume: return setPaused(false, name, row)
         case .change(let settings):
-            guard let section = row.section else { return Self.standsInFile(name, places, "changed") }
+            guard let section = row.section else { return Self.standsInFile(name, locations, "changed") }
             return set(settings, name, (section, row), configuration)
         case .remove:
-            guard row.section != nil else { return Self.standsInFile(name, places, "removed") }
+            guard row.section != nil else { return Self.standsInFile(name, locations, "removed") }
             return keeping { memory in
                 memory.sections.removeAll { $0.name == name }
                 memory.paused.remove(name)
@@ -279,8 +279,8 @@ final class BridgeSupervisor {
         }
     }
 
-    private static func standsInFile(_ name: String, _ places: ConfigurationLocations, _ what: String) -> BridgeOrderOutcome {
-        let place = places.opening(ofBridge: name).map { "in \($0.file) line \($0.line)" } ?? "in the configuration"
+    private static func standsInFile(_ name: String, _ locations: ConfigurationLocations, _ what: String) -> BridgeOrderOutcome {
+        let place = locations.opening(ofBridge: name).map { "in \($0.file) line \($0.line)" } ?? "in the configuration"
         return .conflict("It is defined \(place), and is \(what) there; reload the configuration afterwards.")
     }
 

@@ -35,7 +35,7 @@ public struct StartCheck {
         service = geteuid() == 0 ? file.flatMap { ServiceUnit.running($0) } : nil
         serviceUser = service.flatMap { Privileges.other(named: $0.userName) }
         // Of a file that cannot be read nothing is known, and the defaults are not what is wanted.
-        guard !result.hasErrors || !result.places.lines.isEmpty || result.places.file == nil else { return }
+        guard !result.hasErrors || !result.locations.lines.isEmpty || result.locations.file == nil else { return }
         checkServiceUser()
         asService {
             $0.checkConfigurationFiles()
@@ -76,9 +76,9 @@ public struct StartCheck {
 
     /// Root has read them; the service reads them itself.
     private mutating func checkConfigurationFiles() {
-        guard serviceUser != nil, let main = result.places.file else { return }
+        guard serviceUser != nil, let main = result.locations.file else { return }
         var files = [main]
-        for line in result.places.lines where !files.contains(line.file) { files.append(line.file) }
+        for line in result.locations.lines where !files.contains(line.file) { files.append(line.file) }
         for file in files {
             guard let obstacle = FileAccess.obstacle(toReading: file) else { continue }
             add(Diagnostic(severity: .error, file: FullPath.of(file), message: "\(obstacle.advice())."))
@@ -168,13 +168,13 @@ public struct StartCheck {
         }
     }
 
-    /// Whether a listener before this one takes its place: each address can be bound while nobody listens, and not any
-    /// more at the start.
+    /// Whether a listener before this one takes its address: each address can be bound while nobody listens, and not
+    /// any more at the start.
     private mutating func checkNeighbours(_ index: Int) -> Bool {
         let address = ListenerPlan.address(of: configuration.listeners[index])
         let neighbour = configuration.listeners[..<index].firstIndex { ListenerPlan.address(of: $0).collides(with: address) }
         guard let neighbour else { return false }
-        let line = result.places.opening(ofListener: neighbour).map { " (\($0.file):\($0.line))" } ?? ""
+        let line = result.locations.opening(ofListener: neighbour).map { " (\($0.file):\($0.line))" } ?? ""
         let message =
             "\(ListenerName.of(configuration.listeners[index].endpoint)) is in the place of "
             + "\(ListenerName.of(configuration.listeners[neighbour].endpoint))\(line). Remove one of them, or give this listener another port."
@@ -194,7 +194,7 @@ public struct StartCheck {
     /// What the broker's user may not read is an error where it is known who that is: by the service, or a line `user`.
     /// A broker that root starts does read it once; its next reload fails.
     private mutating func checkFileRights() {
-        let isNamed = service != nil || result.places.line(of: "user") != nil
+        let isNamed = service != nil || result.locations.line(of: "user") != nil
         let rights = serviceUser.map { FileRights(of: $0.name) } ?? FileRights(becoming: configuration.general.userName)
         for remark in rights.remarks(on: configuration) {
             // Who cannot read a file to start with has heard of it.
@@ -402,20 +402,20 @@ struct StartRemark {
     /// One or several sentences.
     var message: String
 
-    /// With the place of the line that is meant.
+    /// With the location of the line that is meant.
     func diagnostic(_ severity: Diagnostic.Severity, in result: ConfigurationResult) -> Diagnostic {
-        let places = result.places
-        if let option, let line = places.line(of: option, listener: listener, value: value) {
-            return Diagnostic(severity: severity, at: line, in: places, message: message)
+        let locations = result.locations
+        if let option, let line = locations.line(of: option, listener: listener, value: value) {
+            return Diagnostic(severity: severity, at: line, in: locations, message: message)
         }
         // The plug-ins for files name them by options of their own.
-        if let option, let line = places.line(of: "plugin_opt_\(option)", value: value) {
-            return Diagnostic(severity: severity, at: line, in: places, message: message)
+        if let option, let line = locations.line(of: "plugin_opt_\(option)", value: value) {
+            return Diagnostic(severity: severity, at: line, in: locations, message: message)
         }
-        if option == nil || option == "listener", let listener, let line = places.opening(ofListener: listener) {
-            return Diagnostic(severity: severity, at: line, in: places, message: message)
+        if option == nil || option == "listener", let listener, let line = locations.opening(ofListener: listener) {
+            return Diagnostic(severity: severity, at: line, in: locations, message: message)
         }
-        var diagnostic = Diagnostic(severity: severity, at: nil, in: places, message: message)
+        var diagnostic = Diagnostic(severity: severity, at: nil, in: locations, message: message)
         diagnostic.option = option
         if let listener, result.configuration.listeners.indices.contains(listener), option == nil || option == "listener" {
             diagnostic.option = ListenerName.of(result.configuration.listeners[listener].endpoint)

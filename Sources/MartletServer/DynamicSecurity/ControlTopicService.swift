@@ -134,8 +134,8 @@ extension ControlTopicService {
                     break
                 }
                 switch name.lowercased() {
-                case "listlisteners": answers.append(told("listListeners", correlation?.string) { addListeners(to: &$0) })
-                case "listplugins": answers.append(told("listPlugins", correlation?.string) { addPlugins(to: &$0) })
+                case "listlisteners": answers.append(response("listListeners", correlation?.string) { addListeners(to: &$0) })
+                case "listplugins": answers.append(response("listPlugins", correlation?.string) { addPlugins(to: &$0) })
                 default: refuse("Unknown command", name, correlation?.string)
                 }
             }
@@ -150,7 +150,7 @@ extension ControlTopicService {
         return writer.bytes
     }
 
-    private func told(_ command: String, _ correlation: String?, _ data: (inout JSONWriter) -> Void) -> [UInt8] {
+    private func response(_ command: String, _ correlation: String?, _ data: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { object in
             object.set("command", command)

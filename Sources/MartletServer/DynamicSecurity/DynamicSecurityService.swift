@@ -193,7 +193,7 @@ extension DynamicSecurityService {
 
     /// Takes what was read of another node's change.
     func read(_ model: Result<SecurityModel, SecurityFile.Complaint>) {
-        shared?.take(model)
+        shared?.loaded(model)
         goOn()
     }
 

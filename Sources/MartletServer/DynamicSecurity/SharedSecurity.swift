@@ -138,7 +138,7 @@ final class SharedSecurity {
         read(pieces)
     }
 
-    func take(_ result: Result<SecurityModel, SecurityFile.Complaint>) {
+    func loaded(_ result: Result<SecurityModel, SecurityFile.Complaint>) {
         guard let number = reading else { return }
         reading = nil
         if let next {
@@ -146,13 +146,13 @@ final class SharedSecurity {
             return received(revision: next.revision, next.pieces)
         }
         switch result {
-        case .success(let model): takeOver(model, number)
+        case .success(let model): adopt(model, number)
         case .failure(let complaint):
             log.write(.error, "Error: Cluster: the dynamic security that the nodes share \(complaint) This node uses its own.")
         }
     }
 
-    private func takeOver(_ model: SecurityModel, _ number: UInt64) {
+    private func adopt(_ model: SecurityModel, _ number: UInt64) {
         // The number costs nothing, and is another one after each change.
         let isSame =
             model.changeIndex == document.model.changeIndex

@@ -24,7 +24,7 @@ final class ListenerService {
     }
 
     /// By listener of the configuration.
-    var places: [OpenListeners.Place] { open.places }
+    var entries: [OpenListeners.Entry] { open.entries }
 
     /// By listener of the configuration.
     var layers: [TransportLayers] { open.layers }
@@ -43,14 +43,14 @@ final class ListenerService {
     // MARK: Reload
 
     /// Opens what a reload brings, beside what is open; nobody is let in yet.
-    func opening(_ reloaded: ReloadedConfiguration) throws(ServerError) -> [(listener: Int, place: OpenListeners.Place)] {
+    func opening(_ reloaded: ReloadedConfiguration) throws(ServerError) -> [(listener: Int, entry: OpenListeners.Entry)] {
         try open.opening(reloaded, log: log)
     }
 
     /// Takes in what was opened, now that the configuration that asks for it is in force: there is a place to count for
     /// each listener from now on.
-    func take(_ opened: [(listener: Int, place: OpenListeners.Place)]) {
-        open.take(opened, configuration.value)
+    func take(_ opened: [(listener: Int, entry: OpenListeners.Entry)]) {
+        open.apply(opened, configuration.value)
         admission = ConnectionAdmission(extending: admission, listeners: configuration.value.listeners.count)
     }
 
@@ -79,9 +79,9 @@ final class ListenerService {
     }
 
     private func tlsInUse(but left: Set<Int>) -> [(listener: Int, tls: TLSServer)] {
-        open.places.enumerated().compactMap { index, place in
+        open.entries.enumerated().compactMap { index, entry in
             guard !configuration.value.listeners[index].isClosed, !left.contains(index) else { return nil }
-            return place.layers.tls.map { (index, $0) }
+            return entry.layers.tls.map { (index, $0) }
         }
     }
 

@@ -9,7 +9,7 @@ import Transports
 /// The listeners of a configuration, open: their sockets for each loop, and the layers of their connections.
 struct OpenListeners {
     /// One listener of the configuration.
-    struct Place {
+    struct Entry {
         /// The layers of its connections.
         var layers: TransportLayers
         /// The pre-shared keys that its handshakes look into.
@@ -37,31 +37,31 @@ struct OpenListeners {
     }
 
     /// By listener of the configuration.
-    private(set) var places: [Place] = []
+    private(set) var entries: [Entry] = []
     private let loops: Int
     private let keyLogFile: String?
 
     /// By listener of the configuration.
-    var layers: [TransportLayers] { places.map(\.layers) }
+    var layers: [TransportLayers] { entries.map(\.layers) }
 
     /// The files of pre-shared keys are read: the handshakes look into them from now on.
     func exchangeKeys(_ tables: SecurityTables) {
-        for (place, security) in zip(places, tables.listeners) { place.keys.exchange(security.preSharedKeys) }
+        for (entry, security) in zip(entries, tables.listeners) { entry.keys.exchange(security.preSharedKeys) }
     }
 
     /// Where they listen, in the order of the configuration.
-    var addresses: [String] { places.flatMap(\.addresses) }
+    var addresses: [String] { entries.flatMap(\.addresses) }
 
     /// By loop.
     var sockets: [[(listener: Listener, policy: Int)]] {
         (0..<loops).map { loop in
-            places.indices.flatMap { policy in places[policy].sockets(ofLoop: loop).map { ($0, policy) } }
+            entries.indices.flatMap { policy in entries[policy].sockets(ofLoop: loop).map { ($0, policy) } }
         }
     }
 
     /// The sockets of HTTP, which are the control thread's.
     var httpSockets: [(listener: Listener, policy: Int)] {
-        places.indices.flatMap { policy in places[policy].httpSockets.map { ($0, policy) } }
+        entries.indices.flatMap { policy in entries[policy].httpSockets.map { ($0, policy) } }
     }
 
     init(_ configuration: BrokerConfiguration, loops: Int, keyLogFile: String?, log: Log) throws(ServerError) {
@@ -69,11 +69,11 @@ struct OpenListeners {
         // What the service manager has opened for us.
         let inherited = InheritedSockets { getenv($0).map { String(cString: $0) } }
         for (index, listener) in configuration.listeners.enumerated() {
-            let place = try open(listener, index, configuration, log) { address throws(ListenError) in
+            let entry = try open(listener, index, configuration, log) { address throws(ListenError) in
                 try address.open(loops: listener.application == .httpAPI ? 1 : loops, inherited: inherited)
             }
-            for line in place.announcements { log.write(.information, line) }
-            places.append(place)
+            for line in entry.announcements { log.write(.information, line) }
+            entries.append(entry)
         }
         for address in inherited.unusedAddresses {
             log.write(.warning, "Warning: The service manager's socket \(address) belongs to no listener of the configuration.")
@@ -88,7 +88,7 @@ struct OpenListeners {
     private func open(
         _ configuration: ListenerConfiguration, _ index: Int, _ broker: BrokerConfiguration, _ log: Log,
         sockets: (ListenAddress) throws(ListenError) -> [[Listener]]
-    ) throws(ServerError) -> Place {
+    ) throws(ServerError) -> Entry {
         let plan: ListenerPlan
         let ring = PreSharedKeyRing()
         do throws(TLSFailure) {
@@ -104,19 +104,19 @@ struct OpenListeners {
             guard configuration.isDispensable else { throw .listener(index, error) }
             log.write(.notice, "No HTTP for administration: \(error.advice).")
         }
-        var place = Place(
+        var entry = Entry(
             layers: plan.layers, keys: ring, sockets: opened, isHTTP: configuration.application == .httpAPI,
             announcements: opened.first?.map { plan.announcement(of: $0) } ?? [])
-        let names = Self.ownNames(of: place, configuration, broker)
-        place.layers.webSocket?.ownNames = names
-        return place
+        let names = Self.ownNames(of: entry, configuration, broker)
+        entry.layers.webSocket?.ownNames = names
+        return entry
     }
 
     /// The names by which browsers may call a listener that only this machine reaches; nil of one that others reach.
     private static func ownNames(
-        of place: Place, _ configuration: ListenerConfiguration, _ broker: BrokerConfiguration
+        of entry: Entry, _ configuration: ListenerConfiguration, _ broker: BrokerConfiguration
     ) -> [String]? {
-        guard configuration.isForThisMachine || place.isLoopback else { return nil }
+        guard configuration.isForThisMachine || entry.isLoopback else { return nil }
         return broker.administration.hosts.map { $0.lowercased() }
     }
 }
@@ -127,23 +127,23 @@ extension OpenListeners {
     /// Gives the sockets' files to the user that the broker is about to become, who opens other listeners beside these
     /// later.
     func give(toUser user: UInt32, group: UInt32) {
-        for listener in places.flatMap({ $0.sockets.flatMap { $0 } }) { listener.give(toUser: user, group: group) }
+        for listener in entries.flatMap({ $0.sockets.flatMap { $0 } }) { listener.give(toUser: user, group: group) }
     }
 
     /// Opens the listeners that a reload brings, beside those that are open; nobody is let in yet, and all of them
     /// close again by themselves if they are not taken.
-    func opening(_ reloaded: ReloadedConfiguration, log: Log) throws(ServerError) -> [(listener: Int, place: Place)] {
-        var opened: [(listener: Int, place: Place)] = []
-        let leaving = reloaded.closings.flatMap { places[$0].sockets.flatMap { $0 } }
+    func opening(_ reloaded: ReloadedConfiguration, log: Log) throws(ServerError) -> [(listener: Int, entry: Entry)] {
+        var opened: [(listener: Int, entry: Entry)] = []
+        let leaving = reloaded.closings.flatMap { entries[$0].sockets.flatMap { $0 } }
         for opening in reloaded.openings {
             let configuration = reloaded.configuration.listeners[opening.listener]
             let count = configuration.application == .httpAPI ? 1 : loops
-            let predecessor = opening.predecessor.map { places[$0].sockets } ?? []
-            let place = try open(configuration, opening.wanted, reloaded.configuration, log) { address throws(ListenError) in
+            let predecessor = opening.predecessor.map { entries[$0].sockets } ?? []
+            let entry = try open(configuration, opening.wanted, reloaded.configuration, log) { address throws(ListenError) in
                 guard !predecessor.isEmpty else { return try address.open(loops: count, leaving: leaving) }
                 return try Self.succeed(predecessor, loops: count)
             }
-            opened.append((opening.listener, place))
+            opened.append((opening.listener, entry))
         }
         return opened
     }
@@ -167,25 +167,25 @@ extension OpenListeners {
 
     /// Adds the listeners that were opened, and renews the layers of the others' future connections: their trusted
     /// proxies and the names of their pages. Their TLS stays as it is.
-    mutating func take(_ opened: [(listener: Int, place: Place)], _ broker: BrokerConfiguration) {
-        for (listener, place) in opened {
-            if listener == places.count { places.append(place) } else { places[listener] = place }
+    mutating func apply(_ opened: [(listener: Int, entry: Entry)], _ broker: BrokerConfiguration) {
+        for (listener, entry) in opened {
+            if listener == entries.count { entries.append(entry) } else { entries[listener] = entry }
         }
         let new = Set(opened.map(\.listener))
-        for index in places.indices where !new.contains(index) {
+        for index in entries.indices where !new.contains(index) {
             let configuration = broker.listeners[index]
             // Its sockets close when those who have them let go of them.
             guard !configuration.isClosed else {
-                places[index] = Place(
-                    layers: places[index].layers, keys: places[index].keys, sockets: [], isHTTP: places[index].isHTTP,
+                entries[index] = Entry(
+                    layers: entries[index].layers, keys: entries[index].keys, sockets: [], isHTTP: entries[index].isHTTP,
                     announcements: [])
                 continue
             }
-            let tls = places[index].layers.tls
-            places[index].layers = ListenerPlan.layers(configuration, general: broker.general)
-            places[index].layers.tls = tls
-            let names = Self.ownNames(of: places[index], configuration, broker)
-            places[index].layers.webSocket?.ownNames = names
+            let tls = entries[index].layers.tls
+            entries[index].layers = ListenerPlan.layers(configuration, general: broker.general)
+            entries[index].layers.tls = tls
+            let names = Self.ownNames(of: entries[index], configuration, broker)
+            entries[index].layers.webSocket?.ownNames = names
         }
     }
 }

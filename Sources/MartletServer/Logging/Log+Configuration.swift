@@ -266,7 +266,7 @@ struct LogLayout: Sendable {
     func shown(on descriptor: Int32) -> LogLayout {
         var layout = self
         layout.isWatched = format == .text && Terminal.isAttached(to: descriptor)
-        layout.hasColour = layout.isWatched && Terminal.takesColour(descriptor)
+        layout.hasColour = layout.isWatched && Terminal.supportsColour(descriptor)
         return layout
     }
 
@@ -351,7 +351,7 @@ public enum Terminal {
     public static func isAttached(to descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
     /// Whether colours are wanted there: not where NO_COLOR has a value, and not where the terminal calls itself dumb.
-    public static func takesColour(_ descriptor: Int32) -> Bool {
+    public static func supportsColour(_ descriptor: Int32) -> Bool {
         guard isAttached(to: descriptor) else { return false }
         if let wish = getenv("NO_COLOR"), wish.pointee != 0 { return false }
         return getenv("TERM").map { String(cString: $0) != "dumb" } ?? false

@@ -24,7 +24,7 @@ extension SecurityTables {
             var security = reading.security(of: listener.security)
             security.allowsAnonymous = listener.security.allowsAnonymous
             security.isForAdministrators = listener.application == .httpAPI
-            security.takesNamesFromClients = listener.tls.userNameSource == .none
+            security.acceptsClientUserNames = listener.tls.userNameSource == .none
             listeners.append(security)
         }
         if !reading.problems.isEmpty { throw SecurityFilesError(problems: reading.problems) }

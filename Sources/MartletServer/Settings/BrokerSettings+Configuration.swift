@@ -9,8 +9,8 @@ extension BrokerSettings {
     public init(_ configuration: BrokerConfiguration, log: LogTopics) {
         self.init()
         listeners = configuration.listeners.map { ListenerPolicy($0) }
-        takeLimits(configuration.limits)
-        takeMessaging(configuration.messaging)
+        applyLimits(configuration.limits)
+        applyMessaging(configuration.messaging)
         connectTimeoutMilliseconds = UInt64(configuration.general.connectTimeoutSeconds) * 1000
         boundsEarlierKeepAlives = configuration.general.compatibility != .version2_0
         systemIntervalSeconds = UInt32(configuration.general.systemTopicIntervalSeconds ?? 0)
@@ -24,7 +24,7 @@ extension BrokerSettings {
         nodeName = configuration.general.nodeName ?? HostName.text()
     }
 
-    private mutating func takeLimits(_ limits: LimitsConfiguration) {
+    private mutating func applyLimits(_ limits: LimitsConfiguration) {
         sessionsMax = limits.clientsMax
         connectionsMax = limits.connectionsMax
         connectionsPerSecondPerAddressMax = limits.connectionsPerSecondPerAddressMax
@@ -55,7 +55,7 @@ extension BrokerSettings {
         sessionExpirySecondsMax = expirations.min().map { UInt32(clamping: $0) } ?? .max
     }
 
-    private mutating func takeMessaging(_ messaging: MessagingConfiguration) {
+    private mutating func applyMessaging(_ messaging: MessagingConfiguration) {
         retainAvailable = messaging.isRetainAvailable
         retainedSweepMinutes = UInt32(messaging.retainExpirySweepMinutes ?? 0)
         checksRetainSource = messaging.checksRetainSource
@@ -168,16 +168,16 @@ extension AdministrationSettings.Parts {
 public enum ConfigurationSupport {
     /// An error for each line that asks for what cannot be had, with what to do instead.
     public static func objections(to result: ConfigurationResult) -> [Diagnostic] {
-        let (configuration, places) = (result.configuration, result.places)
+        let (configuration, locations) = (result.configuration, result.locations)
         var objections: [Diagnostic] = []
         func refuse(_ line: ConfigurationLocations.Line?, _ what: String, _ remedy: String) {
             objections.append(
                 Diagnostic(
-                    severity: .error, at: line, in: places,
+                    severity: .error, at: line, in: locations,
                     message: "\(what) not available in this version of Martlet. \(remedy)"))
         }
         let used = Set(configuration.listeners.flatMap { $0.security.plugins.map(\.plugin) })
-        for line in places.lines where ["plugin", "auth_plugin", "global_plugin", "plugin_load"].contains(line.name) {
+        for line in locations.lines where ["plugin", "auth_plugin", "global_plugin", "plugin_load"].contains(line.name) {
             let path =
                 line.name == "plugin_load"
                 ? String(line.value.drop { $0 != " " && $0 != "\t" }.drop { $0 == " " || $0 == "\t" }) : line.value
@@ -198,16 +198,16 @@ public enum ConfigurationSupport {
 /// What a running broker makes of a configuration that it reads anew: all that it can take over now, and what has to
 /// wait for a restart.
 ///
-/// A listener has a place of its own among the listeners as long as the broker runs: one that the files do not name any
-/// more is closed and keeps it, and one that is new comes behind all others, or to the place of a closed one that was
-/// the same. A listener whose protocol has changed, or that has TLS or a PROXY header now and had none, is closed, and
-/// another one opened which takes its sockets over.
+/// A listener has an index of its own among the listeners as long as the broker runs: one that the files do not name
+/// any more is closed and keeps it, and one that is new comes behind all others, or at the index of a closed one that
+/// was the same. A listener whose protocol has changed, or that has TLS or a PROXY header now and had none, is closed,
+/// and another one opened which takes its sockets over.
 struct ReloadedConfiguration {
     /// A listener that is to be opened.
     struct Opening: Equatable {
-        /// Its place among the listeners.
+        /// Its index among the listeners.
         let listener: Int
-        /// Its place among those of the files.
+        /// Its index among those of the files.
         let wanted: Int
         /// The listener in force whose sockets it takes over; nil for a new one.
         let predecessor: Int?
@@ -218,10 +218,10 @@ struct ReloadedConfiguration {
     /// A sentence for each thing that waits for a restart.
     private(set) var warnings: [String] = []
     private(set) var openings: [Opening] = []
-    /// The listeners that are to be closed: their places.
+    /// The listeners that are to be closed: their indexes.
     private(set) var closings: [Int] = []
     /// Where those of the files are now, in their order.
-    private(set) var places: [Int] = []
+    private(set) var listenersOfFiles: [Int] = []
 
     init(running: BrokerConfiguration, wanted: BrokerConfiguration) {
         configuration = wanted
@@ -233,7 +233,7 @@ struct ReloadedConfiguration {
         keepWhatStays(of: running)
         configuration.listeners = running.listeners
         for (index, listener) in wanted.listeners.enumerated() { follow(listener, index, running) }
-        for index in running.listeners.indices where !running.listeners[index].isClosed && !places.contains(index) {
+        for index in running.listeners.indices where !running.listeners[index].isClosed && !listenersOfFiles.contains(index) {
             configuration.listeners[index].isClosed = true
             closings.append(index)
         }
@@ -267,31 +267,31 @@ struct ReloadedConfiguration {
         configuration.cluster.certificateKeyFile = wanted.certificateKeyFile
     }
 
-    /// Finds a place for a listener of the files: its own, if it runs as it is, or a new one.
+    /// Finds an index for a listener of the files: its own, if it runs as it is, or a new one.
     private mutating func follow(_ wanted: ListenerConfiguration, _ index: Int, _ running: BrokerConfiguration) {
         var successor = wanted
         let same = running.listeners.indices.filter {
-            running.listeners[$0].isAtPlace(of: wanted) && running.listeners[$0].speaksAs(wanted) && !places.contains($0)
+            running.listeners[$0].hasAddress(of: wanted) && running.listeners[$0].speaksAs(wanted) && !listenersOfFiles.contains($0)
         }
-        if let place = same.first(where: { !running.listeners[$0].isClosed }) {
+        if let position = same.first(where: { !running.listeners[$0].isClosed }) {
             // The store's own clock was set at the start.
-            successor.durability = running.listeners[place].durability
-            configuration.listeners[place] = successor
-            places.append(place)
+            successor.durability = running.listeners[position].durability
+            configuration.listeners[position] = successor
+            listenersOfFiles.append(position)
             return
         }
         let predecessor = running.listeners.indices.first {
-            running.listeners[$0].isAtPlace(of: wanted) && !running.listeners[$0].isClosed && !places.contains($0)
+            running.listeners[$0].hasAddress(of: wanted) && !running.listeners[$0].isClosed && !listenersOfFiles.contains($0)
         }
         successor.durability = durability(of: wanted, running)
-        let place = same.first ?? configuration.listeners.count
-        if place == configuration.listeners.count {
+        let position = same.first ?? configuration.listeners.count
+        if position == configuration.listeners.count {
             configuration.listeners.append(successor)
         } else {
-            configuration.listeners[place] = successor
+            configuration.listeners[position] = successor
         }
-        places.append(place)
-        openings.append(Opening(listener: place, wanted: index, predecessor: predecessor))
+        listenersOfFiles.append(position)
+        openings.append(Opening(listener: position, wanted: index, predecessor: predecessor))
     }
 
     /// What acknowledgements of a new listener promise: nothing stricter than the store was set up for.

@@ -10,7 +10,7 @@ final class RunningConfiguration {
     /// Reads the files again; nil when there are none.
     let reread: (@Sendable () -> ConfigurationResult)?
     /// Where the lines stand; empty without a file.
-    private(set) var places = ConfigurationLocations()
+    private(set) var locations = ConfigurationLocations()
     /// When the files were read again last, in milliseconds since 1970; nil for never.
     private(set) var reloadedAt: UInt64?
     /// Where the listeners of the files are among those of the configuration, in the files' order.
@@ -24,29 +24,29 @@ final class RunningConfiguration {
     }
 
     /// Finds out where the lines stand that are in force since the start.
-    func locate() { if let reread { locate(reread().places) } }
+    func locate() { if let reread { locate(reread().locations) } }
 
     /// Puts what was read again in its place.
     ///
     /// - Parameters:
-    ///   - places: where its lines stand.
+    ///   - locations: where its lines stand.
     ///   - now: milliseconds since 1970.
-    func exchange(_ reloaded: ReloadedConfiguration, places: ConfigurationLocations, at now: UInt64) {
-        (value, listenersOfFiles, reloadedAt) = (reloaded.configuration, reloaded.places, now)
-        locate(places)
+    func exchange(_ reloaded: ReloadedConfiguration, locations: ConfigurationLocations, at now: UInt64) {
+        (value, listenersOfFiles, reloadedAt) = (reloaded.configuration, reloaded.listenersOfFiles, now)
+        locate(locations)
     }
 
-    private func locate(_ places: ConfigurationLocations) { (self.places, digest) = (places, nil) }
+    private func locate(_ locations: ConfigurationLocations) { (self.locations, digest) = (locations, nil) }
 
     /// Reads the files without using them; nil where there are none.
     func check() -> ConfigurationFindings? { reread.map { ConfigurationFindings($0().diagnostics) } }
 
     /// The SHA-256 of the lines in force, in hexadecimal. Made when somebody asks for the first time: the library that
     /// hashes takes 2 MB. nil without a file.
-    private var digestOfPlaces: String? {
-        guard places.file != nil else { return nil }
+    private var digestOfLocations: String? {
+        guard locations.file != nil else { return nil }
         if let digest { return digest }
-        let text = places.lines.map { "\($0.file):\($0.line):\($0.name) \($0.value)\n" }.joined()
+        let text = locations.lines.map { "\($0.file):\($0.line):\($0.name) \($0.value)\n" }.joined()
         let made = HashFunction.sha256.digest(Array(text.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         digest = made
         return made
@@ -56,14 +56,14 @@ final class RunningConfiguration {
     var report: ConfigurationReport {
         var options: [ConfigurationReport.Option] = []
         for option in ConfigurationOption.all where option.canonicalName == nil && option.status == .supported {
-            let lines = places.lines.filter {
+            let lines = locations.lines.filter {
                 ConfigurationOption.named($0.name).map { ($0.canonicalName ?? $0.name) == option.name } ?? false
             }
             for line in lines {
                 options.append(
                     .init(
                         name: line.name, value: ConfigurationOption.isSecret(line.name) ? "***" : line.value, isDefault: false,
-                        listener: places.listener(of: line).map {
+                        listener: locations.listener(of: line).map {
                             ListenerName.of(value.listeners[listenersOfFiles[$0]].endpoint)
                         },
                         file: line.file, line: line.line, reloads: option.isReloadable))
@@ -74,7 +74,7 @@ final class RunningConfiguration {
                     name: option.name, value: option.defaultText, isDefault: true, listener: nil, file: nil, line: nil,
                     reloads: option.isReloadable))
         }
-        return ConfigurationReport(file: places.file, digest: digestOfPlaces, options: options)
+        return ConfigurationReport(file: locations.file, digest: digestOfLocations, options: options)
     }
 }
 

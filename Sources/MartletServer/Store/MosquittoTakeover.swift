@@ -164,7 +164,7 @@ final class OpenStore {
     func restore(_ shards: [BrokerShard]) throws(ServerError) {
         do throws(StoreError) {
             var recovery = Recovery(shards: shards, highestKeys: try store.highestKeys())
-            let damages = store.load { table, key, body in recovery.take(table, key: key, body: body) }
+            let damages = store.load { table, key, body in recovery.restore(table, key: key, body: body) }
             let (summary, changes) = recovery.finish()
             if !damages.isEmpty {
                 guard store.isBeingRepaired else { throw store.refusal(damages) }

@@ -73,7 +73,7 @@ extension Simulation {
 
     /// A disk of the simulated machine, for `ClientSettings.store`: commits are on it a while after they were given,
     /// and those that were not are lost when their client crashes.
-    public func disk(_ name: String) -> StorePlace {
+    public func disk(_ name: String) -> StoreLocation {
         let disk = disks[name] ?? MemoryDisk(name)
         disks[name] = disk
         return .custom { [unowned self] () throws(StoreError) in

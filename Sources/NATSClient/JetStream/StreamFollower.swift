@@ -155,9 +155,10 @@ public final class StreamFollower {
     public func received(_ view: MessageView, now: UInt64, give: (StreamRecord) -> Void) {
         guard let stream else { return }
         // A record comes with the subject that it was published to.
-        if let mark = DeliveryMetadata(reply: view.reply) {
-            guard state == .following, mark.consumer == consumerName else { return }
-            return take(StreamRecord(mark: mark, subject: view.subject, headers: view.headers, payload: view.payload), now, give)
+        if let metadata = DeliveryMetadata(reply: view.reply) {
+            guard state == .following, metadata.consumer == consumerName else { return }
+            return deliver(
+                StreamRecord(metadata: metadata, subject: view.subject, headers: view.headers, payload: view.payload), now, give)
         }
         guard let kind = kind(of: view.subject) else { return }
         switch (kind, state) {
@@ -291,18 +292,18 @@ public final class StreamFollower {
         effects.append(.ask(request, reply: Subject(checked: Array("_INBOX.\(name).\(attempt).r".utf8))))
     }
 
-    private func take(_ record: StreamRecord, _ now: UInt64, _ give: (StreamRecord) -> Void) {
+    private func deliver(_ record: StreamRecord, _ now: UInt64, _ give: (StreamRecord) -> Void) {
         // One was lost, or comes twice: from the last that was given on again.
-        guard record.mark.consumerSequence == consumerSequence + 1, let next, record.mark.sequence >= next else {
+        guard record.metadata.consumerSequence == consumerSequence + 1, let next, record.metadata.sequence >= next else {
             return begin(now: now)
         }
         consumerSequence += 1
         outstanding = max(0, outstanding - 1)
         deadline = now + Limits.followSilenceMillisecondsMax
-        self.next = record.mark.sequence + 1
+        self.next = record.metadata.sequence + 1
         give(record)
         if let goal {
-            if record.mark.sequence >= goal { reach() } else if record.mark.pending == 0 { askForRest() }
+            if record.metadata.sequence >= goal { reach() } else if record.metadata.pending == 0 { askForRest() }
         }
         ask()
     }

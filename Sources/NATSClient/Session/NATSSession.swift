@@ -245,7 +245,7 @@ public final class NATSSession {
         guard info.version >= settings.versionMin else {
             return fail("it is nats-server \(info.version); \(settings.versionMin) or newer is needed", now: now)
         }
-        guard info.takesHeaders else {
+        guard info.supportsHeaders else {
             return fail("headers are switched off there (no_header_support); they are needed", now: now)
         }
         if info.requiresTLS || server.usesTLS || settings.requiresTLS {

@@ -43,7 +43,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
             login = try Self.login(rest[..<at])
             rest = rest[rest.index(after: at)...]
         }
-        let (host, port) = try Self.place(rest)
+        let (host, port) = try Self.hostAndPort(rest)
         self.init(host: host, port: port, usesTLS: usesTLS, login: login)
     }
 
@@ -58,7 +58,7 @@ public struct ServerAddress: Sendable, Hashable, CustomStringConvertible {
         return .user(try decoded(text[..<colon]), password: try decoded(text[text.index(after: colon)...]))
     }
 
-    private static func place(_ text: Substring) throws(ServerAddressError) -> (String, UInt16) {
+    private static func hostAndPort(_ text: Substring) throws(ServerAddressError) -> (String, UInt16) {
         var (host, rest) = (text, Substring())
         if text.first == "[" {
             guard let end = text.firstIndex(of: "]") else { throw ServerAddressError("\(text) has no ] behind the address") }
@@ -109,7 +109,7 @@ public struct ServerAddressError: Error, Equatable, CustomStringConvertible {
 }
 
 extension String {
-    /// The first place of a text; the standard library has none without Foundation.
+    /// The first index of a text; the standard library has none without Foundation.
     fileprivate func range(of text: String) -> Range<String.Index>? {
         var start = startIndex
         while start < endIndex {

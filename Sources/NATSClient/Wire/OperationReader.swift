@@ -33,7 +33,7 @@ public struct OperationReader: Sendable {
             guard waiting.count >= needed, try readWaiting(body) else { return }
         }
         let rest = UnsafeRawBufferPointer(rebasing: bytes[head...])
-        guard let done = try Self.take(rest, &needed, body), done < rest.count else { return }
+        guard let done = try Self.readOperations(rest, &needed, body), done < rest.count else { return }
         waiting.append(contentsOf: rest[done...])
     }
 
@@ -49,7 +49,7 @@ public struct OperationReader: Sendable {
         var whole: [UInt8] = []
         swap(&whole, &waiting)
         let done = try whole.withUnsafeBufferPointer { (bytes) throws(WireError) in
-            try Self.take(UnsafeRawBufferPointer(bytes), &needed, body)
+            try Self.readOperations(UnsafeRawBufferPointer(bytes), &needed, body)
         }
         guard let done else { return false }
         whole.removeFirst(done)
@@ -58,7 +58,7 @@ public struct OperationReader: Sendable {
     }
 
     /// Works off complete operations; returns how many bytes that were, or nil if the reading has ended.
-    private static func take(
+    private static func readOperations(
         _ bytes: UnsafeRawBufferPointer, _ needed: inout Int, _ body: (ServerOperation) -> Bool
     ) throws(WireError) -> Int? {
         var head = 0
@@ -300,7 +300,7 @@ public struct ServerInfo: Sendable, Equatable {
     public let version: ServerVersion
     /// The most bytes of a message that it takes, headers and all.
     public let payloadBytesMax: Int
-    public let takesHeaders: Bool
+    public let supportsHeaders: Bool
     public let requiresTLS: Bool
     public let offersTLS: Bool
     public let requiresLogin: Bool
@@ -334,7 +334,7 @@ public struct ServerInfo: Sendable, Equatable {
         self.payloadBytesMax = Int(min(payloadBytesMax, Int64(Limits.messageBytesMax)))
         serverID = members["server_id"]?.string ?? ""
         serverName = members["server_name"]?.string ?? serverID
-        takesHeaders = members["headers"]?.boolean ?? false
+        supportsHeaders = members["headers"]?.boolean ?? false
         requiresTLS = members["tls_required"]?.boolean ?? false
         offersTLS = requiresTLS || members["tls_available"]?.boolean ?? false
         requiresLogin = members["auth_required"]?.boolean ?? false

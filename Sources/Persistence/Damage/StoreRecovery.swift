@@ -7,13 +7,13 @@ public import RowStore
 /// for.
 struct StoreRecovery {
     let files: StoreFiles
-    let mark: CommitRecord
+    let commitRecord: CommitRecord
     let options: StoreOptions
     let log: SQLiteStore.Log
 
     /// Gives back what a repair could not save.
     func run() throws(StoreError) -> [StoreDamage] {
-        let contents = try mark.read()
+        let contents = try commitRecord.read()
         if (DiskFile.size(files.database) ?? 0) == 0 {
             let damages = damagesWithoutDatabase(contents)
             if damages.isEmpty {
@@ -23,10 +23,10 @@ struct StoreRecovery {
             guard options.repair else { throw .damaged(path: files.database, damages) }
         }
         guard options.repair else { return [] }
-        return try StoreSalvage(files: files, mark: mark, contents: contents, log: log).run()
+        return try StoreSalvage(files: files, commitRecord: commitRecord, contents: contents, log: log).run()
     }
 
-    /// A mark without a commit is what is left when the making of a store was cut off.
+    /// A commit record without a commit is what is left when the making of a store was cut off.
     private func damagesWithoutDatabase(_ contents: CommitRecord.Contents) -> [StoreDamage] {
         var damages: [StoreDamage] = []
         switch contents {
@@ -35,7 +35,7 @@ struct StoreRecovery {
             if slot.commitNumber > 0 {
                 damages.append(StoreDamage(file: "\(files.name) is missing, and had \(slot.commitNumber) commits"))
             }
-        case .damaged: damages.append(StoreDamage(file: "\(files.name) is missing, and its mark is damaged"))
+        case .damaged: damages.append(StoreDamage(file: "\(files.name) is missing, and its commit record is damaged"))
         }
         if (DiskFile.size(files.log) ?? 0) > 0 {
             damages.append(StoreDamage(file: "\(files.name) is missing, and its log \(files.name)-wal is not"))
@@ -46,7 +46,7 @@ struct StoreRecovery {
     private func create() throws(StoreError) {
         let identity = StoreIdentity(seed: RandomBytes.seed(), createdAt: DiskFile.now())
         let draft = StoreDraft(files: files, identity: identity, commitNumber: 0)
-        try draft.install(mark, commit: try draft.write())
+        try draft.install(commitRecord, commit: try draft.write())
         log(.notice, "A new store was made: \(files.database)")
     }
 }
@@ -54,8 +54,8 @@ struct StoreRecovery {
 /// Makes a new store of what is intact in a damaged one, after a copy of the damaged files is kept.
 struct StoreSalvage {
     let files: StoreFiles
-    let mark: CommitRecord
-    /// What the mark says.
+    let commitRecord: CommitRecord
+    /// What the commit record says.
     let contents: CommitRecord.Contents
     let log: SQLiteStore.Log
 
@@ -75,7 +75,7 @@ struct StoreSalvage {
     /// The damages of the store's files, or else of its rows; and how many commits are missing that were acknowledged.
     private func findDamage() throws(StoreError) -> (damages: [StoreDamage], missingCommits: UInt64) {
         if (DiskFile.size(files.database) ?? 0) == 0 { return ([StoreDamage(file: "\(files.name) is missing or empty")], 0) }
-        let inspection = try StoreInspection(files, .write, mark: contents)
+        let inspection = try StoreInspection(files, .write, commitRecord: contents)
         defer { inspection.end() }
         return (StoreSummary(inspection) { _, _, _ in true }.damages, inspection.missingCommits)
     }
@@ -83,7 +83,7 @@ struct StoreSalvage {
     /// Writes every row that can be read and is right into a new store, and puts that in the old one's place; gives
     /// back what is lost.
     private func rebuild() throws(StoreError) -> [StoreDamage] {
-        let inspection = try StoreInspection(files, .write, mark: contents)
+        let inspection = try StoreInspection(files, .write, commitRecord: contents)
         defer { inspection.end() }
         var marked: CommitRecordSlot?
         if case .slot(let slot) = contents { marked = slot }
@@ -94,7 +94,7 @@ struct StoreSalvage {
         let commit = try draft.write { transaction throws(SQLiteError) in
             try transaction.commit { () throws(SQLiteError) in losses = try copyRows(of: inspection, to: transaction) }
         }
-        try draft.install(mark, commit: commit)
+        try draft.install(commitRecord, commit: commit)
         if inspection.identity == nil, marked == nil {
             losses.append(StoreDamage(file: "the store's seed is lost, and is a new one"))
         }
@@ -136,7 +136,7 @@ struct DamagedFiles {
         }
         try DiskFile.createDirectory(directory)
         let copies = StoreFiles(directory: directory, name: files.name)
-        for (file, copy) in [(files.database, copies.database), (files.log, copies.log), (files.mark, copies.mark)]
+        for (file, copy) in [(files.database, copies.database), (files.log, copies.log), (files.commitRecord, copies.commitRecord)]
         where DiskFile.size(file) != nil {
             try DiskFile.copy(file, to: copy)
         }

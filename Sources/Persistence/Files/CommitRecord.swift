@@ -4,7 +4,7 @@ internal import RowStore
 
 /// The small file beside the database that says how far the store has come, written after each commit's sync has
 /// returned, and synced itself only before the log is moved into the database. SQLite drops a log that is damaged or
-/// cut short without a word; a database that is behind its mark tells of it.
+/// cut short without a word; a database that is behind its commit record tells of it.
 ///
 /// Two slots take turns, so that a write that a power cut tears leaves the one before. A lock on the file keeps other
 /// brokers out.
@@ -20,7 +20,7 @@ final class CommitRecord: @unchecked Sendable {
     private let file: LockFile
     private var descriptor: Int32 { file.descriptor }
 
-    /// Opens and locks the mark; makes an empty one if there is none.
+    /// Opens and locks the commit record; makes an empty one if there is none.
     init(_ path: String) throws(StoreError) {
         do throws(LockFile.Failure) {
             file = try LockFile(path)
@@ -38,7 +38,7 @@ final class CommitRecord: @unchecked Sendable {
 
     func read() throws(StoreError) -> Contents { try Self.read(descriptor) }
 
-    /// Reads a mark that another process may be writing to; nil if there is none.
+    /// Reads a commit record that another process may be writing to; nil if there is none.
     static func read(_ path: String) throws(StoreError) -> Contents? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
@@ -58,22 +58,22 @@ final class CommitRecord: @unchecked Sendable {
     }
 
     /// Makes what it says last, as far as the disk lets it. Before the log is moved: as long as the log has the
-    /// commits, its checksums, which go on from one frame to the next, show what is missing; then only the mark and the
-    /// state do.
+    /// commits, its checksums, which go on from one frame to the next, show what is missing; then only the commit
+    /// record and the state do.
     func synchronize() { fdatasync(descriptor) }
 
     /// Begins anew and makes that last.
     func reset(_ slot: CommitRecordSlot) throws(StoreError) {
         let older = CommitRecordSlot(seed: slot.seed, commitNumber: slot.commitNumber == 0 ? 1 : slot.commitNumber - 1)
         guard ftruncate(descriptor, 0) == 0, write(slot), slot.commitNumber == 0 || write(older), fsync(descriptor) == 0 else {
-            throw DiskFile.failure("writing the store's mark")
+            throw DiskFile.failure("writing the store's commit record")
         }
     }
 
     private static func read(_ descriptor: Int32) throws(StoreError) -> Contents {
         try withUnsafeTemporaryAllocation(byteCount: 2 * CommitRecordSlot.size + 1, alignment: 8) { bytes throws(StoreError) in
             let count = pread(descriptor, bytes.baseAddress, bytes.count, 0)
-            guard count >= 0 else { throw DiskFile.failure("reading the store's mark") }
+            guard count >= 0 else { throw DiskFile.failure("reading the store's commit record") }
             if count == 0 { return .empty }
             let slots = [0, CommitRecordSlot.size].compactMap { offset in
                 CommitRecordSlot(
@@ -87,7 +87,7 @@ final class CommitRecord: @unchecked Sendable {
     }
 }
 
-/// What a store's mark says: which store it belongs to, and up to which commit this one has synced.
+/// What a commit record says: which store it belongs to, and up to which commit this one has synced.
 ///
 ///     magic 8 | seed 8 | commit number 8 | zero 32 | checksum of all that 8
 struct CommitRecordSlot: Equatable, Sendable {
@@ -151,8 +151,8 @@ struct StoreDraft {
     }
 
     /// Puts the file in the store's place. The old log goes first: SQLite would take it for the new database's.
-    func install(_ mark: CommitRecord, commit: UInt64) throws(StoreError) {
-        try mark.reset(CommitRecordSlot(seed: identity.seed, commitNumber: commit))
+    func install(_ commitRecord: CommitRecord, commit: UInt64) throws(StoreError) {
+        try commitRecord.reset(CommitRecordSlot(seed: identity.seed, commitNumber: commit))
         for rest in [files.log, files.sharedMemory] { try DiskFile.remove(rest) }
         try DiskFile.synchronize(files.directory)
         try DiskFile.rename(files.draft, to: files.database)
@@ -191,9 +191,9 @@ struct StoreCopy {
     func make() throws(StoreError) -> StoreSummary {
         guard (DiskFile.size(source.database) ?? 0) > 0 else { throw .absent(path: source.database) }
         // Read first, so that it is not ahead of what is copied.
-        let marked = try CommitRecord.read(source.mark) ?? .empty
+        let contents = try CommitRecord.read(source.commitRecord) ?? .empty
         try DiskFile.createDirectory(target.directory)
-        let mark = try CommitRecord(target.mark)
+        let commitRecord = try CommitRecord(target.commitRecord)
         for path in [target.database, target.log] where DiskFile.size(path) != nil { throw .exists(path: path) }
         try DiskFile.create(target.draft)
         do throws(SQLiteError) {
@@ -203,7 +203,7 @@ struct StoreCopy {
         }
         try DiskFile.synchronize(target.draft)
         try DiskFile.rename(target.draft, to: target.database)
-        let summary = try check(marked, mark)
+        let summary = try check(contents, commitRecord)
         // Empty: they were made for the check.
         for rest in [target.log, target.sharedMemory] { try DiskFile.remove(rest) }
         try DiskFile.synchronize(target.directory)
@@ -211,12 +211,12 @@ struct StoreCopy {
         return summary
     }
 
-    /// Looks at the copy as if the source's mark were its own, then gives it a mark.
-    private func check(_ marked: CommitRecord.Contents, _ mark: CommitRecord) throws(StoreError) -> StoreSummary {
-        let inspection = try StoreInspection(target, .read, mark: marked)
+    /// Looks at the copy as if the source's commit record were its own, then gives it a commit record.
+    private func check(_ contents: CommitRecord.Contents, _ commitRecord: CommitRecord) throws(StoreError) -> StoreSummary {
+        let inspection = try StoreInspection(target, .read, commitRecord: contents)
         defer { inspection.end() }
         if let identity = inspection.identity, let state = inspection.state {
-            try mark.reset(CommitRecordSlot(seed: identity.seed, commitNumber: state.commitNumber))
+            try commitRecord.reset(CommitRecordSlot(seed: identity.seed, commitNumber: state.commitNumber))
         }
         return StoreSummary(inspection) { _, _, _ in true }
     }
@@ -243,7 +243,7 @@ struct StoreFiles: Sendable {
     var log: String { database + "-wal" }
     /// What SQLite's connections share; it means nothing once they are closed.
     var sharedMemory: String { database + "-shm" }
-    var mark: String { database + "-mark" }
+    var commitRecord: String { database + "-mark" }
     /// A database that is being made, and takes its place when it is whole.
     var draft: String { database + "-new" }
 

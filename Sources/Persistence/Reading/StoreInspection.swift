@@ -15,12 +15,12 @@ final class StoreInspection {
     /// The version of whoever wrote it.
     private var version: UInt32?
     private(set) var damages: [StoreDamage] = []
-    /// How many commits the mark knows of and the database does not.
+    /// How many commits the commit record knows of and the database does not.
     private(set) var missingCommits: UInt64 = 0
     private let files: StoreFiles
 
-    /// - Parameter mark: as it was read before the database is, which may only be ahead of it.
-    init(_ files: StoreFiles, _ access: SQLiteConnection.Access, mark: CommitRecord.Contents) throws(StoreError) {
+    /// - Parameter commitRecord: as it was read before the database is, which may only be ahead of it.
+    init(_ files: StoreFiles, _ access: SQLiteConnection.Access, commitRecord: CommitRecord.Contents) throws(StoreError) {
         self.files = files
         do throws(SQLiteError) {
             connection = try SQLiteConnection(files.database, access)
@@ -37,7 +37,7 @@ final class StoreInspection {
         try attempt { () throws(SQLiteError) in try inspectVersion() }
         try attempt { () throws(SQLiteError) in try addTail() }
         if access == .write { try attempt { () throws(SQLiteError) in try inspectWriting() } }
-        compare(with: mark)
+        compare(with: commitRecord)
         try attempt { () throws(SQLiteError) in try inspectStructure() }
     }
 
@@ -109,8 +109,8 @@ final class StoreInspection {
         complain(": its header forbids changes")
     }
 
-    private func compare(with mark: CommitRecord.Contents) {
-        switch mark {
+    private func compare(with commitRecord: CommitRecord.Contents) {
+        switch commitRecord {
         case .empty: complain("-mark is missing; it cannot be said what the disk has lost")
         case .damaged: complain("-mark is damaged; it cannot be said what the disk has lost")
         case .slot(let slot):
@@ -135,7 +135,7 @@ struct StoreLoader {
     typealias Visit = (_ table: StoreTable, _ key: UInt64, _ body: UnsafeRawBufferPointer) -> Bool
 
     private(set) var damages: [StoreDamage] = []
-    /// How many rows are right, by the table's place in `StoreTable.allCases`.
+    /// How many rows are right, by the table's index in `StoreTable.allCases`.
     private(set) var counts = [UInt64](repeating: 0, count: StoreTable.allCases.count)
 
     /// - Parameter state: nil if it cannot be read, and nothing to compare with.

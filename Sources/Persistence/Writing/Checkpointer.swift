@@ -15,11 +15,11 @@ final class Checkpointer: @unchecked Sendable {
     private var lastPages = 0
     // The thread's own.
     private let connection: SQLiteConnection
-    private let mark: CommitRecord
+    private let commitRecord: CommitRecord
 
-    init(_ connection: SQLiteConnection, _ mark: CommitRecord) {
+    init(_ connection: SQLiteConnection, _ commitRecord: CommitRecord) {
         self.connection = connection
-        self.mark = mark
+        self.commitRecord = commitRecord
     }
 
     /// Tells of the log's pages after a commit. For the thread that commits; wakes this one only for work.
@@ -47,7 +47,7 @@ final class Checkpointer: @unchecked Sendable {
     func run() -> String? {
         var movedPages = 0
         while waitUntilDue() {
-            mark.synchronize()
+            commitRecord.synchronize()
             do throws(SQLiteError) {
                 let log = try connection.checkpoint(.passive)
                 movedPages = log.isWhole ? 0 : log.movedPages

@@ -31,7 +31,7 @@ final class CommitWriter: @unchecked Sendable {
     // The committing thread's own.
     private let connection: SQLiteConnection
     private let transaction: StoreTransaction
-    private let mark: CommitRecord
+    private let commitRecord: CommitRecord
     private let identity: StoreIdentity
     private let checkpointer: Checkpointer
     private let bytesMax: UInt64
@@ -42,20 +42,20 @@ final class CommitWriter: @unchecked Sendable {
     /// Whether the shards know of it.
     private var isFull = false
     private var isCommitRecordFailing = false
-    /// Whether the last commit's mark has not been written, nor what else follows it.
+    /// Whether the last commit's commit record has not been written, nor what else follows it.
     private var isUntidy = false
     private var reserve: LogReserve
     private let logPages: LogPageCount
     private let pace = CommitPace()
 
     init(
-        _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ mark: CommitRecord, _ identity: StoreIdentity,
+        _ connection: SQLiteConnection, _ transaction: StoreTransaction, _ commitRecord: CommitRecord, _ identity: StoreIdentity,
         _ checkpointer: Checkpointer, _ reserve: LogReserve, bytesMax: UInt64, shards: Int, report: @escaping SQLiteStore.Report,
         log: @escaping SQLiteStore.Log
     ) {
         self.connection = connection
         self.transaction = transaction
-        self.mark = mark
+        self.commitRecord = commitRecord
         self.identity = identity
         self.bytesMax = bytesMax
         self.shards = shards
@@ -217,9 +217,9 @@ final class CommitWriter: @unchecked Sendable {
     }
 
     private func recordCommit() {
-        let isWritten = mark.write(CommitRecordSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
+        let isWritten = commitRecord.write(CommitRecordSlot(seed: identity.seed, commitNumber: transaction.state.commitNumber))
         if !isWritten, !isCommitRecordFailing {
-            log(.warning, "The store's mark cannot be written: commits that the disk loses would not be missed")
+            log(.warning, "The store's commit record cannot be written: commits that the disk loses would not be missed")
         }
         isCommitRecordFailing = !isWritten
     }
@@ -252,7 +252,7 @@ final class CommitWriter: @unchecked Sendable {
     /// Without room, or with somebody in the way, the log stays as it is, and that is all. After any other error nobody
     /// knows what the database holds.
     private func moveLog(_ mode: SQLiteConnection.Checkpoint) {
-        mark.synchronize()
+        commitRecord.synchronize()
         do throws(SQLiteError) {
             _ = try connection.checkpoint(mode)
         } catch {

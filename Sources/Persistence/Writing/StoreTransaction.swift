@@ -18,7 +18,7 @@ final class StoreTransaction {
     private var tailCount = Limits.tailCountMax
     private let departures: Departures
     private let meta: MetaTable
-    /// By the table's place in `StoreTable.allCases`.
+    /// By the table's index in `StoreTable.allCases`.
     private let writers: [TableWriter]
     private let transaction: RowTransaction
     private let pageCount: PreparedStatement
@@ -303,14 +303,14 @@ struct DepartingKeys {
     /// By shard, then by number.
     private mutating func sort() {
         var isSorted = true
-        for index in keys.indices.dropFirst() where Self.place(keys[index]) < Self.place(keys[index - 1]) {
+        for index in keys.indices.dropFirst() where Self.sortKey(keys[index]) < Self.sortKey(keys[index - 1]) {
             isSorted = false
             break
         }
-        if !isSorted { keys.sort { Self.place($0) < Self.place($1) } }
+        if !isSorted { keys.sort { Self.sortKey($0) < Self.sortKey($1) } }
     }
 
-    private static func place(_ key: UInt64) -> UInt64 { key >> 8 | key << 56 }
+    private static func sortKey(_ key: UInt64) -> UInt64 { key >> 8 | key << 56 }
 
     /// SQLite's integers are signed: the first of the upper half is less than all of the lower.
     private static func followsInSQL(_ key: UInt64) -> Bool { key >> 8 != 1 << 55 }

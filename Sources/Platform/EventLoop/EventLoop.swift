@@ -172,7 +172,7 @@ extension EventLoop {
         now = poller.nowMilliseconds
         turn.beginTurn(now: now)
         dispatch(count)
-        takeMore(turn)
+        dispatchMore(turn)
         while let handler = alarms.popDue(now: now) { handler.alarmRang() }
         let deadline = turn.endOfTurn(now: now)
         // One by one: a handler's deinit may call the loop.
@@ -229,7 +229,7 @@ extension EventLoop {
 
     /// Takes in what has become ready meanwhile, as long as the turn asks for it: work that ends together costs fewer
     /// system calls.
-    private func takeMore(_ turn: any LoopTurn) {
+    private func dispatchMore(_ turn: any LoopTurn) {
         while turn.endRound() {
             let count = poll(milliseconds: 0)
             guard count > 0 else { return }
@@ -240,7 +240,7 @@ extension EventLoop {
     private func dispatch(_ count: Int) {
         for index in 0..<count {
             let event = events[index]
-            // The event that a wake-up leaves lands here too: no place has its number.
+            // The event that a wake-up leaves lands here too: no slot has its number.
             guard let tenant = handlers[Registration(eventData: event.data)] else { continue }
             tenant.handler.ready(ReadyEvents(rawValue: event.events))
         }

@@ -91,7 +91,7 @@ public struct ReadyEvents: OptionSet, Sendable {
 
 /// The handlers that are registered on a loop, by slot and generation.
 ///
-/// Places are reused, newest first; a place's generation is odd while it has a tenant and even while it is free, so
+/// Slots are reused, newest first; a slot's generation is odd while it has a tenant and even while it is free, so
 /// `count of tenants == count of odd generations`. Growth is the array's: amortised constant.
 struct HandlerTable {
     /// A registered descriptor: its handler, and what that wants to hear of.
@@ -101,59 +101,59 @@ struct HandlerTable {
         var interest: Interest
     }
 
-    private struct Place {
+    private struct Slot {
         var generation: UInt32
         var tenant: Tenant?
     }
 
-    private var places: ContiguousArray<Place> = []
+    private var slots: ContiguousArray<Slot> = []
     private var free: ContiguousArray<UInt32> = []
 
     /// How many descriptors are registered.
-    var count: Int { places.count - free.count }
+    var count: Int { slots.count - free.count }
 
     /// The tenant that the registration means, nil when it has left.
     subscript(registration: Registration) -> Tenant? {
         let index = Int(registration.index)
-        guard index < places.count, places[index].generation == registration.generation else { return nil }
-        return places[index].tenant
+        guard index < slots.count, slots[index].generation == registration.generation else { return nil }
+        return slots[index].tenant
     }
 
-    /// Gives the tenant a place.
+    /// Gives the tenant a slot.
     mutating func insert(_ tenant: Tenant) -> Registration {
         if let index = free.popLast() {
-            let place = Int(index)
-            places[place].generation &+= 1
-            places[place].tenant = tenant
-            return Registration(index: index, generation: places[place].generation)
+            let slot = Int(index)
+            slots[slot].generation &+= 1
+            slots[slot].tenant = tenant
+            return Registration(index: index, generation: slots[slot].generation)
         }
-        let index = UInt32(places.count)
-        places.append(Place(generation: 1, tenant: tenant))
+        let index = UInt32(slots.count)
+        slots.append(Slot(generation: 1, tenant: tenant))
         return Registration(index: index, generation: 1)
     }
 
     /// Notes the interest of a tenant that is there.
     mutating func setInterest(_ interest: Interest, of registration: Registration) {
-        places[Int(registration.index)].tenant?.interest = interest
+        slots[Int(registration.index)].tenant?.interest = interest
     }
 
-    /// Takes the tenant's place away and returns the tenant, nil when it had left before.
+    /// Takes the tenant's slot away and returns the tenant, nil when it had left before.
     mutating func remove(_ registration: Registration) -> Tenant? {
         guard let tenant = self[registration] else { return nil }
-        let place = Int(registration.index)
-        places[place].tenant = nil
-        places[place].generation &+= 1
+        let slot = Int(registration.index)
+        slots[slot].tenant = nil
+        slots[slot].generation &+= 1
         free.append(registration.index)
         return tenant
     }
 }
 
-/// A place in a loop's table of handlers, and which of its tenants is meant.
+/// A slot in a loop's table of handlers, and which of its tenants is meant.
 ///
-/// Travels in `epoll_event.data`. The generation grows when the place is given up, so an event that the kernel had
+/// Travels in `epoll_event.data`. The generation grows when the slot is given up, so an event that the kernel had
 /// queued for an earlier tenant (or for an earlier socket of the same number) meets a newer generation and is dropped.
 public struct Registration: Hashable, Sendable {
-    /// The place in the table.
+    /// The slot in the table.
     public let index: UInt32
     /// The tenant: even generations never stand for one.
     public let generation: UInt32

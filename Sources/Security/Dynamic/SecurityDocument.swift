@@ -80,7 +80,7 @@ public final class SecurityDocument {
         if let failure = save(proposal.model) {
             return proposal.answer(failure: "The change is not saved and not made: \(failure)")
         }
-        takeOver(proposal.model, proposal.outcome.changes)
+        adopt(proposal.model, proposal.outcome.changes)
         return proposal.answer()
     }
 
@@ -116,7 +116,7 @@ public final class SecurityDocument {
     ///
     /// - Returns: the answer, and why the file is an old one now; nil if it is not.
     public func make(_ proposal: Proposal) -> (answer: Answer, complaint: String?) {
-        takeOver(proposal.model, proposal.outcome.changes)
+        adopt(proposal.model, proposal.outcome.changes)
         return (proposal.answer(), save(proposal.model))
     }
 
@@ -125,11 +125,11 @@ public final class SecurityDocument {
     /// - Returns: what is to be brought to the loops, and why the file is an old one now; nil if it is not.
     public func adopt(_ model: SecurityModel) -> (changes: SecurityChanges, complaint: String?) {
         let changes = SecurityChanges(from: dispatcher.model, to: model)
-        takeOver(model, changes)
+        adopt(model, changes)
         return (changes, save(model))
     }
 
-    private func takeOver(_ model: SecurityModel, _ changes: SecurityChanges) {
+    private func adopt(_ model: SecurityModel, _ changes: SecurityChanges) {
         dispatcher.model = model
         directory.apply(changes, of: model)
     }

@@ -238,16 +238,16 @@ public struct AccessControlFile: Sendable {
             for line in lines.lines {
                 let (word, rest) = Self.firstWord(of: line.text[...])
                 switch String(decoding: word, as: UTF8.self) {
-                case "user": takeUser(rest, at: line.number)
-                case "topic": takeRule(rest, isPattern: false, at: line.number)
-                case "pattern": takeRule(rest, isPattern: true, at: line.number)
+                case "user": parseUser(rest, at: line.number)
+                case "topic": parseRule(rest, isPattern: false, at: line.number)
+                case "pattern": parseRule(rest, isPattern: true, at: line.number)
                 case "": continue
                 case let other: lines.report(Self.complaint(about: other), line: line.number)
                 }
             }
         }
 
-        private mutating func takeUser(_ text: ArraySlice<UInt8>, at line: Int) {
+        private mutating func parseUser(_ text: ArraySlice<UInt8>, at line: Int) {
             let name = text.trimmedBlanks
             guard !name.isEmpty else {
                 lines.report("\"user\" lacks the user's name.", line: line)
@@ -260,7 +260,7 @@ public struct AccessControlFile: Sendable {
             user = name
         }
 
-        private mutating func takeRule(_ text: ArraySlice<UInt8>, isPattern: Bool, at line: Int) {
+        private mutating func parseRule(_ text: ArraySlice<UInt8>, isPattern: Bool, at line: Int) {
             let keyword = isPattern ? "pattern" : "topic"
             var (word, rest) = Self.firstWord(of: text)
             guard !word.isEmpty else {
@@ -286,10 +286,10 @@ public struct AccessControlFile: Sendable {
                     line: line)
                 return
             }
-            take(AccessRule(permission, filter, line: line), isPattern: isPattern, at: line)
+            add(AccessRule(permission, filter, line: line), isPattern: isPattern, at: line)
         }
 
-        private mutating func take(_ rule: AccessRule, isPattern: Bool, at line: Int) {
+        private mutating func add(_ rule: AccessRule, isPattern: Bool, at line: Int) {
             if isPattern {
                 if rule.filter.hasPartialSubstitution {
                     lines.report(

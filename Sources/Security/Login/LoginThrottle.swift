@@ -36,11 +36,11 @@ public final class LoginThrottle: Sendable {
         network: some Hashable, site: some Hashable, userName: EncodedString?, clientIdentifier: EncodedString
     ) -> LoginSubject {
         record.withLock { record in
-            let networkKey = record.places.key(of: network, kind: Kind.network.rawValue)
-            let client = record.places.key(of: clientIdentifier, kind: Kind.clientIdentifier.rawValue)
-            let user = userName.map { record.places.key(of: $0, kind: Kind.userName.rawValue) }
+            let networkKey = record.slots.key(of: network, kind: Kind.network.rawValue)
+            let client = record.slots.key(of: clientIdentifier, kind: Kind.clientIdentifier.rawValue)
+            let user = userName.map { record.slots.key(of: $0, kind: Kind.userName.rawValue) }
             return LoginSubject(
-                network: networkKey, site: record.places.key(of: site, kind: Kind.site.rawValue), clientIdentifier: client,
+                network: networkKey, site: record.slots.key(of: site, kind: Kind.site.rawValue), clientIdentifier: client,
                 userName: user,
                 acquaintance: user.map {
                     record.acquaintances.key(of: [networkKey, client, $0], kind: Kind.acquaintance.rawValue)
@@ -59,10 +59,10 @@ public final class LoginThrottle: Sendable {
         record.withLock { record in
             let byNetwork = record.count(subject.network, now)
             let byClient = record.count(subject.clientIdentifier, now)
-            let delay = Record.delay(after: max(record.places[byNetwork].failures, record.places[byClient].failures))
+            let delay = Record.delay(after: max(record.slots[byNetwork].failures, record.slots[byClient].failures))
             _ = record.count(subject.site, now)
             if let userName = subject.userName { _ = record.count(userName, now) }
-            if let place = subject.acquaintance.flatMap(record.acquaintances.find) { record.acquaintances[place].failures += 1 }
+            if let slot = subject.acquaintance.flatMap(record.acquaintances.find) { record.acquaintances[slot].failures += 1 }
             guard delay > 0 else { return Verdict(delayMilliseconds: 0, report: nil) }
             var subjects: [String] = []
             if record.report(byNetwork) { subjects.append("from address \(address)") }
@@ -78,75 +78,75 @@ public final class LoginThrottle: Sendable {
     /// above.
     public func succeeded(_ subject: LoginSubject, now: UInt64) {
         record.withLock { record in
-            if let place = record.places.find(subject.clientIdentifier) { record.places[place] = Place() }
+            if let slot = record.slots.find(subject.clientIdentifier) { record.slots[slot] = Slot() }
             record.forgiveOne(subject.network)
             record.forgiveOne(subject.site)
             if let userName = subject.userName { record.forgiveOne(userName) }
             guard let acquaintance = subject.acquaintance else { return }
-            let place = record.acquaintances.place(of: acquaintance)
-            record.acquaintances[place] = Place(lastUsedAt: now)
+            let slot = record.acquaintances.slot(of: acquaintance)
+            record.acquaintances[slot] = Slot(lastUsedAt: now)
         }
     }
 
     /// How a login stands that waits for its check. `now` as above.
     func standing(of subject: LoginSubject, now: UInt64) -> LoginStanding {
         record.withLock { record in
-            if let place = subject.acquaintance.flatMap(record.acquaintances.find),
-                record.acquaintances[place].failures <= Limits.failuresFree
+            if let slot = subject.acquaintance.flatMap(record.acquaintances.find),
+                record.acquaintances[slot].failures <= Limits.failuresFree
             {
                 return LoginStanding(rank: 0, mayBeginAt: 0)
             }
-            let network = record.places.find(subject.network)
-            let ofSite = record.failures(record.places.find(subject.site), now)
-            let ofUser = record.failures(subject.userName.flatMap(record.places.find), now)
+            let network = record.slots.find(subject.network)
+            let ofSite = record.failures(record.slots.find(subject.site), now)
+            let ofUser = record.failures(subject.userName.flatMap(record.slots.find), now)
             return LoginStanding(
                 rank: 1 + record.failures(network, now) + ofSite + ofUser,
-                mayBeginAt: network.map { record.places[$0].mayBeginAt } ?? 0)
+                mayBeginAt: network.map { record.slots[$0].mayBeginAt } ?? 0)
         }
     }
 
     /// A check begins: the next one of a network that keeps failing has to wait. `now` as above.
     func began(_ subject: LoginSubject, now: UInt64) {
         record.withLock { record in
-            guard let place = record.places.find(subject.network) else { return }
-            record.places[place].mayBeginAt =
-                now + min(Record.delay(after: record.failures(place, now)), Limits.spacingMillisecondsMax)
+            guard let slot = record.slots.find(subject.network) else { return }
+            record.slots[slot].mayBeginAt =
+                now + min(Record.delay(after: record.failures(slot, now)), Limits.spacingMillisecondsMax)
         }
     }
 }
 
 /// The entries of those who failed and those who did well.
 private struct Record {
-    var places = ThrottleTable<Place>()
+    var slots = ThrottleTable<Slot>()
     /// Clients that have logged in well, apart from the others: failures, which cost nothing to make, cannot push them
     /// out.
-    var acquaintances = ThrottleTable<Place>()
+    var acquaintances = ThrottleTable<Slot>()
 
-    /// One more failure at a key's place, after those that time has forgiven.
+    /// One more failure at a key's slot, after those that time has forgiven.
     mutating func count(_ key: UInt64, _ now: UInt64) -> Int {
-        let place = places.place(of: key)
-        places[place].failures = failures(place, now)
-        if places[place].failures == 0 { places[place].isReported = false }
-        places[place].failures = min(places[place].failures + 1, Limits.failuresMax)
-        places[place].lastUsedAt = now
-        return place
+        let slot = slots.slot(of: key)
+        slots[slot].failures = failures(slot, now)
+        if slots[slot].failures == 0 { slots[slot].isReported = false }
+        slots[slot].failures = min(slots[slot].failures + 1, Limits.failuresMax)
+        slots[slot].lastUsedAt = now
+        return slot
     }
 
     mutating func forgiveOne(_ key: UInt64) {
-        if let place = places.find(key), places[place].failures > 0 { places[place].failures -= 1 }
+        if let slot = slots.find(key), slots[slot].failures > 0 { slots[slot].failures -= 1 }
     }
 
-    /// The failures at a place that time has not forgiven.
-    func failures(_ place: Int?, _ now: UInt64) -> UInt32 {
-        guard let place, now > places[place].lastUsedAt else { return place.map { places[$0].failures } ?? 0 }
-        let minutes = (now - places[place].lastUsedAt) / Limits.forgivenessMilliseconds
-        return minutes >= 32 ? 0 : places[place].failures >> UInt32(minutes)
+    /// The failures at a slot that time has not forgiven.
+    func failures(_ slot: Int?, _ now: UInt64) -> UInt32 {
+        guard let slot, now > slots[slot].lastUsedAt else { return slot.map { slots[$0].failures } ?? 0 }
+        let minutes = (now - slots[slot].lastUsedAt) / Limits.forgivenessMilliseconds
+        return minutes >= 32 ? 0 : slots[slot].failures >> UInt32(minutes)
     }
 
-    /// Whether the place is over the limit and that has not been said yet.
-    mutating func report(_ place: Int) -> Bool {
-        guard Self.delay(after: places[place].failures) > 0, !places[place].isReported else { return false }
-        places[place].isReported = true
+    /// Whether the slot is over the limit and that has not been said yet.
+    mutating func report(_ slot: Int) -> Bool {
+        guard Self.delay(after: slots[slot].failures) > 0, !slots[slot].isReported else { return false }
+        slots[slot].isReported = true
         return true
     }
 
@@ -156,7 +156,7 @@ private struct Record {
     }
 }
 
-private struct Place: ThrottleEntry {
+private struct Slot: ThrottleEntry {
     var lastUsedAt: UInt64 = 0
     var failures: UInt32 = 0
     var isReported = false
@@ -204,7 +204,7 @@ protocol ThrottleEntry {
 
 /// A table of addresses and clients that come too often.
 ///
-/// Bounded: 8,192 places in sets of four; what is older gives way, so that an attacker with many addresses can make it
+/// Bounded: 8,192 slots in sets of four; what is older gives way, so that an attacker with many addresses can make it
 /// forget but not grow. Keys are hashed with a seed of the table's own, so that nobody outside knows who shares a set.
 struct ThrottleTable<Entry: ThrottleEntry> {
     /// None before the first one is kept, as most brokers throttle nobody.
@@ -214,7 +214,7 @@ struct ThrottleTable<Entry: ThrottleEntry> {
 
     init() { seed = RandomBytes.seed() }
 
-    /// - Parameter position: of `find` or `place`.
+    /// - Parameter position: of `find` or `slot`.
     subscript(position: Int) -> Entry {
         get { entries[position] }
         set { entries[position] = newValue }
@@ -226,26 +226,26 @@ struct ThrottleTable<Entry: ThrottleEntry> {
         hasher.combine(seed)
         hasher.combine(kind)
         hasher.combine(subject)
-        // 0 is a free place.
+        // 0 is a free slot.
         return UInt64(bitPattern: Int64(hasher.finalize())) | 1
     }
 
     /// Where a key stands, nil for nowhere.
     func find(_ key: UInt64) -> Int? { keys.isEmpty ? nil : set(of: key).first { keys[$0] == key } }
 
-    /// Where a key stands, after having made a place for it if there was none.
-    mutating func place(of key: UInt64) -> Int {
+    /// Where a key stands, after having made a slot for it if there was none.
+    mutating func slot(of key: UInt64) -> Int {
         if let known = find(key) { return known }
-        if keys.isEmpty { makePlaces() }
+        if keys.isEmpty { makeSlots() }
         let set = set(of: key)
         let free = set.first { keys[$0] == 0 }
-        let place = free ?? set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
-        keys[place] = key
-        entries[place] = Entry()
-        return place
+        let slot = free ?? set.min { entries[$0].lastUsedAt < entries[$1].lastUsedAt } ?? set.lowerBound
+        keys[slot] = key
+        entries[slot] = Entry()
+        return slot
     }
 
-    private mutating func makePlaces() {
+    private mutating func makeSlots() {
         keys = Array(repeating: 0, count: Limits.throttledSets * Limits.throttledNetworksPerSet)
         entries = Array(repeating: Entry(), count: Limits.throttledSets * Limits.throttledNetworksPerSet)
     }
@@ -269,14 +269,14 @@ public final class ConnectionThrottle: Sendable {
         case refused(isNews: Bool)
     }
 
-    private struct Place: ThrottleEntry {
+    private struct Slot: ThrottleEntry {
         /// When all that was let in would have come at an even pace, in microseconds; in the past for who has its whole
         /// second free.
         var lastUsedAt: UInt64 = 0
         var isReported = false
     }
 
-    private let table = Locked(ThrottleTable<Place>())
+    private let table = Locked(ThrottleTable<Slot>())
 
     public init() {}
 
@@ -289,14 +289,14 @@ public final class ConnectionThrottle: Sendable {
     public func connected(from network: some Hashable, perSecondMax: Int, now: UInt64) -> Verdict {
         let nowMicroseconds = now * 1000
         let spacing = Self.secondMicroseconds / UInt64(max(1, perSecondMax))
-        return table.withLock { places in
-            let place = places.place(of: places.key(of: network))
-            let next = max(places[place].lastUsedAt, nowMicroseconds) + spacing
+        return table.withLock { slots in
+            let slot = slots.slot(of: slots.key(of: network))
+            let next = max(slots[slot].lastUsedAt, nowMicroseconds) + spacing
             guard next <= nowMicroseconds + Self.secondMicroseconds else {
-                defer { places[place].isReported = true }
-                return .refused(isNews: !places[place].isReported)
+                defer { slots[slot].isReported = true }
+                return .refused(isNews: !slots[slot].isReported)
             }
-            places[place] = Place(lastUsedAt: next)
+            slots[slot] = Slot(lastUsedAt: next)
             return .admitted
         }
     }
@@ -321,7 +321,7 @@ extension Limits {
     /// client that comes from there for the first time waits with it.
     static let spacingMillisecondsMax: UInt64 = 500
 
-    /// Networks are remembered in sets; a network that finds its set full takes the place of the one seen longest ago.
+    /// Networks are remembered in sets; a network that finds its set full takes the slot of the one seen longest ago.
     static let throttledSets = 2048
 
     /// Networks in one set.

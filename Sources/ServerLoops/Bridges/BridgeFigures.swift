@@ -45,7 +45,7 @@ struct BridgeFigures {
     }
 
     /// The topics that have a value.
-    func told(name: String) -> [String] {
+    func systemTopics(name: String) -> [String] {
         let root = Self.root(name)
         return published.filter { !$0.value.isEmpty }.keys.sorted().map { root + $0 }
     }

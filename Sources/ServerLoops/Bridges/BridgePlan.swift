@@ -8,7 +8,7 @@ package import Transports
 /// A bridge as its configuration wants it: what it is to do, and how its connections are made.
 package struct BridgePlan: Sendable {
     /// One of the addresses, with what lies between its socket and MQTT.
-    package struct Place: Sendable {
+    package struct Endpoint: Sendable {
         package enum Target: Sendable {
             case host(String, port: UInt16)
             case path(String)
@@ -54,7 +54,7 @@ package struct BridgePlan: Sendable {
     package var connectionCount: Int
     /// Which of them it is the plan of, from 1 on: the first unless it is one of `connections`.
     package private(set) var connection = 1
-    package let places: [Place]
+    package let endpoints: [Endpoint]
     /// The name or address of this machine that it connects from; nil for any. Looked up for each connection.
     package let bindAddress: String?
     package let tcpKeepAlive: TCPKeepAlive?
@@ -115,14 +115,14 @@ package struct BridgePlan: Sendable {
     }
 
     package init(
-        name: String, settings: BridgeSettings, connectionCount: Int, places: [Place], bindAddress: String?,
+        name: String, settings: BridgeSettings, connectionCount: Int, endpoints: [Endpoint], bindAddress: String?,
         tcpKeepAlive: TCPKeepAlive?, tcpUserTimeoutMilliseconds: Int?, localUserName: EncodedString?, saysBrokers: Bool,
         reloadsAtOnce: Bool, way: Way, queueBound: QueueBound?, logsConnections: Bool
     ) {
         self.name = name
         self.settings = settings
         self.connectionCount = connectionCount
-        self.places = places
+        self.endpoints = endpoints
         self.bindAddress = bindAddress
         self.tcpKeepAlive = tcpKeepAlive
         self.tcpUserTimeoutMilliseconds = tcpUserTimeoutMilliseconds

@@ -146,7 +146,7 @@ final class BridgeRunner: StreamOwner {
     private var probe: Dialer?
     /// Which answer of the resolver is waited for, 0 for none; and the address that is connected to.
     private var serial = 0
-    private var place: BridgePlan.Place
+    private var endpoint: BridgePlan.Endpoint
     /// The client here.
     private(set) var client: ConnectionID?
     private var isPerforming = false
@@ -157,7 +157,7 @@ final class BridgeRunner: StreamOwner {
     init(_ plan: BridgePlan, on loop: ShardLoop) {
         self.plan = plan
         self.loop = loop
-        place = plan.places[0]
+        endpoint = plan.endpoints[0]
         bridge = Bridge(Self.settings(plan, on: loop), random: KernelRandomNumbers())
     }
 
@@ -213,7 +213,7 @@ final class BridgeRunner: StreamOwner {
         let rates = figures.rates(of: bridge.report, now: now)
         return BridgeStatus(
             name: plan.name, connection: plan.connection, clientIdentifier: plan.settings.remote.clientIdentifier,
-            report: bridge.report, address: isTried ? place.text : nil, backlog: backlog, rates: rates)
+            report: bridge.report, address: isTried ? endpoint.text : nil, backlog: backlog, rates: rates)
     }
 
     /// Tells of a status below `$SYS`, where it has changed.
@@ -223,7 +223,7 @@ final class BridgeRunner: StreamOwner {
 
     /// Removes the bridge's `$SYS` topics, because the bridge is removed.
     func forgetTopics() {
-        for topic in figures.told(name: plan.name) { loop.shard.publishSystemTopic(topic, "") }
+        for topic in figures.systemTopics(name: plan.name) { loop.shard.publishSystemTopic(topic, "") }
         guard plan.settings.notifies, let topic = plan.settings.stateTopic else { return }
         loop.shard.orderOwn(.publish(PublishPacket(topic: topic.text, qos: .atLeastOnce, retain: true, payload: [])))
     }
@@ -231,15 +231,15 @@ final class BridgeRunner: StreamOwner {
     // MARK: The other broker
 
     private func dial(_ address: Int) {
-        place = plan.places[min(address, plan.places.count - 1)]
+        endpoint = plan.endpoints[min(address, plan.endpoints.count - 1)]
         // Tries that follow one in vain are told of when they end in another way.
-        log(bridge.report.failure == nil ? .connection : .debug, "Connecting bridge \(plan.settings.name) (\(place.text))")
-        resolve(place, isProbe: false)
+        log(bridge.report.failure == nil ? .connection : .debug, "Connecting bridge \(plan.settings.name) (\(endpoint.text))")
+        resolve(endpoint, isProbe: false)
     }
 
-    private func resolve(_ place: BridgePlan.Place, isProbe: Bool) {
+    private func resolve(_ endpoint: BridgePlan.Endpoint, isProbe: Bool) {
         serial = loop.bridges.nextSerial()
-        switch place.target {
+        switch endpoint.target {
         case .path(let path):
             race(BridgeRoute(remotes: SocketAddress.unix(path: path).map { [$0] } ?? []), isProbe: isProbe)
         case .host(let name, let port):
@@ -266,7 +266,7 @@ final class BridgeRunner: StreamOwner {
             }
             if let channel { return open(channel) }
             let reason = self.dialer?.lastFailure.map { "\($0.error.reason)" } ?? "it has no address"
-            dialFailed("\(place.text): \(reason)")
+            dialFailed("\(endpoint.text): \(reason)")
         }
         if isProbe { probe = dialer } else { self.dialer = dialer }
         dialer.advance(now: now)
@@ -289,7 +289,7 @@ final class BridgeRunner: StreamOwner {
         do throws(SystemError) {
             let alive = plan.tcpKeepAlive.map { (idle: $0.idleSeconds, interval: $0.intervalSeconds, count: $0.count) }
             try socket.watch(keepAlive: alive, userTimeout: plan.tcpUserTimeoutMilliseconds)
-            let channel = try place.layers.put(on: socket, workspace: loop.workspace)
+            let channel = try endpoint.layers.put(on: socket, workspace: loop.workspace)
             connection = try DialledStream(channel, on: loop.events, for: self)
         } catch {
             socket.close()
@@ -309,7 +309,7 @@ final class BridgeRunner: StreamOwner {
 
     func ended(_ reason: String?) {
         close()
-        bridge.farEnded("\(place.text): \(reason ?? "the other broker closed the connection")", now: now)
+        bridge.farEnded("\(endpoint.text): \(reason ?? "the other broker closed the connection")", now: now)
         perform()
     }
 
@@ -391,7 +391,7 @@ final class BridgeRunner: StreamOwner {
     private func perform(_ effect: BridgeEffect) {
         switch effect {
         case .dial(let address): dial(address)
-        case .probe: if probe == nil { resolve(plan.places[0], isProbe: true) }
+        case .probe: if probe == nil { resolve(plan.endpoints[0], isProbe: true) }
         case .hangUp: close()
         case .attach(let join): attach(join)
         case .openRoom(let count): if let client { loop.shard.openRoom(count, of: client) }

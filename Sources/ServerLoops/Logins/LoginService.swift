@@ -183,7 +183,7 @@ package struct ListenerSecurity: Sendable {
     /// binds.
     package var isForAdministrators = false
     /// Whether user names are what clients say, not what their certificates do.
-    package var takesNamesFromClients = true
+    package var acceptsClientUserNames = true
 
     /// What measurements call whatever checks passwords.
     package var passwordBackend: String { isDynamic ? "dynamic_security" : "password_file" }
@@ -203,7 +203,7 @@ package struct ListenerSecurity: Sendable {
             return method.keeps(user, of: before)
         }
         // Who has no name may have to go for that; who has one from a certificate needs no password.
-        guard let user = login.userName, takesNamesFromClients else { return true }
+        guard let user = login.userName, acceptsClientUserNames else { return true }
         // Where names were never checked, those who gave one stay, as with mosquitto.
         guard let authenticator else { return allowsAnonymous || earlier.authenticator == nil }
         return earlier.authenticator.map { authenticator.keeps(user, of: $0) } ?? false
@@ -212,7 +212,7 @@ package struct ListenerSecurity: Sendable {
     package init(
         authenticator: (any Authenticator)? = nil, methods: [any EnhancedAuthenticator] = [], accessControl: AccessControl? = nil,
         isDynamic: Bool = false, preSharedKeys: PreSharedKeyFile? = nil, allowsAnonymous: Bool = false,
-        isForAdministrators: Bool = false, takesNamesFromClients: Bool = true
+        isForAdministrators: Bool = false, acceptsClientUserNames: Bool = true
     ) {
         self.authenticator = authenticator
         self.methods = methods
@@ -221,7 +221,7 @@ package struct ListenerSecurity: Sendable {
         self.preSharedKeys = preSharedKeys
         self.allowsAnonymous = allowsAnonymous
         self.isForAdministrators = isForAdministrators
-        self.takesNamesFromClients = takesNamesFromClients
+        self.acceptsClientUserNames = acceptsClientUserNames
     }
 }
 

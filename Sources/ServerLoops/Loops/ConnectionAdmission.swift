@@ -85,7 +85,7 @@ struct LoopDoors {
     /// Whether nobody gets in, because clients are sent away.
     private var isShut = false
     /// When a line last told that somebody banned was turned away, in milliseconds.
-    private var bannedToldAt: UInt64?
+    private var bannedLoggedAt: UInt64?
 
     init(_ listeners: [(listener: any Acceptor, policy: Int)], layers: [TransportLayers], admission: ConnectionAdmission) {
         (self.listeners, self.layers, self.admission) = (listeners, layers, admission)
@@ -127,8 +127,8 @@ struct LoopDoors {
 
     /// Whether a line may say now that somebody banned was turned away: it says so once a second.
     mutating func mayReportBanned(now: UInt64) -> Bool {
-        if let bannedToldAt, now < bannedToldAt + 1000 { return false }
-        bannedToldAt = now
+        if let bannedLoggedAt, now < bannedLoggedAt + 1000 { return false }
+        bannedLoggedAt = now
         return true
     }
 }

@@ -108,36 +108,36 @@ struct SpreadAtomics: ~Copyable, Sendable {
     init(count: Int) {
         self.count = count
         memory = .allocate(byteCount: count * Self.lineBytes, alignment: Self.lineBytes)
-        for index in 0..<count { place(index).initialize(to: Atomic(0)) }
+        for index in 0..<count { cell(index).initialize(to: Atomic(0)) }
     }
 
     deinit {
-        for index in 0..<count { place(index).deinitialize(count: 1) }
+        for index in 0..<count { cell(index).deinitialize(count: 1) }
         memory.deallocate()
     }
 
-    func load(_ index: Int) -> UInt64 { place(index).pointee.load(ordering: .sequentiallyConsistent) }
+    func load(_ index: Int) -> UInt64 { cell(index).pointee.load(ordering: .sequentiallyConsistent) }
 
     /// Puts a value in place of the one that was there, which is returned.
     func exchange(_ index: Int, _ value: UInt64) -> UInt64 {
-        place(index).pointee.exchange(value, ordering: .sequentiallyConsistent)
+        cell(index).pointee.exchange(value, ordering: .sequentiallyConsistent)
     }
 
     /// Returns the sum.
     func add(_ index: Int, _ summand: UInt64) -> UInt64 {
-        place(index).pointee.wrappingAdd(summand, ordering: .sequentiallyConsistent).newValue
+        cell(index).pointee.wrappingAdd(summand, ordering: .sequentiallyConsistent).newValue
     }
 
     /// Returns the difference.
     func subtract(_ index: Int, _ subtrahend: UInt64) -> UInt64 {
-        place(index).pointee.wrappingSubtract(subtrahend, ordering: .sequentiallyConsistent).newValue
+        cell(index).pointee.wrappingSubtract(subtrahend, ordering: .sequentiallyConsistent).newValue
     }
 
-    func setBits(_ index: Int, _ bits: UInt64) { place(index).pointee.bitwiseOr(bits, ordering: .sequentiallyConsistent) }
+    func setBits(_ index: Int, _ bits: UInt64) { cell(index).pointee.bitwiseOr(bits, ordering: .sequentiallyConsistent) }
 
-    func clearBits(_ index: Int, _ bits: UInt64) { place(index).pointee.bitwiseAnd(~bits, ordering: .sequentiallyConsistent) }
+    func clearBits(_ index: Int, _ bits: UInt64) { cell(index).pointee.bitwiseAnd(~bits, ordering: .sequentiallyConsistent) }
 
-    private func place(_ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+    private func cell(_ index: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
         assert((0..<count).contains(index))
         return (memory + index * Self.lineBytes).assumingMemoryBound(to: Atomic<UInt64>.self)
     }
@@ -160,20 +160,20 @@ package final class HeldMemory: Sendable {
 /// One loop's part in it: before a turn its shard hears what the others hold, and after it they can hear what it holds.
 struct HeldMemoryPart {
     private let memory: HeldMemory
-    private var told = 0
+    private var reported = 0
 
     init(of memory: HeldMemory) { self.memory = memory }
 
     func beginTurn(of shard: BrokerShard) {
-        if shard.boundsMemory { shard.recordHeld(elsewhere: max(0, memory.inAll - told)) }
+        if shard.boundsMemory { shard.recordHeld(elsewhere: max(0, memory.inAll - reported)) }
     }
 
     mutating func endTurn(of shard: BrokerShard) {
         guard shard.boundsMemory else { return }
         let held = shard.limitedBytes
-        guard held != told else { return }
-        memory.add(held - told)
-        told = held
+        guard held != reported else { return }
+        memory.add(held - reported)
+        reported = held
     }
 }
 

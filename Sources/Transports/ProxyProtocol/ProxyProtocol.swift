@@ -177,7 +177,7 @@ extension ProxyHeader {
             header.sourcePath = path.isEmpty ? nil : path
         default: header.source = nil
         }
-        try header.takeValues(body.dropFirst(addressBytes), whole: whole)
+        try header.readValues(body.dropFirst(addressBytes), whole: whole)
         return header
     }
 
@@ -192,18 +192,18 @@ extension ProxyHeader {
         }
     }
 
-    private mutating func takeValues(_ bytes: ArraySlice<UInt8>, whole: ArraySlice<UInt8>) throws(FilterRefusal) {
+    private mutating func readValues(_ bytes: ArraySlice<UInt8>, whole: ArraySlice<UInt8>) throws(FilterRefusal) {
         var rest = bytes
         while let (type, value) = try Self.nextValue(&rest) {
             switch type {
             case 0x03: try Self.check(checksum: value, of: whole)
-            case 0x20: try takeTLS(value)
+            case 0x20: try readTLS(value)
             default: continue
             }
         }
     }
 
-    private mutating func takeTLS(_ bytes: ArraySlice<UInt8>) throws(FilterRefusal) {
+    private mutating func readTLS(_ bytes: ArraySlice<UInt8>) throws(FilterRefusal) {
         guard bytes.count >= 5, let client = bytes.first else { throw Self.malformed("what it says of TLS is cut short") }
         hasTLS = client & 0x01 != 0
         let isVerified = bytes.dropFirst().prefix(4).allSatisfy { $0 == 0 }

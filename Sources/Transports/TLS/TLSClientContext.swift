@@ -17,7 +17,7 @@ public final class TLSClientContext: @unchecked Sendable {
     public init(_ settings: TLSClientSettings) throws(TLSFailure) {
         OpenSSLErrors.clear()
         guard let pointer = SSL_CTX_new(TLS_client_method()) else {
-            throw TLSFailure(option: "TLS", value: "", reason: OpenSSLErrors.take(or: "OpenSSL has no memory"))
+            throw TLSFailure(option: "TLS", value: "", reason: OpenSSLErrors.takeFirst(or: "OpenSSL has no memory"))
         }
         self.pointer = pointer
         self.settings = settings
@@ -253,7 +253,7 @@ enum TLSFiles {
             return SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1
         }
         guard isRead else {
-            let reason = OpenSSLErrors.take(or: "it holds no key")
+            let reason = OpenSSLErrors.takeFirst(or: "it holds no key")
             throw TLSFailure(option: "keyfile", value: path, reason: reason.holds("mismatch") ? mismatch : reason)
         }
         guard SSL_CTX_check_private_key(context) == 1 else {
@@ -274,7 +274,7 @@ enum TLSFiles {
             withMemory(key) { openssl_use_private_key(context, $0, givePassword, password) }
         }
         guard isRead == 1 else {
-            let reason = OpenSSLErrors.take(or: "it holds no key in PEM")
+            let reason = OpenSSLErrors.takeFirst(or: "it holds no key in PEM")
             throw reason.holds("mismatch") ? mismatch : TLSFailure(option: "key in memory", value: "", reason: reason)
         }
         guard SSL_CTX_check_private_key(context) == 1 else {
@@ -324,7 +324,7 @@ enum TLSFiles {
 
     /// With what OpenSSL has to say about it.
     static func failure(_ option: String, _ value: String, _ words: String) -> TLSFailure {
-        let reason = OpenSSLErrors.take(or: words)
+        let reason = OpenSSLErrors.takeFirst(or: words)
         return TLSFailure(option: option, value: value, reason: reason == words ? words : "\(words) (\(reason))")
     }
 }
@@ -352,7 +352,7 @@ enum OpenSSLErrors {
     /// Takes the whole queue; the words of its first error, or these.
     ///
     /// A certificate that fails to verify is told as that, and not as the arithmetic that found it.
-    static func take(or words: String) -> String {
+    static func takeFirst(or words: String) -> String {
         var first = ERR_get_error()
         guard first != 0 else { return words }
         while case let next = ERR_get_error(), next != 0 {

@@ -20,7 +20,7 @@ public final class TLSContext: @unchecked Sendable {
     public init(_ settings: TLSSettings) throws(TLSFailure) {
         OpenSSLErrors.clear()
         guard let pointer = SSL_CTX_new(TLS_server_method()) else {
-            throw TLSFailure(option: "TLS", value: "", reason: OpenSSLErrors.take(or: "OpenSSL has no memory"))
+            throw TLSFailure(option: "TLS", value: "", reason: OpenSSLErrors.takeFirst(or: "OpenSSL has no memory"))
         }
         self.pointer = pointer
         self.settings = settings

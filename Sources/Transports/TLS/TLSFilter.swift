@@ -131,7 +131,7 @@ final class TLSFilter: StreamFilter {
 
     private func refusal(_ code: Int32) -> FilterRefusal {
         let verification = SSL_get_verify_result(connection)
-        let words = OpenSSLErrors.take(or: "the connection broke with code \(code)")
+        let words = OpenSSLErrors.takeFirst(or: "the connection broke with code \(code)")
         if let plain = plainWords { return FilterRefusal(.tls, plain) }
         guard !isOpen, verification != X509_V_OK, let detail = X509_verify_cert_error_string(Int(verification)) else {
             let isOfLogin = !isOpen && ["certificate", "psk"].contains { words.holds($0) } && !words.holds("alert")
@@ -172,7 +172,7 @@ final class TLSFilter: StreamFilter {
         guard isWritten else {
             hasEnded = true
             isFinished = true
-            throw FilterRefusal(.tls, OpenSSLErrors.take(or: "a record cannot be made"))
+            throw FilterRefusal(.tls, OpenSSLErrors.takeFirst(or: "a record cannot be made"))
         }
     }
 

@@ -64,7 +64,7 @@ final class ProxyTunnelFilter: StreamFilter {
         var rest = source[...]
         while state != .open, state != .refused, let byte = rest.popFirst() {
             answer.append(byte)
-            if let flaw = take(reply) {
+            if let flaw = handle(reply) {
                 state = .refused
                 return Decoding(end: .refused(FilterRefusal(.proxy, flaw)))
             }
@@ -75,19 +75,19 @@ final class ProxyTunnelFilter: StreamFilter {
     }
 
     /// Looks at what has come of an answer. Returns why there is no way, as the end of a sentence about the proxy.
-    private func take(_ reply: ByteBlock) -> String? {
+    private func handle(_ reply: ByteBlock) -> String? {
         switch state {
-        case .awaitsHead: takeHead()
-        case .awaitsMethod: takeMethod(reply)
-        case .awaitsLogin: takeLogin(reply)
-        case .awaitsReply: takeReply()
+        case .awaitsHead: handleHead()
+        case .awaitsMethod: handleMethod(reply)
+        case .awaitsLogin: handleLogin(reply)
+        case .awaitsReply: handleReply()
         case .open, .refused: nil
         }
     }
 
     // MARK: HTTP
 
-    private func takeHead() -> String? {
+    private func handleHead() -> String? {
         guard answer.count <= Limits.proxyAnswerBytesMax else {
             return "answers with a head of more than \(Limits.proxyAnswerBytesMax) bytes"
         }
@@ -118,7 +118,7 @@ final class ProxyTunnelFilter: StreamFilter {
         static let refused: UInt8 = 0xFF
     }
 
-    private func takeMethod(_ reply: ByteBlock) -> String? {
+    private func handleMethod(_ reply: ByteBlock) -> String? {
         guard answer[0] == 5 else { return "does not speak SOCKS 5" }
         guard answer.count == 2 else { return nil }
         switch answer[1] {
@@ -136,7 +136,7 @@ final class ProxyTunnelFilter: StreamFilter {
         return nil
     }
 
-    private func takeLogin(_ reply: ByteBlock) -> String? {
+    private func handleLogin(_ reply: ByteBlock) -> String? {
         guard answer.count == 2 else { return nil }
         guard answer[1] == 0 else { return "refuses the user and the password" }
         request(reply)
@@ -160,7 +160,7 @@ final class ProxyTunnelFilter: StreamFilter {
     }
 
     /// The head tells how long the rest is: an address of one of three kinds, and a port.
-    private func takeReply() -> String? {
+    private func handleReply() -> String? {
         guard answer[0] == 5 else { return "does not speak SOCKS 5" }
         if answer.count > 1, answer[1] != 0 { return Self.words(ofReply: answer[1]) }
         guard answer.count >= 5 else { return nil }

@@ -396,7 +396,7 @@ struct WebSocketFrameReader: ~Copyable {
                     return .violation(error)
                 }
             case .data:
-                count += take(&source, into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
+                count += unmask(&source, into: UnsafeMutableRawBufferPointer(rebasing: target[count...]))
                 guard remaining == 0 else { return .exhausted }
                 state = .head
             case .control(let opcode):
@@ -447,14 +447,14 @@ struct WebSocketFrameReader: ~Copyable {
     private mutating func collectControl(_ source: inout UnsafeRawBufferPointer) -> Bool {
         let start = control.count
         var bytes = control + repeatElement(0, count: min(remaining, source.count))
-        bytes.withUnsafeMutableBytes { _ = take(&source, into: UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
+        bytes.withUnsafeMutableBytes { _ = unmask(&source, into: UnsafeMutableRawBufferPointer(rebasing: $0[start...])) }
         control = bytes
         return remaining == 0
     }
 
     /// Moves what has come of the payload from the front of `source` to the front of `target`, without its mask;
     /// returns how much.
-    private mutating func take(_ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
+    private mutating func unmask(_ source: inout UnsafeRawBufferPointer, into target: UnsafeMutableRawBufferPointer) -> Int {
         let taken = min(remaining, source.count)
         mask.copy(UnsafeRawBufferPointer(rebasing: source[..<taken]), into: target)
         source = UnsafeRawBufferPointer(rebasing: source[taken...])

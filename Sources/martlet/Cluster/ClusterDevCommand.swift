@@ -276,7 +276,7 @@ struct DevCluster {
         report()
         while true {
             switch wait(milliseconds: Self.longMilliseconds) {
-            case .isToldToEnd: return
+            case .isSignalled: return
             case .nothing: continue
             case .ended(let ended):
                 for (member, child, status) in ended {
@@ -318,7 +318,7 @@ struct DevCluster {
             }
             if missing.isEmpty { return true }
             switch wait(milliseconds: Self.pauseMilliseconds) {
-            case .isToldToEnd: return false
+            case .isSignalled: return false
             case .nothing: break
             case .ended(let members):
                 let ended = members.map { "\($0.member.name) \(ChildProcess.words(for: $0.status))" }.joined(separator: ", ")
@@ -360,7 +360,7 @@ struct DevCluster {
             for member in members where member.isNode == areNodes { member.child?.signal(SIGTERM) }
             while members.contains(where: { $0.isNode == areNodes && $0.child != nil }) {
                 let left = deadline - min(deadline, MonotonicClock.milliseconds())
-                let isImpatient = wait(milliseconds: max(100, Int(left))).isToldToEnd
+                let isImpatient = wait(milliseconds: max(100, Int(left))).isSignalled
                 if isImpatient || left == 0 { for member in members { member.child?.signal(SIGKILL) } }
             }
         }
@@ -369,18 +369,18 @@ struct DevCluster {
     // MARK: Waiting
 
     private enum Event {
-        case isToldToEnd
+        case isSignalled
         case ended([(member: Member, child: ChildProcess, status: Int32)])
         case nothing
 
-        var isToldToEnd: Bool { if case .isToldToEnd = self { true } else { false } }
+        var isSignalled: Bool { if case .isSignalled = self { true } else { false } }
     }
 
     /// Waits for a signal.
     private mutating func wait(milliseconds: Int) -> Event {
         var time = timespec(tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000)
         let number = sigtimedwait(&signals, nil, &time)
-        guard number == SIGCHLD || number < 0 else { return .isToldToEnd }
+        guard number == SIGCHLD || number < 0 else { return .isSignalled }
         var ended: [(member: Member, child: ChildProcess, status: Int32)] = []
         while let (identifier, status) = ChildProcess.ended() {
             guard let index = members.firstIndex(where: { $0.child?.identifier == identifier }), let child = members[index].child

@@ -121,7 +121,7 @@ struct ControlTopCommand: ControlSubcommand {
     }
 
     func act(_ control: Control, _ service: BrokerService) throws {
-        var model = TopModel(place: "\(try options.place())", order: sort)
+        var model = TopModel(address: "\(try options.address())", order: sort)
         if let screen = TopScreen(control, intervalMilliseconds: UInt64(interval * 1000)) { return try screen.run(model) }
         try control.refresh(&model, rows: 50, at: MonotonicClock.milliseconds())
         usleep(UInt32(min(interval, 10) * 1_000_000))

@@ -46,9 +46,10 @@ struct ControlOptions: ParsableArguments {
 
     /// The connection by which a command asks the broker: its address, its layers and its credentials.
     func service() throws -> BrokerService {
-        let place = try place()
+        let address = try address()
         return BrokerService(
-            place, try layers(to: place), try credentials(), patienceMilliseconds: UInt64(timeout * 1000), advice: advice(place))
+            address, try layers(to: address), try credentials(), patienceMilliseconds: UInt64(timeout * 1000),
+            advice: advice(address))
     }
 
     /// What writes to standard output.
@@ -59,10 +60,10 @@ struct ControlOptions: ParsableArguments {
 
     /// As it was given; else the socket of an installed broker, or of one that this user has started; else where a
     /// broker without configuration has it.
-    func place() throws -> ControlAddress {
-        if let url, let place = ControlAddress(url: url) { return place }
+    func address() throws -> ControlAddress {
+        if let url, let address = ControlAddress(url: url) { return address }
         if let socket { return .unixSocket(path: socket) }
-        guard let configFile else { return try placeOfThisMachine() }
+        guard let configFile else { return try addressOfThisMachine() }
         // What is wrong with the file now says nothing about the broker that runs: what can be read of it counts.
         let reader = ConfigurationReader(files: DiskFiles(), environment: ConfigurationSource.environment)
         let configuration = reader.read(path: configFile, ports: []).configuration
@@ -72,13 +73,13 @@ struct ControlOptions: ParsableArguments {
         LocalSocket.add(to: &complete, at: path)
         // The broker's own socket, if this user has started it: else it is another user's, or runs elsewhere.
         if let own = ControlAddress(easiestOf: complete), BrokerService.isHeard(own) { return own }
-        guard let place = ControlAddress(easiestOf: configuration) else {
+        guard let address = ControlAddress(easiestOf: configuration) else {
             throw Self.end("\(configFile) has no listener with protocol http_api that can be asked from here.")
         }
-        return place
+        return address
     }
 
-    private func placeOfThisMachine() throws -> ControlAddress {
+    private func addressOfThisMachine() throws -> ControlAddress {
         if access(ControlAddress.packagedSocket, W_OK) == 0 { return .unixSocket(path: ControlAddress.packagedSocket) }
         let isRefused = errno == EACCES
         let environment = ConfigurationSource.environment
@@ -94,8 +95,8 @@ struct ControlOptions: ParsableArguments {
     }
 
     /// What to try when nobody answers there.
-    private func advice(_ place: ControlAddress) -> String {
-        if case .unixSocket(let path) = place {
+    private func advice(_ address: ControlAddress) -> String {
+        if case .unixSocket(let path) = address {
             if access(path, W_OK) == 0 { return "Does the broker run? Try: systemctl status martlet" }
             if errno == EACCES {
                 return "This socket is for root and the user of the broker. Try: sudo martlet ctl ..."
@@ -105,8 +106,8 @@ struct ControlOptions: ParsableArguments {
         return "There is no \(ControlAddress.packagedSocket) either: the broker seems to be stopped. Try: systemctl status martlet"
     }
 
-    private func layers(to place: ControlAddress) throws -> ClientLayers {
-        guard case .tcp(let host, _, let usesTLS) = place, usesTLS else { return ClientLayers() }
+    private func layers(to address: ControlAddress) throws -> ClientLayers {
+        guard case .tcp(let host, _, let usesTLS) = address, usesTLS else { return ClientLayers() }
         do throws(TLSFailure) {
             return ClientLayers(tls: try TLSClientContext(certificates.settings(serverName: host)))
         } catch {
@@ -142,7 +143,7 @@ extension ControlAddress {
     /// there is none, or each demands what only a proxy has.
     init?(easiestOf configuration: BrokerConfiguration) {
         let open = configuration.listeners.filter { $0.application == .httpAPI && $0.proxyProtocolVersion == nil }
-        let places = open.map { listener -> ControlAddress in
+        let addresses = open.map { listener -> ControlAddress in
             switch listener.endpoint {
             case .unixSocket(let path): .unixSocket(path: path)
             case .tcp(let port, let host):
@@ -151,10 +152,10 @@ extension ControlAddress {
                 .tcp(host: listener.addressFamily == .ipv6 ? "::1" : "127.0.0.1", port: port, usesTLS: listener.tls.isEnabled)
             }
         }
-        let socket = places.first { if case .unixSocket = $0 { true } else { false } }
-        let plain = places.first { if case .tcp(_, _, false) = $0 { true } else { false } }
-        guard let place = socket ?? plain ?? places.first else { return nil }
-        self = place
+        let socket = addresses.first { if case .unixSocket = $0 { true } else { false } }
+        let plain = addresses.first { if case .tcp(_, _, false) = $0 { true } else { false } }
+        guard let address = socket ?? plain ?? addresses.first else { return nil }
+        self = address
     }
 }
 

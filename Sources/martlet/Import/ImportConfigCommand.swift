@@ -52,7 +52,7 @@ struct ImportConfigCommand: ParsableCommand {
     var noDatabase = false
 
     func validate() throws {
-        for entry in map where Self.place(entry) == nil {
+        for entry in map where Self.directory(entry) == nil {
             throw ValidationError("--map takes NAME=DIRECTORY, two whole paths such as /mosquitto=/srv/mosquitto, not '\(entry)'.")
         }
     }
@@ -124,12 +124,12 @@ struct ImportConfigCommand: ParsableCommand {
         if isPackaged { target.runtimeDirectory = "/run/martlet" }
         if isPackaged, ImportedFile.kind(of: "/var/log/martlet") == .directory { target.logDirectory = "/var/log/martlet" }
         var source = ImportSource(files: DiskFiles(), kind: ImportedFile.kind(of:), isReadable: owner.mayRead)
-        source.places = map.compactMap(Self.place)
+        source.directories = map.compactMap(Self.directory)
         var importer = ConfigurationImporter(of: main, source: source, target: target)
         return importer.run()
     }
 
-    private static func place(_ entry: String) -> (name: String, place: String)? {
+    private static func directory(_ entry: String) -> (name: String, path: String)? {
         let parts = entry.split(separator: "=", maxSplits: 1).map(String.init)
         guard parts.count == 2, parts.allSatisfy({ $0.hasPrefix("/") && $0.count > 1 }) else { return nil }
         return (slashless(parts[0]), slashless(parts[1]))
@@ -428,7 +428,7 @@ struct ImportTransaction {
         try makeDirectory(Self.directory(of: path), isOfState: false, &made)
         guard mkdir(path, isOfState ? 0o700 : 0o755) == 0 else { throw Failure(path, "cannot be made") }
         made.directories.append(path)
-        guard owner.take(directory: path, isOfState: isOfState) else { throw Failure(path, "cannot be given away") }
+        guard owner.give(directory: path, isOfState: isOfState) else { throw Failure(path, "cannot be given away") }
     }
 
     // MARK: Paths

@@ -122,7 +122,7 @@ struct ImportOwner {
 
     /// Gives a directory that was made to whom it is for; a symbolic link that somebody has put in its place since is
     /// not followed.
-    func take(directory: String, isOfState: Bool) -> Bool {
+    func give(directory: String, isOfState: Bool) -> Bool {
         guard names != nil else { return true }
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
@@ -134,7 +134,7 @@ struct ImportOwner {
     private static func configured(_ file: String) -> String? {
         guard access(file, R_OK) == 0 else { return nil }
         let result = ConfigurationReader(files: DiskFiles(), environment: [:]).read(path: file)
-        return result.places.line(of: "user")?.value
+        return result.locations.line(of: "user")?.value
     }
 
     private static func failure(_ message: String) -> ExitCode {

@@ -25,11 +25,11 @@ struct StoreCheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Verify every record, and say how many there are; exits with 1 if anything is wrong.")
 
-    @OptionGroup var place: StoreLocation
+    @OptionGroup var location: StoreArguments
 
     func run() throws {
-        let (directory, name) = try place.path()
-        let summary = try StoreFailure.told { () throws(StoreError) in
+        let (directory, name) = try location.path()
+        let summary = try StoreFailure.describing { () throws(StoreError) in
             try SQLiteStore.check(directory, named: name) { $0.hasMeaning(key: $1, body: $2) }
         }
         for damage in summary.damages { Console.complain("\(damage)") }
@@ -53,12 +53,12 @@ struct StoreDumpCommand: ParsableCommand {
             are milliseconds since 1970. Damaged records are reported on standard error.
             """)
 
-    @OptionGroup var place: StoreLocation
+    @OptionGroup var location: StoreArguments
 
     func run() throws {
-        let (directory, name) = try place.path()
+        let (directory, name) = try location.path()
         let isShown = Terminal.isAttached(to: 1)
-        let summary = try StoreFailure.told { () throws(StoreError) in
+        let summary = try StoreFailure.describing { () throws(StoreError) in
             try SQLiteStore.check(directory, named: name) { table, key, body in
                 // What clients have written does nothing to a terminal.
                 let row = Array(StoreRowText.json(table, key: key, body: body).utf8)
@@ -94,8 +94,8 @@ struct StoreBackupCommand: ParsableCommand {
 
     func run() throws {
         let target = second ?? first
-        let (directory, name) = second == nil ? try configuration.location() : StoreLocation.parts(first)
-        let summary = try StoreFailure.told { () throws(StoreError) in
+        let (directory, name) = second == nil ? try configuration.location() : StoreArguments.parts(first)
+        let summary = try StoreFailure.describing { () throws(StoreError) in
             try SQLiteStore.backup(directory, named: name, to: target)
         }
         let count = StoreTable.allCases.reduce(0) { $0 + summary.count(of: $1) }
@@ -121,13 +121,13 @@ struct StoreImportCommand: ParsableCommand {
         completion: .file)
     var file: String
 
-    @OptionGroup var place: StoreLocation
+    @OptionGroup var location: StoreArguments
 
     func run() throws {
-        let (directory, name) = try place.path()
+        let (directory, name) = try location.path()
         let database = try read()
-        let rows = MosquittoImport(of: database, listenerPorts: try place.configuration.listenerPorts())
-        try StoreFailure.told { () throws(StoreError) in
+        let rows = MosquittoImport(of: database, listenerPorts: try location.configuration.listenerPorts())
+        try StoreFailure.describing { () throws(StoreError) in
             try SQLiteStore.create(directory, named: name, holding: rows.batch)
         }
         report(rows.counts, to: directory)
@@ -176,7 +176,7 @@ struct StoreImportCommand: ParsableCommand {
 /// How a command ends that cannot do its work on a store.
 enum StoreFailure {
     /// What `body` gives, or exit code 1 behind the reason.
-    static func told<Answer>(_ body: () throws(StoreError) -> Answer) throws -> Answer {
+    static func describing<Answer>(_ body: () throws(StoreError) -> Answer) throws -> Answer {
         do throws(StoreError) {
             return try body()
         } catch {
@@ -192,7 +192,7 @@ enum StoreFailure {
 
 /// Where a store is: in the directory that is named, or where the broker's configuration has it. A store that is not
 /// called martlet.db is named by its file.
-struct StoreLocation: ParsableArguments {
+struct StoreArguments: ParsableArguments {
     @OptionGroup var configuration: StoreConfiguration
 
     @Argument(help: "The store's directory, or its file if that is not martlet.db.", completion: .directory)

@@ -201,14 +201,14 @@ struct PresenceTopicTests {
             other.subscribe(filter)
         }
         client("b")
-        #expect(broker.cores.allSatisfy { !$0.presence.isPresenceTold })
+        #expect(broker.cores.allSatisfy { !$0.presence.reportsPresence })
         let observer = observer(broker)
-        #expect(broker.cores.allSatisfy { $0.presence.isPresenceTold })
+        #expect(broker.cores.allSatisfy { $0.presence.reportsPresence })
         broker.connected("c").subscribe("x")
         #expect(
             topics(observer).map { $0.split(separator: "/").suffix(2).joined(separator: "/") } == ["c/connected", "c/subscribed"])
         observer.unsubscribe("$SYS/brokers/+/clients/#")
-        #expect(broker.cores.allSatisfy { !$0.presence.isPresenceTold })
+        #expect(broker.cores.allSatisfy { !$0.presence.reportsPresence })
     }
 
     @Test func `long names and filters are cut in events, which say so`() throws {

@@ -133,7 +133,7 @@ import Testing
     @Test func `notes of changed topics are bounded, and the latest are kept`() {
         var arrivals = RetainedArrivals()
         let stamp = arrivals.stamp(now: 0)
-        let count = UInt64(Limits.arrivalsNotedMax)
+        let count = UInt64(Limits.arrivalsRememberedMax)
         for topic in 0..<(3 * count) {
             arrivals.record(topic: topic, now: 1)
             if topic % 1000 == 0 { #expect(arrivals.rememberedCount <= 2 * Int(count)) }

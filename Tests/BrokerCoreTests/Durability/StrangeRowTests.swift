@@ -13,7 +13,7 @@ import Testing
             index: 0, shardCount: 1, settings: SimulatedBroker.testSettings, seed: 7, random: SeededGenerator(seed: 1),
             sessionCount: SimulatedSessionCount(), now: 1, isPersistent: true)
         var recovery = Recovery(shards: [shard], highestKeys: [table: key])
-        let isTaken = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
+        let isTaken = body.withUnsafeBytes { recovery.restore(table, key: key, body: $0) }
         _ = recovery.finish()
         // What `martlet store check` says is what the start says.
         #expect(body.withUnsafeBytes { table.hasMeaning(key: key, body: $0) } == isTaken)

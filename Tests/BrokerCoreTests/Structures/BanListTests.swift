@@ -148,7 +148,7 @@ import Testing
         let client = try #require(BanTarget(.client, "c1"))
         #expect(list[client] == nil && list.targets(meant: client) == [one.target, other.target])
         #expect(list.targets(meant: one.target) == [one.target])
-        #expect(Set(list.all.map(\.target.place)).count == 4)
+        #expect(Set(list.all.map(\.target.sortKey)).count == 4)
     }
 
     @Test func `names that one makes up take only so many of the places of those who are counted`() {

@@ -16,7 +16,7 @@ import Testing
         // What each connection and its end say of every session.
         (session.will, session.willName, session.willDueAt, session.mountPoint) = (nil, nil, .max, [])
         (session.retainedSource, session.owed, session.topicPart, session.logFloor) = (nil, nil, nil, nil)
-        (session.dropsTold, session.retainedAhead, session.stepFloor) = (0, 0, .start)
+        (session.reportedDrops, session.retainedAhead, session.stepFloor) = (0, 0, .start)
         #expect(session.groups.isEmpty && session.drops.total == 0)
         #expect(session.extras == nil)
         session.drops[.queueFull] += 1
@@ -26,12 +26,12 @@ import Testing
     @Test func `what a session has in its extras is what was put there, and goes again`() {
         let session = Session(index: 0, generation: 0, key: 1, clientIdentifier: "client", publisherKey: 1)
         session.will = Will(topic: "t", payload: [1], qos: .atMostOnce, retain: false)
-        (session.willDueAt, session.mountPoint, session.retainedAhead, session.dropsTold) = (5, [1], 2, 3)
+        (session.willDueAt, session.mountPoint, session.retainedAhead, session.reportedDrops) = (5, [1], 2, 3)
         session.stepFloor = FlowStep.Place(epoch: 1, number: 2)
         session.topicPart = TopicPart(index: 1, count: 2, publisher: "p")
         session.groups.append(GroupMembership(name: GroupName(shareName: "g", filter: Array("f".utf8)), group: 7))
         #expect(session.will?.payload == [1] && session.willDueAt == 5 && session.mountPoint == [1])
-        #expect(session.retainedAhead == 2 && session.dropsTold == 3 && session.topicPart?.count == 2)
+        #expect(session.retainedAhead == 2 && session.reportedDrops == 3 && session.topicPart?.count == 2)
         #expect(session.stepFloor == FlowStep.Place(epoch: 1, number: 2) && session.groups.first?.group == 7)
         session.will?.topic = "u"
         #expect(session.will?.topic == "u")

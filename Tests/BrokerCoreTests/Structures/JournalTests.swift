@@ -19,7 +19,7 @@ import Testing
         // Rising, falling, and in between.
         let serials: [UInt64] = [1, distance, 2, distance / 2, 4]
         for serial in serials { journal.insert(.entry, key: number(serial), [7]) }
-        #expect(journal.entryPlaces.count <= 4096)
+        #expect(journal.entryOffsets.count <= 4096)
         #expect(journal.entryBody(number(distance))?.load(as: UInt8.self) == 7)
         #expect(journal.entryBody(number(distance - 1)) == nil)
         journal.delete(.entry, key: number(distance))

@@ -23,7 +23,7 @@ struct RetainedScansTests {
         var scans = RetainedScans()
         for session in 1...count {
             let query = query(session: session)
-            scans.open(query, scan(store), at: scans.makePlace(for: query))
+            scans.open(query, scan(store), at: scans.makeSlot(for: query))
         }
         scans.checkInvariants()
         return scans
@@ -35,10 +35,10 @@ struct RetainedScansTests {
         var turn = scans.beginTurn()
         #expect(!scans.hasReadyScan)
         var seen: [UInt64] = []
-        while let place = scans.nextPlace(in: &turn) {
-            seen.append(scans[place].sessionKey)
-            if scans[place].sessionKey % 2 == 0 { scans[place].scans[0].isFinished = true }
-            #expect(scans.takeFinished(at: place).count == (seen.last.map { $0 % 2 == 0 } == true ? 1 : 0))
+        while let slot = scans.nextSlot(in: &turn) {
+            seen.append(scans[slot].sessionKey)
+            if scans[slot].sessionKey % 2 == 0 { scans[slot].scans[0].isFinished = true }
+            #expect(scans.takeFinished(at: slot).count == (seen.last.map { $0 % 2 == 0 } == true ? 1 : 0))
         }
         #expect(seen.sorted() == [1, 2, 3, 4])
         #expect(scans.sessions.map(\.sessionKey).sorted() == [1, 3])
@@ -51,8 +51,8 @@ struct RetainedScansTests {
         var order: [UInt64] = []
         for _ in 0..<6 {
             var turn = scans.beginTurn()
-            while let place = scans.nextPlace(in: &turn) {
-                order.append(scans[place].sessionKey)
+            while let slot = scans.nextSlot(in: &turn) {
+                order.append(scans[slot].sessionKey)
                 turn.steps = 0
             }
             #expect(scans.hasReadyScan)
@@ -72,7 +72,7 @@ struct RetainedScansTests {
                 scans.remove(session, in: &store)
                 known.remove(session)
             } else {
-                scans.open(query(session: session), scan(store), at: scans.makePlace(for: query(session: session)))
+                scans.open(query(session: session), scan(store), at: scans.makeSlot(for: query(session: session)))
                 known.insert(session)
             }
             scans.checkInvariants()

@@ -169,8 +169,8 @@ import Testing
 
     @Test mutating func `a write of an earlier run is known by the mark of its message`() {
         collection.restore([("a", "1")])
-        let number = collection.restoreWrite("a", "2", mark: Array(repeating: 7, count: 16))
-        let removal = collection.restoreWrite("b", nil, mark: Array(repeating: 8, count: 16))
+        let number = collection.restoreWrite("a", "2", correlationData: Array(repeating: 7, count: 16))
+        let removal = collection.restoreWrite("b", nil, correlationData: Array(repeating: 8, count: 16))
         _ = collection.commit()
         #expect(collection["a"] == CollectionValue("2", .pending))
         collection.begin()

@@ -192,7 +192,7 @@ final class EngineFollower {
                 block.withUnsafeBytes { block in
                     payload.withUnsafeBytes { payload in
                         let view = MessageView(subscription: 1, subject: subject, reply: reply, headers: block, payload: payload)
-                        follower.received(view, now: now) { give($0.mark.sequence, $0.payload) }
+                        follower.received(view, now: now) { give($0.metadata.sequence, $0.payload) }
                     }
                 }
             }

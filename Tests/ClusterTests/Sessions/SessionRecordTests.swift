@@ -50,10 +50,10 @@ struct SessionRecordTests {
     }
 
     @Test func `the mark of an end has the last epoch, and is no record`() {
-        let mark = SessionRecord.mark(ofEndAt: 1 << 61)
-        #expect(SessionRecord.epoch(ofMark: mark) == 1 << 61 && SessionRecord(mark) == nil)
-        for bytes in [[], [0], [1, 5], SessionRecord.mark(ofEndAt: 1 << 62)] as [[UInt8]] {
-            #expect(SessionRecord.epoch(ofMark: bytes) == 0)
+        let mark = SessionRecord.tombstone(endedAt: 1 << 61)
+        #expect(SessionRecord.epoch(ofTombstone: mark) == 1 << 61 && SessionRecord(mark) == nil)
+        for bytes in [[], [0], [1, 5], SessionRecord.tombstone(endedAt: 1 << 62)] as [[UInt8]] {
+            #expect(SessionRecord.epoch(ofTombstone: bytes) == 0)
         }
     }
 

@@ -7,7 +7,7 @@ import Testing
 @Suite struct MirrorTests {
     private func model(_ messages: [(TopicName, String)] = [], at now: UInt64 = 0) -> MirrorModel {
         var model = MirrorModel(title: "home/# on localhost")
-        for (topic, payload) in messages { model.take(TopicTree.Arrival(topic: topic, payload: Array(payload.utf8)), at: now) }
+        for (topic, payload) in messages { model.add(TopicTree.Arrival(topic: topic, payload: Array(payload.utf8)), at: now) }
         return model
     }
 
@@ -39,7 +39,7 @@ import Testing
 
     @Test func `No line is longer than the terminal, and there are as many as it has rows`() {
         var model = model(house)
-        model.take(
+        model.add(
             TopicTree.Arrival(topic: "home/漢字/\u{1F600}", payload: Array(String(repeating: "漢\u{1b}[31m", count: 200).utf8)), at: 0)
         for columns in [1, 2, 10, 20, 39, 40, 41, 80, 200] {
             for rows in [1, 2, 3, 5, 24] {
@@ -53,7 +53,7 @@ import Testing
     @Test func `Nothing that is received moves the cursor or changes colours`() {
         var model = model()
         let evil = Array("\u{1b}[2J\u{7}\u{9b}31m\r\n\u{202e}x".utf8)
-        model.take(TopicTree.Arrival(topic: "a\u{1b}[H\u{85}b", payload: evil), at: 0)
+        model.add(TopicTree.Arrival(topic: "a\u{1b}[H\u{85}b", payload: evil), at: 0)
         for text in model.lines(columns: 80, rows: 5, at: 0, isUnicode: true).joined().map(\.text) {
             #expect(!text.unicodeScalars.contains { $0.value < 32 || (127..<160).contains($0.value) || $0.value == 0x202E })
         }
@@ -66,16 +66,16 @@ import Testing
         }
         #expect(looks(100).contains(.fresh))
         #expect(!looks(2000).contains(.fresh))
-        model.take(TopicTree.Arrival(topic: "a", payload: Array("1".utf8)), at: 3000)
+        model.add(TopicTree.Arrival(topic: "a", payload: Array("1".utf8)), at: 3000)
         #expect(!looks(3000).contains(.fresh))
-        model.take(TopicTree.Arrival(topic: "a", payload: Array("2".utf8)), at: 3000)
+        model.add(TopicTree.Arrival(topic: "a", payload: Array("2".utf8)), at: 3000)
         #expect(looks(3000).contains(.fresh))
     }
 
     @Test func `A retained message is marked until an empty one removes it`() {
         var tree = TopicTree()
         func take(_ payload: String, _ isRetained: Bool) {
-            tree.take(TopicTree.Arrival(topic: "a", payload: Array(payload.utf8), isRetained: isRetained), at: 0)
+            tree.add(TopicTree.Arrival(topic: "a", payload: Array(payload.utf8), isRetained: isRetained), at: 0)
         }
         take("1", true)
         #expect(tree.leaf("a")?.isRetained == true)
@@ -89,7 +89,7 @@ import Testing
 
     @Test func `Too many topics are counted and not kept`() {
         var tree = TopicTree(topicsMax: 2)
-        for topic: TopicName in ["a", "a/b", "c", "a", "d/e"] { tree.take(TopicTree.Arrival(topic: topic, payload: []), at: 0) }
+        for topic: TopicName in ["a", "a/b", "c", "a", "d/e"] { tree.add(TopicTree.Arrival(topic: topic, payload: []), at: 0) }
         #expect(tree.topicCount == 2)
         #expect(tree.overlookedCount == 2)
         #expect(tree.messageCount == 5)
@@ -135,7 +135,7 @@ import Testing
         var model = model([("a", "1")])
         _ = model.press(.character("p"), rows: 5)
         let before = screen(&model, rows: 5)[1]
-        model.take(TopicTree.Arrival(topic: "a", payload: Array("2".utf8)), at: 0)
+        model.add(TopicTree.Arrival(topic: "a", payload: Array("2".utf8)), at: 0)
         #expect(screen(&model, rows: 5)[1] == before)
         _ = model.press(.character("p"), rows: 5)
         #expect(screen(&model, rows: 5)[1] != before)

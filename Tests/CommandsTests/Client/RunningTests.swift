@@ -82,13 +82,13 @@ import Testing
 
     @Test func `A sieve lets through what the options want`() throws {
         var sieve = MessageSieve(try read(.sub, "-t # -T b/# -R"))
-        #expect(sieve.judge(message("a")) == .take(isShown: true))
+        #expect(sieve.judge(message("a")) == .accept(isShown: true))
         #expect(sieve.judge(message("b/c")) == .skip)
         #expect(sieve.judge(message("a", retain: true)) == .skip)
         sieve = MessageSieve(try read(.sub, "-t # -R --remove-retained"))
-        #expect(sieve.judge(message("a", retain: true)) == .take(isShown: false))
+        #expect(sieve.judge(message("a", retain: true)) == .accept(isShown: false))
         sieve = MessageSieve(try read(.sub, "-t # --retained-only"))
-        #expect(sieve.judge(message("a", retain: true)) == .take(isShown: true))
+        #expect(sieve.judge(message("a", retain: true)) == .accept(isShown: true))
         #expect(sieve.judge(message("a")) == .end)
         sieve = MessageSieve(try read(.sub, "-t # -E"))
         #expect(sieve.judge(message("a", retain: true)) == .skip)
@@ -97,7 +97,7 @@ import Testing
     @Test func `Each topic has a line of the terminal, and the cursor waits below them`() {
         var lines = TopicLines(rows: 3)
         func shown(_ topic: String, _ printed: String) -> String {
-            String(decoding: lines.place(topic.utf8).around(Array(printed.utf8)), as: UTF8.self)
+            String(decoding: lines.line(of: topic.utf8).around(Array(printed.utf8)), as: UTF8.self)
         }
         let escape = "\u{1B}["
         #expect(shown("a", "1\n") == "\(escape)H\(escape)2J\(escape)?7l\(escape)1;1H1\(escape)K\(escape)?7h\(escape)2;1H")
@@ -109,7 +109,7 @@ import Testing
     @Test func `A share of the messages is shown`() throws {
         var sieve = MessageSieve(try read(.sub, "-t # --random-filter 25"), generator: SeededGenerator(seed: 0))
         var shown = 0
-        for _ in 0..<10_000 where sieve.judge(message("a")) == .take(isShown: true) { shown += 1 }
+        for _ in 0..<10_000 where sieve.judge(message("a")) == .accept(isShown: true) { shown += 1 }
         #expect((2400...2600).contains(shown))
     }
 

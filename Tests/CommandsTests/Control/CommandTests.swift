@@ -249,7 +249,7 @@ import Testing
             "GET /clients?sort=-dropped&limit=24": Self.page([Self.client]),
             "GET /clients?sort=-queue_messages&limit=24": Self.page([Self.client.replacing(31, with: 131)]),
         ]
-        return (TopModel(place: "here", order: "dropped"), Control(RecordedService(recorded), Page().output()))
+        return (TopModel(address: "here", order: "dropped"), Control(RecordedService(recorded), Page().output()))
     }
 
     @Test func `top fills the terminal and no more, whatever its size`() throws {
@@ -287,7 +287,7 @@ import Testing
         #expect(row.contains("  50  ") || row.contains(" 50 "), "\(row)")
         #expect(model.press(.character("p")) == .nothing && model.isPaused)
         #expect(model.press(.character("q")) == .end)
-        model.take(ControlError(.unreachable, "gone\u{1b}"))
+        model.show(ControlError(.unreachable, "gone\u{1b}"))
         #expect(model.lines(columns: 80, rows: 24)[23].map(\.text).joined() == "gone\u{241b}")
     }
 }

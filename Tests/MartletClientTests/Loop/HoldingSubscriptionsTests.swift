@@ -6,7 +6,7 @@ import Testing
 @Suite struct HoldingSubscriptionsTests {
     /// Looks, where nobody has the first message. Returns what is new.
     private func look(_ holding: inout HoldingSubscriptions, _ now: UInt64, owners: [UInt32] = []) -> [UInt32]? {
-        holding.look(now: now) { _ in owners } ? holding.told : nil
+        holding.look(now: now) { _ in owners } ? holding.reported : nil
     }
 
     @Test func `a backlog that is full for five seconds is told, and when it is not any more`() {

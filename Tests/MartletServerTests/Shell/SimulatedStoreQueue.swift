@@ -51,7 +51,7 @@ final class SimulatedStoreQueue: InPlaceStore, @unchecked Sendable {
         var recovery = Recovery(shards: shards, highestKeys: disk.rows.compactMapValues { $0.keys.max() })
         for table in StoreTable.inOrderOfRecovery {
             for (key, body) in (disk.rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
-                _ = body.withUnsafeBytes { recovery.take(table, key: key, body: $0) }
+                _ = body.withUnsafeBytes { recovery.restore(table, key: key, body: $0) }
             }
         }
         disk.write(recovery.finish().1)

@@ -23,7 +23,7 @@ final class MirrorScreen: Sendable {
         else { return nil }
         self.look = look
         let filters = arguments.subscribing.filters.map { "\($0)" }.joined(separator: " ")
-        state = Locked(State(model: MirrorModel(title: "\(filters) on \(arguments.connection.place)")))
+        state = Locked(State(model: MirrorModel(title: "\(filters) on \(arguments.connection.address)")))
     }
 
     /// Whether the tree is shown.
@@ -33,7 +33,7 @@ final class MirrorScreen: Sendable {
     func enter(endingWith ending: Ending) {
         guard !ending.hasEnded else { return }
         state.withLock { state in
-            guard TerminalMode.takeOver() else { return }
+            guard TerminalMode.enter() else { return }
             state.isEntered = true
         }
         guard isShown else { return }
@@ -46,7 +46,7 @@ final class MirrorScreen: Sendable {
         state.withLock { state in
             guard state.isEntered else { return }
             state.isEntered = false
-            TerminalMode.giveBack()
+            TerminalMode.leave()
         }
     }
 
@@ -55,7 +55,7 @@ final class MirrorScreen: Sendable {
         switch number {
         case SIGTSTP:
             state.withLock { state in
-                if state.isEntered { TerminalMode.giveBack() }
+                if state.isEntered { TerminalMode.leave() }
                 state.isSuspended = state.isEntered
             }
             raise(SIGSTOP)
@@ -67,18 +67,18 @@ final class MirrorScreen: Sendable {
 
     private func resume() {
         state.withLock { state in
-            if state.isSuspended, state.isEntered { _ = TerminalMode.takeOver() }
+            if state.isSuspended, state.isEntered { _ = TerminalMode.enter() }
             state.isSuspended = false
         }
         draw()
     }
 
-    func take(_ message: ReceivedMessage) {
+    func received(_ message: ReceivedMessage) {
         let payload = Array(message.payload.prefix(Limits.mirroredPayloadBytesMax))
         let arrival = TopicTree.Arrival(
             topic: message.topic, payload: payload, qos: message.qos.rawValue, isRetained: message.retain)
         let now = MonotonicClock.milliseconds()
-        state.withLock { $0.model.take(arrival, at: now) }
+        state.withLock { $0.model.add(arrival, at: now) }
     }
 
     func show(_ connection: ConnectionState) {
@@ -169,7 +169,7 @@ public struct MirrorModel {
     /// What a key wants from whoever shows the model.
     public enum Wish: Equatable, Sendable { case nothing, end }
 
-    public mutating func take(_ arrival: TopicTree.Arrival, at now: UInt64) { tree.take(arrival, at: now) }
+    public mutating func add(_ arrival: TopicTree.Arrival, at now: UInt64) { tree.add(arrival, at: now) }
 }
 
 // MARK: - Keys

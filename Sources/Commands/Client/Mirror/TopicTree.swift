@@ -41,7 +41,7 @@ public struct TopicTree {
         init(_ name: String) { self.name = name }
 
         /// Where a level is among the children, or would be.
-        private func place(of name: Substring) -> (index: Int, isThere: Bool) {
+        private func position(of name: Substring) -> (index: Int, isThere: Bool) {
             var (low, high) = (0, children.count)
             while low < high {
                 let middle = (low + high) / 2
@@ -51,12 +51,12 @@ public struct TopicTree {
         }
 
         fileprivate func child(_ name: Substring) -> Node? {
-            let (index, isThere) = place(of: name)
+            let (index, isThere) = position(of: name)
             return isThere ? children[index] : nil
         }
 
         fileprivate func madeChild(_ name: Substring) -> Node {
-            let (index, isThere) = place(of: name)
+            let (index, isThere) = position(of: name)
             if isThere { return children[index] }
             let node = Node(String(name))
             children.insert(node, at: index)
@@ -89,7 +89,7 @@ public struct TopicTree {
     init(topicsMax: Int) { self.topicsMax = topicsMax }
 
     /// Takes a message.
-    public mutating func take(_ arrival: Arrival, at now: UInt64) {
+    public mutating func add(_ arrival: Arrival, at now: UInt64) {
         messageCount += 1
         rate.count(at: now)
         guard topicCount < topicsMax || leaf(arrival.topic) != nil else {

@@ -104,8 +104,8 @@ struct ArgumentReader {
         var rest = words[...]
         while let word = rest.popFirst() {
             if word == "--help" { return .help }
-            if takesPositional(word) {
-                guard try takePositional(word, &rest) else { break }
+            if expectsPositional(word) {
+                guard try readPositional(word, &rest) else { break }
                 continue
             }
             // Other commands of martlet take --name=value too.
@@ -136,7 +136,7 @@ struct ArgumentReader {
     }
 
     /// What follows the options: filters of mirror, and the program of respond.
-    private func takesPositional(_ word: String) -> Bool {
+    private func expectsPositional(_ word: String) -> Bool {
         switch arguments.command {
         case .mirror: !word.hasPrefix("-")
         case .respond: !word.hasPrefix("-") || word == "--"
@@ -145,7 +145,7 @@ struct ArgumentReader {
     }
 
     /// Returns whether options may follow.
-    private mutating func takePositional(_ word: String, _ rest: inout ArraySlice<String>) throws(ArgumentError) -> Bool {
+    private mutating func readPositional(_ word: String, _ rest: inout ArraySlice<String>) throws(ArgumentError) -> Bool {
         guard arguments.command == .respond else {
             arguments.subscribing.filters.append(try filter(word, "subscription topic"))
             return true
@@ -178,7 +178,7 @@ extension ArgumentReader {
         case .pretty: arguments.printing.isPretty = true
         case .noNewline: arguments.printing.addsNewline = false
         case .willRetain: retainsWill = true
-        case .insecure: arguments.connection.tls.takesAnyCertificate = true
+        case .insecure: arguments.connection.tls.acceptsAnyCertificate = true
         case .systemAuthorities: arguments.connection.tls.usesSystemAuthorities = true
         case .noTLS: arguments.connection.tls.isForbidden = true
         case .debug: arguments.printing.isDebugging = true

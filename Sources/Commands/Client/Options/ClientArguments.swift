@@ -140,7 +140,7 @@ public struct TLSArguments: Equatable, Sendable {
     public var keyForm: String?
     public var versionMin: Version?
     public var ciphers: String?
-    public var takesAnyCertificate = false
+    public var acceptsAnyCertificate = false
     public var applicationProtocol: String?
     public var preSharedKey: [UInt8]?
     public var preSharedKeyIdentity: String?
@@ -211,8 +211,8 @@ extension PacketProperties {
         guard !name.isServers(in: packet) else {
             throw ArgumentError("Error: \(propertyName) property not supported for \(packetName) in --property argument.")
         }
-        let place = packet.place
-        let isNew = try set(name, value, second, in: &self[keyPath: place])
+        let properties = packet.properties
+        let isNew = try set(name, value, second, in: &self[keyPath: properties])
         guard isNew else {
             throw ArgumentError("Error in \(packet.title) properties: Duplicate property in property list")
         }
@@ -256,10 +256,10 @@ extension PacketProperties {
     }
 
     private func put<Value>(
-        _ value: Value?, _ place: WritableKeyPath<Properties, Value?>, _ properties: inout Properties
+        _ value: Value?, _ property: WritableKeyPath<Properties, Value?>, _ properties: inout Properties
     ) -> Bool {
-        guard properties[keyPath: place] == nil else { return false }
-        properties[keyPath: place] = value
+        guard properties[keyPath: property] == nil else { return false }
+        properties[keyPath: property] = value
         return true
     }
 
@@ -297,7 +297,7 @@ extension PacketProperties {
     private enum Packet: String {
         case connect, publish, subscribe, unsubscribe, disconnect, will
 
-        var place: WritableKeyPath<PacketProperties, Properties> {
+        var properties: WritableKeyPath<PacketProperties, Properties> {
             switch self {
             case .connect: \.connect
             case .publish: \.publish

@@ -58,7 +58,7 @@ extension ClientSettings {
         }
         tls.authoritiesFile = arguments.authoritiesFile
         tls.authoritiesDirectory = arguments.authoritiesDirectory
-        tls.verifiesServer = !arguments.takesAnyCertificate
+        tls.verifiesServer = !arguments.acceptsAnyCertificate
         if let certificate = arguments.certificateFile, let key = arguments.keyFile {
             tls.certificate = .files(certificate, key: key)
         }
@@ -92,7 +92,7 @@ extension ConnectionArguments {
     }
 
     /// Where it is, for people.
-    var place: String { socketPath ?? "\(host.contains(":") ? "[\(host)]" : host):\(usualPort)" }
+    var serverText: String { socketPath ?? "\(host.contains(":") ? "[\(host)]" : host):\(usualPort)" }
 }
 
 extension ClientArguments {

@@ -32,10 +32,10 @@ extension CommandRun {
                     ending.end(.done)
                     await ending.never()
                 case .skip: message.done()
-                case .take(let isShown):
+                case .accept(let isShown):
                     if arguments.subscribing.removesRetained, message.retain { await remove(message.topic, client) }
                     count += 1
-                    let frame = isShown ? watch?.place(message.topic.bytes) : nil
+                    let frame = isShown ? watch?.line(of: message.topic.bytes) : nil
                     if let failure = show(message, isShown ? printer : nil, in: frame, thenEnd: reason(after: count)) {
                         ending.end(failure)
                         await ending.never()
@@ -56,14 +56,14 @@ extension CommandRun {
     /// Prints a message if there is a printer, acknowledges it, and ends the command if it is the last. Returns why it
     /// cannot go on, if it cannot.
     ///
-    /// - Parameter place: the topic's line on the terminal; nil where messages follow each other.
+    /// - Parameter line: the topic's line on the terminal; nil where messages follow each other.
     func show(
-        _ message: Message, _ printer: MessagePrinter?, in place: TopicLines.Place? = nil, thenEnd reason: Ending.Reason?
+        _ message: Message, _ printer: MessagePrinter?, in line: TopicLines.Line? = nil, thenEnd reason: Ending.Reason?
     ) -> Ending.Reason? {
         let printed = printer?.print(PrintableMessage(message.received), at: .now)
         if let complaint = printed?.complaint { console.complain(complaint) }
         let bytes = printed?.bytes ?? []
-        return console.write(place?.around(bytes) ?? bytes) {
+        return console.write(line?.around(bytes) ?? bytes) {
             message.done()
             if let reason { ending.end(reason) }
         }
@@ -112,7 +112,7 @@ extension CommandRun {
 struct MessageSieve {
     enum Verdict: Equatable {
         /// It counts; not all that count are shown.
-        case take(isShown: Bool)
+        case accept(isShown: Bool)
         case skip
         /// Nothing after it is wanted.
         case end
@@ -132,10 +132,10 @@ struct MessageSieve {
         if arguments.subscribing.filtersOut.contains(where: { $0.matches(message.topic) }) { return .skip }
         // As mosquitto_sub: they are removed though they are not shown.
         if arguments.subscribing.noRetained, message.retain {
-            return arguments.subscribing.removesRetained ? .take(isShown: false) : .skip
+            return arguments.subscribing.removesRetained ? .accept(isShown: false) : .skip
         }
-        guard let share = arguments.subscribing.randomShare else { return .take(isShown: true) }
-        return .take(isShown: Int.random(in: 0..<1000, using: &generator) < share)
+        guard let share = arguments.subscribing.randomShare else { return .accept(isShown: true) }
+        return .accept(isShown: Int.random(in: 0..<1000, using: &generator) < share)
     }
 }
 
@@ -169,9 +169,9 @@ extension PrintableMessage {
 /// The picture of `martlet sub -w`: each topic has a line of the terminal, in the order in which they came.
 struct TopicLines {
     /// Where a topic's message is written.
-    struct Place: Equatable {
+    struct Line: Equatable {
         /// Counted from 1.
-        let line: Int
+        let number: Int
         /// Where the cursor waits: below all lines, so that what ends the command is written there.
         let rest: Int
         /// Whether the terminal is cleared first.
@@ -185,7 +185,7 @@ struct TopicLines {
             let text = printed.prefix { $0 != UInt8(ascii: "\n") }
             let clear = isFirst ? "\u{1B}[H\u{1B}[2J" : ""
             // Without wrapping: what is too long for its line would be written into the next topic's.
-            return Array("\(clear)\u{1B}[?7l\u{1B}[\(line);1H".utf8) + text + Array("\u{1B}[K\u{1B}[?7h\u{1B}[\(rest);1H".utf8)
+            return Array("\(clear)\u{1B}[?7l\u{1B}[\(number);1H".utf8) + text + Array("\u{1B}[K\u{1B}[?7h\u{1B}[\(rest);1H".utf8)
         }
     }
 
@@ -197,11 +197,11 @@ struct TopicLines {
     init(rows: Int) { self.rows = max(2, rows) }
 
     /// The line of a topic: a new one, if it has none yet and there is room.
-    mutating func place(_ topic: some Collection<UInt8>) -> Place {
+    mutating func line(of topic: some Collection<UInt8>) -> Line {
         let topic = Array(topic)
         let isFirst = lines.isEmpty
         if lines[topic] == nil, lines.count < rows - 1 { lines[topic] = lines.count + 1 }
-        let line = lines[topic]
-        return Place(line: line ?? rows, rest: lines.count + 1, isFirst: isFirst, isBeyond: line == nil)
+        let number = lines[topic]
+        return Line(number: number ?? rows, rest: lines.count + 1, isFirst: isFirst, isBeyond: number == nil)
     }
 }

@@ -160,13 +160,13 @@ extension CommandRun {
         var count = 0
         do throws(ClientError) {
             for try await message in messages {
-                guard case .take = sieve.judge(message.received) else {
+                guard case .accept = sieve.judge(message.received) else {
                     message.done()
                     continue
                 }
                 count += 1
                 let isOnScreen = screen?.isShown == true
-                if isOnScreen { screen?.take(message.received) }
+                if isOnScreen { screen?.received(message.received) }
                 if let failure = show(message, isOnScreen ? nil : printer, thenEnd: reason(after: count)) {
                     ending.end(failure)
                     await ending.never()

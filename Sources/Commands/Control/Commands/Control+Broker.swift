@@ -116,13 +116,13 @@ extension Control {
         if output.isJSON { return output.put(answer.body) }
         let link = try value(answer)
         output.sayForeign(link["url"].cell)
-        output.note("It lets one browser in as administrator, once, until \(link["expires_at"].time) UTC.")
+        output.remark("It lets one browser in as administrator, once, until \(link["expires_at"].time) UTC.")
         guard let origin = link["origins"].array?.first?.string, origin.holds("://localhost") || origin.holds("://127.")
         else {
             return
         }
         let port = origin.split(separator: ":").last.map { String($0) } ?? "9883"
-        output.note("From another machine: ssh -L \(port):localhost:\(port) HOST, then open it there.")
+        output.remark("From another machine: ssh -L \(port):localhost:\(port) HOST, then open it there.")
     }
 
     // MARK: The log

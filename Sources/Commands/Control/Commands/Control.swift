@@ -184,7 +184,7 @@ extension Control {
         if let seconds { body.set("expires_at", Figures.timeAfter(seconds: seconds)) }
         try order(ControlRequest(.post, ["tokens"], body: body.text)) { $0["token"].cell }
         guard !output.isJSON, let seconds else { return }
-        output.note("It ends on \(Figures.time(Figures.timeAfter(seconds: seconds))) UTC; --for says otherwise.")
+        output.remark("It ends on \(Figures.time(Figures.timeAfter(seconds: seconds))) UTC; --for says otherwise.")
     }
 
     /// `ctl token revoke NAME`.
@@ -299,10 +299,10 @@ extension Control {
         var answer = try ask(ControlRequest(.post, ["drain"], body: body.text))
         var status = try value(answer)
         guard let pause else { return output.isJSON ? output.put(answer.body) : say(status) }
-        var told: Int64?
+        var shown: Int64?
         while status["state"].string == "draining" {
-            if !output.isJSON, status["connections_left"].integer != told { say(status) }
-            told = status["connections_left"].integer
+            if !output.isJSON, status["connections_left"].integer != shown { say(status) }
+            shown = status["connections_left"].integer
             pause()
             do throws(ControlError) {
                 answer = try ask(ControlRequest(["broker"]))

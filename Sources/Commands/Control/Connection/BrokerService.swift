@@ -13,26 +13,26 @@ public struct BrokerService: ControlService, Sendable {
         case token(String)
     }
 
-    private let place: ControlAddress
+    private let address: ControlAddress
     private let layers: ClientLayers
     private let credentials: Credentials
     private let patienceMilliseconds: UInt64
     private let advice: String
 
-    /// - `layers`: TLS, if the place wants it.
+    /// - `layers`: TLS, if the address wants it.
     /// - `patienceMilliseconds`: until the answer to a request is whole.
     /// - `advice`: what to try when nobody answers, as sentences.
     public init(
-        _ place: ControlAddress, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64,
+        _ address: ControlAddress, _ layers: ClientLayers, _ credentials: Credentials, patienceMilliseconds: UInt64,
         advice: String = ""
     ) {
-        (self.place, self.layers, self.credentials) = (place, layers, credentials)
+        (self.address, self.layers, self.credentials) = (address, layers, credentials)
         (self.patienceMilliseconds, self.advice) = (patienceMilliseconds, advice)
     }
 
     /// Whether somebody listens at a Unix socket.
-    public static func isHeard(_ place: ControlAddress) -> Bool {
-        guard case .unixSocket(let path) = place,
+    public static func isHeard(_ address: ControlAddress) -> Bool {
+        guard case .unixSocket(let path) = address,
             let address = try? ListenAddress(host: .path(path), port: 0).resolve().first,
             let channel = try? BlockingChannel(to: address, ClientLayers())
         else { return false }
@@ -72,7 +72,7 @@ public struct BrokerService: ControlService, Sendable {
                     return answer.body.count < Limits.answerBytesMax
                 }
                 do throws(HTTPResponseError) {
-                    for event in try events.take(piece) where !take(event) { return false }
+                    for event in try events.read(piece) where !take(event) { return false }
                 } catch {
                     failure = error
                     return false
@@ -82,7 +82,7 @@ public struct BrokerService: ControlService, Sendable {
             return true
         }
         if let refusal { throw ControlError(refusal) }
-        if let failure { throw ControlError(.unreachable, "What \(place) answers \(failure).") }
+        if let failure { throw ControlError(.unreachable, "What \(address) answers \(failure).") }
     }
 
     // MARK: One connection
@@ -92,7 +92,7 @@ public struct BrokerService: ControlService, Sendable {
         _ request: ControlRequest, _ reader: HTTPResponseReader, _ deadline: () -> UInt64,
         _ take: (HTTPResponseReader.Event) -> Bool
     ) throws(ControlError) {
-        var failure = ControlError(.unreachable, "\(place) has no address.")
+        var failure = ControlError(.unreachable, "\(address) has no address.")
         for address in try addresses() {
             do throws(BlockingChannel.Failure) {
                 var channel = try BlockingChannel(to: address, layers)
@@ -117,7 +117,7 @@ public struct BrokerService: ControlService, Sendable {
     }
 
     private func nobody(_ reason: String) -> ControlError {
-        ControlError(.unreachable, "\(place): \(reason)." + (advice.isEmpty ? "" : " \(advice)"))
+        ControlError(.unreachable, "\(address): \(reason)." + (advice.isEmpty ? "" : " \(advice)"))
     }
 
     private func read(
@@ -143,7 +143,7 @@ public struct BrokerService: ControlService, Sendable {
 
     private func addresses() throws(ControlError) -> [SocketAddress] {
         let address =
-            switch place {
+            switch address {
             case .unixSocket(let path): ListenAddress(host: .path(path), port: 0)
             case .tcp(let host, let port, _): ListenAddress(host: .named(host), port: port)
             }
@@ -155,7 +155,7 @@ public struct BrokerService: ControlService, Sendable {
     }
 
     private func bytes(of request: ControlRequest) -> [UInt8] {
-        var fields: HTTPFields = ["Host": place.host, "Accept": "*/*", "Connection": "close"]
+        var fields: HTTPFields = ["Host": address.host, "Accept": "*/*", "Connection": "close"]
         if case .token(let token) = credentials { fields.append("Authorization", "Bearer \(token)") }
         let body = Array((request.body ?? "").utf8)
         if request.body != nil { fields.append("Content-Type", "application/json") }

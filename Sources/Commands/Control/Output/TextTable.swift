@@ -85,18 +85,18 @@ public struct ControlOutput {
     /// Programs read it: what the API has answered, as it is.
     public var isJSON: Bool
     private let write: (String) -> Void
-    private let remark: (String) -> Void
+    private let writeRemark: (String) -> Void
 
     /// - `remark`: takes what is said beside the answer, which programs that read the answer do not want.
     /// - `write`: takes lines with their ends.
     public init(
         width: Int?, isJSON: Bool, remark: @escaping (String) -> Void = { _ in }, write: @escaping (String) -> Void
     ) {
-        (self.width, self.isJSON, self.remark, self.write) = (width, isJSON, remark, write)
+        (self.width, self.isJSON, self.writeRemark, self.write) = (width, isJSON, remark, write)
     }
 
     /// Says something beside the answer.
-    func note(_ line: String) { remark(TerminalText.line(line)) }
+    func remark(_ line: String) { writeRemark(TerminalText.line(line)) }
 
     func say(_ line: String) { write(line + "\n") }
 

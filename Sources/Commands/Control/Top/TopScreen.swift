@@ -21,8 +21,8 @@ public struct TopScreen {
     public func run(_ first: TopModel) throws(ControlError) {
         var model = first
         try control.refresh(&model, rows: TerminalScreen.size(of: 1).rows, at: MonotonicClock.milliseconds())
-        guard TerminalMode.takeOver() else { throw ControlError(.refused, "This terminal does not support full-screen output.") }
-        defer { TerminalMode.giveBack() }
+        guard TerminalMode.enter() else { throw ControlError(.refused, "This terminal does not support full-screen output.") }
+        defer { TerminalMode.leave() }
         Self.handleSignals()
         var keys = KeyReader()
         var next = MonotonicClock.milliseconds() + intervalMilliseconds
@@ -44,7 +44,7 @@ public struct TopScreen {
             do throws(ControlError) {
                 try control.refresh(&model, rows: TerminalScreen.size(of: 1).rows, at: MonotonicClock.milliseconds())
             } catch {
-                model.take(error)
+                model.show(error)
             }
             next = MonotonicClock.milliseconds() + intervalMilliseconds
         }
@@ -86,14 +86,14 @@ public struct TopScreen {
     private static func handleSignals() {
         for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             signal(number) { number in
-                TerminalMode.giveBack()
+                TerminalMode.leave()
                 _exit(128 + number)
             }
         }
         signal(SIGTSTP) { _ in
-            TerminalMode.giveBack()
+            TerminalMode.leave()
             raise(SIGSTOP)
-            _ = TerminalMode.takeOver()
+            _ = TerminalMode.enter()
         }
         signal(SIGWINCH) { _ in }
     }
@@ -119,7 +119,7 @@ public struct TopModel {
         ("subscriptions", "SUBS"), ("output_bytes", "UNWRITTEN"), ("connected_at", "CONNECTED"), ("clientid", "CLIENT"),
     ]
 
-    private let place: String
+    private let address: String
     private var order: Int
     private var isDescending = true
     public private(set) var isPaused = false
@@ -130,8 +130,8 @@ public struct TopModel {
     private var seen: [String: (received: Int64, sent: Int64, at: UInt64)] = [:]
 
     /// - `order`: one that the API knows; the first for one that it does not.
-    public init(place: String, order: String) {
-        self.place = place
+    public init(address: String, order: String) {
+        self.address = address
         self.order = Self.orders.firstIndex { $0.0 == order } ?? 0
         isDescending = Self.orders[self.order].0 != "clientid"
     }
@@ -157,9 +157,9 @@ public struct TopModel {
     }
 
     /// Why there are no new figures; the last ones stay.
-    public mutating func take(_ error: ControlError) { complaint = error.description }
+    public mutating func show(_ error: ControlError) { complaint = error.description }
 
-    mutating func take(broker: JSONValue, stats: JSONValue, clients: JSONValue, at now: UInt64) {
+    mutating func update(broker: JSONValue, stats: JSONValue, clients: JSONValue, at now: UInt64) {
         complaint = nil
         let figures = stats["now"]
         head = [
@@ -198,7 +198,7 @@ public struct TopModel {
 
     /// At most `rows` lines, none longer than `columns`.
     public func lines(columns: Int?, rows count: Int?) -> [[StyledText]] {
-        var lines = head.isEmpty ? [[StyledText(place, .strong)]] : [[StyledText(TerminalText.line(head[0]), .strong)]]
+        var lines = head.isEmpty ? [[StyledText(address, .strong)]] : [[StyledText(TerminalText.line(head[0]), .strong)]]
         lines += head.dropFirst().map { [StyledText(TerminalText.line($0))] }
         lines.append([StyledText("")])
         let names = [
@@ -235,7 +235,7 @@ extension Control {
         let stats = try value(try ask(ControlRequest(["stats"])))
         let query: [(String, String?)] = [("sort", model.sort), ("limit", String(min(max(rows, 1), Limits.pageRowsMax)))]
         let clients = try value(try ask(ControlRequest(.get, ["clients"], query: query)))
-        model.take(broker: broker, stats: stats, clients: clients, at: now)
+        model.update(broker: broker, stats: stats, clients: clients, at: now)
     }
 
     /// `ctl top` where nobody watches: one picture, rates and all, as text.

@@ -19,7 +19,7 @@ public struct SecurityDispatcher: Sendable {
             var correlation: String?
             var error: String?
             /// The whole answer of a command that tells something.
-            var told: [UInt8]?
+            var response: [UInt8]?
             var hasChanged = false
         }
 
@@ -36,7 +36,7 @@ public struct SecurityDispatcher: Sendable {
             writer.object { object in
                 object.array("responses") { list in
                     for answer in answers {
-                        if let told = answer.told { list.add(json: told) } else { Self.add(answer, failure, to: &list) }
+                        if let response = answer.response { list.add(json: response) } else { Self.add(answer, failure, to: &list) }
                     }
                 }
             }
@@ -81,7 +81,7 @@ public struct SecurityDispatcher: Sendable {
             do throws(Refusal) {
                 try performance.run()
                 answer.hasChanged = performance.hasChanged
-                answer.told = performance.told(correlation: text)
+                answer.response = performance.response(correlation: text)
                 outcome.lines.append(performance.line)
             } catch {
                 answer.error = error.words
@@ -131,7 +131,7 @@ struct Performance {
     }
 
     /// The whole answer, with the command's own name; nil where nothing is told.
-    func told(correlation: String?) -> [UInt8]? {
+    func response(correlation: String?) -> [UInt8]? {
         guard let data else { return nil }
         var writer = JSONWriter()
         writer.object { object in

@@ -298,11 +298,11 @@ public struct NameTable<Value: Sendable>: Sendable {
             let isThere = values[name] != nil
             switch (isThere, newValue) {
             case (false, let value?):
-                names.insert(name, at: place(of: name))
+                names.insert(name, at: index(of: name))
                 values[name] = value
             case (true, let value?): values[name] = value
             case (true, nil):
-                names.remove(at: place(of: name))
+                names.remove(at: index(of: name))
                 values[name] = nil
             case (false, nil): return
             }
@@ -316,7 +316,7 @@ public struct NameTable<Value: Sendable>: Sendable {
     }
 
     /// Where a name stands, or would.
-    private func place(of name: EncodedString) -> Int {
+    private func index(of name: EncodedString) -> Int {
         var (low, high) = (0, names.count)
         while low < high {
             let middle = (low + high) / 2

@@ -75,7 +75,7 @@ private func recover(_ rows: [StoreTable: [UInt64: [UInt8]]], shards: Int) {
     for table in StoreTable.inOrderOfRecovery {
         for (key, body) in (rows[table] ?? [:]).sorted(by: { $0.key < $1.key }) {
             body.withUnsafeBytes { bytes in
-                guard recovery.take(table, key: key, body: bytes) else { return }
+                guard recovery.restore(table, key: key, body: bytes) else { return }
                 batch.append(JournalRecord(.insert, table, key: key, body: bytes))
             }
         }
