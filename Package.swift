@@ -74,7 +74,7 @@ let package = Package(
         .target(name: "Federation", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
 
         // Many nodes as one broker.
-        .target(name: "Cluster", dependencies: ["Bytes", "MQTTCodec"], swiftSettings: hot),
+        .target(name: "Cluster", dependencies: ["BrokerModel", "Bytes", "MQTTCodec"], swiftSettings: hot),
 
         // What the kernel gives.
         .target(name: "CLinux"),

@@ -364,9 +364,8 @@ extension ClusterLog {
 
     /// Writes an entry without meaning, behind all that others have written.
     func write(for reader: UInt64, _ partition: LogPartition) {
-        let nothing = LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)
         let nobody = UnsafeRawBufferPointer(start: nil, count: 0)
-        partition.writer.append(nil, step: .receipt(session: nobody, nothing), publisher: 0, for: .reader(reader), now: now, self)
+        partition.writer.append(nil, step: .step(session: nobody, .nothing), publisher: 0, for: .reader(reader), now: now, self)
     }
 
     func recordEnd(_ sequence: UInt64, of partition: Int, for reader: UInt64) {

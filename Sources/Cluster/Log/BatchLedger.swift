@@ -30,6 +30,7 @@ public struct BatchLedger {
     ///   - serial: the batch's, rising on its shard.
     ///   - shard: whose batch it is.
     ///   - count: how many parts are known of already, one at least.
+    /// - Returns: the token.
     public mutating func begin(_ serial: UInt64, of shard: Int, count: Int = 1) -> UInt64 {
         lastToken += 1
         shards[lastToken] = shard

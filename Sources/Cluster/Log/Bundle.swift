@@ -1,8 +1,9 @@
+public import BrokerModel
 internal import MQTTCodec
 
 /// One record of the log: what a node has packed together, each entry with all that its readers need.
 ///
-///     version 1 │ node 8 │ queue │ number │ entry │ entry …        entry: kind │ length │ body
+///     version 2 │ node 8 │ queue │ number │ entry │ entry …        entry: kind │ length │ body
 ///
 /// Numbers without a size are variable integers. The number counts the records of one queue of one node, from 1.
 public struct Bundle {
@@ -31,23 +32,18 @@ public struct Bundle {
         case successor(of: NodeID)
         /// A node is gone, and the bundle's node does not know what that was not done with.
         case gone(NodeID)
-        /// A session's client has sent a message of QoS 2 that is in the record, or has released one;
-        /// or a node takes the session up.
-        case receipt(session: UnsafeRawBufferPointer, LoggedReceipt)
-        /// A session's client is about to be sent a message of QoS 2, or has acknowledged one; or a share group has
-        /// dispatched to it one.
-        case delivery(session: UnsafeRawBufferPointer, LoggedDelivery)
+        /// What has become of a packet identifier of a session, what a share group has dispatched to it, or that a node
+        /// takes it up.
+        case step(session: UnsafeRawBufferPointer, FlowStep)
     }
 
-    private static let version: UInt8 = 1
+    private static let version: UInt8 = 2
     private static let messageKind: UInt8 = 1
-    // 2 was a will without its number.
-    private static let dispatchedKind: UInt8 = 3
-    private static let willKind: UInt8 = 4
-    private static let receiptKind: UInt8 = 5
-    private static let deliveryKind: UInt8 = 6
-    private static let successorKind: UInt8 = 7
-    private static let goneKind: UInt8 = 8
+    private static let willKind: UInt8 = 2
+    private static let stepKind: UInt8 = 3
+    private static let dispatchedKind: UInt8 = 4
+    private static let successorKind: UInt8 = 5
+    private static let goneKind: UInt8 = 6
 
     // MARK: Writing
 
@@ -81,18 +77,11 @@ public struct Bundle {
         case .gone(let node):
             bytes = [goneKind]
             append(node.rawValue, to: &body)
-        case .receipt(let session, let receipt):
-            bytes = [receiptKind]
-            appendFlow(of: session, receipt.epoch, receipt.number, receipt.packetIdentifier, to: &body)
-            // Greater by one, or 0 for none.
-            VariableInteger.append(receipt.digest.map { UInt64($0) + 1 } ?? 0, to: &body)
-        case .delivery(let session, let delivery):
-            bytes = [deliveryKind]
-            appendFlow(of: session, delivery.epoch, delivery.number, delivery.packetIdentifier, to: &body)
-            // Behind it the name, if it is sent, and two bytes for each identifier whose flow has ended.
-            body.append(delivery.name == nil ? 0 : 1)
-            if let name = delivery.name { append(name, to: &body) }
-            for identifier in delivery.finished { body += [UInt8(identifier >> 8), UInt8(identifier & 0xff)] }
+        case .step(let session, let step):
+            bytes = [stepKind]
+            VariableInteger.append(UInt64(session.count), to: &body)
+            body.append(contentsOf: session)
+            append(step, to: &body)
         }
         bytes.reserveCapacity(body.count + 6)
         VariableInteger.append(UInt64(body.count), to: &bytes)
@@ -102,9 +91,7 @@ public struct Bundle {
     /// An entry that says nothing to anybody, of so many bytes or some more: a step of a session that there is not.
     static func encodeNothing(byteCount: Int) -> [UInt8] {
         let name = Array(repeating: UInt8(ascii: " "), count: min(byteCount, Limits.recordBytesMax))
-        return name.withUnsafeBytes {
-            encode(.receipt(session: $0, LoggedReceipt(epoch: 0, number: 0, packetIdentifier: 0, digest: nil)))
-        }
+        return name.withUnsafeBytes { encode(.step(session: $0, .nothing)) }
     }
 
     /// Eight bytes, the highest first.
@@ -112,14 +99,26 @@ public struct Bundle {
         for shift in stride(from: 56, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: number >> UInt64(shift))) }
     }
 
-    private static func appendFlow(
-        of session: UnsafeRawBufferPointer, _ epoch: UInt64, _ number: UInt64, _ packetIdentifier: UInt16, to body: inout [UInt8]
-    ) {
-        VariableInteger.append(UInt64(session.count), to: &body)
-        body.append(contentsOf: session)
-        VariableInteger.append(epoch, to: &body)
-        VariableInteger.append(number, to: &body)
-        VariableInteger.append(UInt64(packetIdentifier), to: &body)
+    /// epoch │ number │ packet identifier │ kind │ [digest, or name 8] │ 2 for each identifier whose flow has ended
+    private static func append(_ step: FlowStep, to body: inout [UInt8]) {
+        VariableInteger.append(step.place.epoch, to: &body)
+        VariableInteger.append(step.place.number, to: &body)
+        VariableInteger.append(UInt64(step.packetIdentifier), to: &body)
+        switch step.kind {
+        case .mark: body.append(0)
+        case .received(let digest):
+            body.append(1)
+            VariableInteger.append(UInt64(digest), to: &body)
+        case .released: body.append(2)
+        case .sent(let name):
+            body.append(3)
+            append(name.rawValue, to: &body)
+        case .acknowledged: body.append(4)
+        case .dispatched(let name):
+            body.append(5)
+            append(name.rawValue, to: &body)
+        }
+        for identifier in step.finished { body += [UInt8(identifier >> 8), UInt8(identifier & 0xff)] }
     }
 
     private static func appendWill(of session: some Collection<UInt8>, _ name: WillName, to body: inout [UInt8]) {
@@ -188,42 +187,40 @@ public struct Bundle {
             return reader.integer().map { .dispatched(through: $0) }
         case successorKind: return node(bytes).map { .successor(of: $0) }
         case goneKind: return node(bytes).map { .gone($0) }
-        case receiptKind:
+        case stepKind:
             var reader = EnvelopeReader(bytes)
-            guard let session = reader.counted(), let receipt = readReceipt(&reader), reader.isAtEnd else { return nil }
-            return .receipt(session: session, receipt)
-        case deliveryKind:
-            var reader = EnvelopeReader(bytes)
-            guard let session = reader.counted(), let delivery = readDelivery(&reader) else { return nil }
-            return .delivery(session: session, delivery)
+            guard let session = reader.counted(), let step = readStep(&reader) else { return nil }
+            return .step(session: session, step)
         default: return nil
         }
     }
 
-    private static func readReceipt(_ reader: inout EnvelopeReader) -> LoggedReceipt? {
+    private static func readStep(_ reader: inout EnvelopeReader) -> FlowStep? {
         guard let epoch = reader.integer(), let number = reader.integer(),
-            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), let digest = reader.integer(),
-            digest <= UInt64(UInt32.max) + 1, packetIdentifier != 0 || digest == 0
+            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), let code = reader.byte()
         else { return nil }
-        return LoggedReceipt(
-            epoch: epoch, number: number, packetIdentifier: packetIdentifier, digest: digest == 0 ? nil : UInt32(digest - 1))
-    }
-
-    private static func readDelivery(_ reader: inout EnvelopeReader) -> LoggedDelivery? {
-        guard let epoch = reader.integer(), let number = reader.integer(),
-            let packetIdentifier = reader.integer().flatMap({ UInt16(exactly: $0) }), let hasName = reader.byte(), hasName <= 1,
-            packetIdentifier != 0 || hasName == 1
-        else { return nil }
-        var delivery = LoggedDelivery(epoch: epoch, number: number, packetIdentifier: packetIdentifier, name: nil)
-        if hasName == 1 {
-            guard let name = reader.fixed64() else { return nil }
-            delivery.name = name
+        let kind: FlowStep.Kind
+        switch code {
+        case 0: kind = .mark
+        case 1:
+            guard let digest = reader.integer().flatMap({ UInt32(exactly: $0) }) else { return nil }
+            kind = .received(digest: digest)
+        case 2: kind = .released
+        case 3, 5:
+            guard let name = reader.fixed64().map({ MessageName(rawValue: $0) }) else { return nil }
+            kind = code == 3 ? .sent(name) : .dispatched(name)
+        case 4: kind = .acknowledged
+        default: return nil
         }
+        // A mark and what was dispatched have no packet identifier, and all others have one.
+        guard (packetIdentifier == 0) == (code == 0 || code == 5) else { return nil }
+        var step = FlowStep(kind, packetIdentifier, at: FlowStep.Place(epoch: epoch, number: number))
+        guard step.isOfDelivery || reader.isAtEnd else { return nil }
         while !reader.isAtEnd {
             guard let high = reader.byte(), let low = reader.byte() else { return nil }
-            delivery.finished.append(UInt16(high) << 8 | UInt16(low))
+            step.finished.append(UInt16(high) << 8 | UInt16(low))
         }
-        return delivery
+        return step
     }
 
     /// What the bundle's node says of share groups and of other nodes: up to where all is done that it was dispatched,
@@ -332,39 +329,7 @@ extension BusMessage {
     }
 }
 
-/// What has become of a packet identifier with which a session's client sends QoS 2, as the log has it.
-public struct LoggedReceipt: Hashable, Sendable {
-    /// By which claim its node kept the session. Of an identifier's receipts the one with the highest epoch counts, and
-    /// of these the one with the highest number.
-    public var epoch: UInt64
-    public var number: UInt64
-    /// 0 for none: then it says that a node takes the session up from the log.
-    public var packetIdentifier: UInt16
-    /// Tells the message that was received with it from others; nil if the identifier was released.
-    public var digest: UInt32?
-
-    public init(epoch: UInt64, number: UInt64, packetIdentifier: UInt16, digest: UInt32?) {
-        (self.epoch, self.number) = (epoch, number)
-        (self.packetIdentifier, self.digest) = (packetIdentifier, digest)
-    }
-}
-
-/// What has become of a packet identifier with which a session's client is sent messages of QoS 2, or what a share
-/// group has dispatched to it, as the log has it.
-public struct LoggedDelivery: Hashable, Sendable {
-    /// By which claim its node kept the session, and the number of the step: the order of a session's steps.
-    public var epoch: UInt64
-    public var number: UInt64
-    /// 0 for a message that was dispatched, and waits for the client.
-    public var packetIdentifier: UInt16
-    /// Names the message that the client is about to be sent with it, 0 for one that stands in no log; nil if the
-    /// client has acknowledged what it was sent.
-    public var name: UInt64?
-    /// Identifiers whose flows have ended since the session's step before.
-    public var finished: [UInt16]
-
-    public init(epoch: UInt64, number: UInt64, packetIdentifier: UInt16, name: UInt64?, finished: [UInt16] = []) {
-        (self.epoch, self.number) = (epoch, number)
-        (self.packetIdentifier, self.name, self.finished) = (packetIdentifier, name, finished)
-    }
+extension FlowStep {
+    /// Says nothing to anybody.
+    public static let nothing = FlowStep(.mark, 0, at: .start)
 }

@@ -1,3 +1,4 @@
+public import BrokerModel
 import Bytes
 
 /// One reading of a partition of the log, for all readers that lack records of it.
@@ -7,17 +8,14 @@ import Bytes
 /// A record that is wanted has been read on this node before, so it is there; what the stream was found to have says so
 /// only of what was wanted by then. Looked for in vain twice, it has gone: the servers have lost it.
 public struct LogScan<Reader: Hashable> {
-    /// Records from the one behind `after` through `through`.
+    /// Records of the partition that somebody lacks.
     public struct Want {
         public let reader: Reader
-        public let after: UInt64
-        public let through: UInt64
+        public let span: LogSpan
         /// How often the stream was found since it is wanted.
         fileprivate var findings = 0
 
-        public init(_ reader: Reader, after: UInt64, through: UInt64) {
-            (self.reader, self.after, self.through) = (reader, after, through)
-        }
+        public init(_ reader: Reader, _ span: LogSpan) { (self.reader, self.span) = (reader, span) }
     }
 
     public private(set) var wants: [Want]
@@ -28,12 +26,12 @@ public struct LogScan<Reader: Hashable> {
 
     public init(_ wants: [Want]) {
         self.wants = wants
-        position = wants.map(\.after).min() ?? 0
+        position = wants.map(\.span.after).min() ?? 0
     }
 
     /// Adds a reader's span. Returns false if the reading is already beyond its beginning.
     public mutating func add(_ want: Want) -> Bool {
-        guard want.after >= position else { return false }
+        guard want.span.after >= position else { return false }
         wants.append(want)
         return true
     }
@@ -57,8 +55,8 @@ public struct LogScan<Reader: Hashable> {
         guard first > position + 1, last > 0 else { return 0 }
         var (count, end): (UInt64, UInt64) = (0, max(position, known))
         position = first - 1
-        for want in wants.sorted(by: { $0.after < $1.after }) where counts(want.reader) {
-            let (after, through) = (max(want.after, end), min(want.through, position))
+        for want in wants.sorted(by: { $0.span.after < $1.span.after }) where counts(want.reader) {
+            let (after, through) = (max(want.span.after, end), min(want.span.through, position))
             guard after < through else { continue }
             count += through - after
             end = through
@@ -70,16 +68,16 @@ public struct LogScan<Reader: Hashable> {
     public mutating func passes(_ sequence: UInt64, _ readers: (Reader) -> Void) -> Bool {
         guard sequence > position else { return false }
         position = sequence
-        for want in wants where sequence > want.after && sequence <= want.through { readers(want.reader) }
+        for want in wants where sequence > want.span.after && sequence <= want.span.through { readers(want.reader) }
         return true
     }
 
     /// The readers whose records have been given, one for each want.
-    public mutating func takeDone() -> [Reader] { take { [position] in $0.through <= position } }
+    public mutating func takeDone() -> [Reader] { take { [position] in $0.span.through <= position } }
 
     /// Takes note that all records that were found have been given: those that are wanted and have not come are lost.
     /// While `wants` is not empty, the stream is to be found again.
-    public mutating func caughtUp() -> [Reader] { take { [last] in $0.through <= last || $0.findings > 1 } }
+    public mutating func caughtUp() -> [Reader] { take { [last] in $0.span.through <= last || $0.findings > 1 } }
 
     private mutating func take(where isDone: (Want) -> Bool) -> [Reader] {
         guard wants.contains(where: isDone) else { return [] }

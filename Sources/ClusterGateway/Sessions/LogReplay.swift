@@ -145,7 +145,7 @@ final class LogReplay {
         left[reader, default: 0] += spans.count
         if left[reader] == 0 { return end(reader) }
         for span in spans {
-            let want = Want(reader, after: span.after, through: span.through)
+            let want = Want(reader, span)
             if scans[span.partition]?.log.add(want) == true { continue }
             waiting[span.partition].append(want)
             begin(span.partition)

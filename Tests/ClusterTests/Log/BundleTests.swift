@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 import Testing
 
@@ -32,7 +33,7 @@ struct BundleTests {
     }
 
     @Test func `a record has these bytes`() {
-        let head: [UInt8] = [1, 0, 0, 0, 0, 0, 0, 0, 5, 3, 0xC8, 0x01]
+        let head: [UInt8] = [2, 0, 0, 0, 0, 0, 0, 0, 5, 3, 0xC8, 0x01]
         #expect(record(["a"]) == head + [1, 5, 2, 1, 97, 0, 97])
         #expect(record(["a"], retain: true, left: 300) == head + [1, 7, 0b1110, 0xAC, 0x02, 1, 97, 0, 97])
     }
@@ -123,7 +124,7 @@ struct BundleTests {
 
     @Test func `another version, another kind of entry and a topic that is none are not read`() {
         var bytes = record(["a"])
-        bytes[0] = 2
+        bytes[0] = 1
         bytes.withUnsafeBytes { #expect(Bundle($0) == nil) }
         bytes = record(["a"])
         bytes[12] = 9
@@ -138,7 +139,7 @@ struct BundleTests {
             let message = BusMessage(topic: text, properties: none, payload: none, qos: .atLeastOnce)
             let bytes = Bundle.header(Bundle.Origin(node: NodeID(5), queue: 3), number: 200)
             let entry = Bundle.encode(.will(session: text, WillName(epoch: 300, number: 5), message))
-            #expect(entry == [4, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
+            #expect(entry == [2, 9, 1, 97, 0xAC, 0x02, 5, 1, 1, 97, 0])
             (bytes + entry).withUnsafeBytes { all in
                 let isWhole = Bundle(all)?.forEach { entry in
                     guard case .will(let session, WillName(epoch: 300, number: 5), let message) = entry else {
@@ -225,49 +226,44 @@ struct BundleTests {
         }
     }
 
-    @Test(arguments: [nil, 0, 7, UInt32.max]) func `a receipt names its session, its step and its packet identifier`(
-        digest: UInt32?
+    @Test(
+        arguments: [
+            (.mark, 0), (.received(digest: 0), 1), (.received(digest: .max), 65535), (.released, 256), (.acknowledged, 7),
+            (.sent(MessageName(rawValue: .max)), 1), (.sent(.none), 65535), (.dispatched(MessageName(rawValue: 9)), 0),
+        ] as [(FlowStep.Kind, UInt16)])
+    func `a step names its session, its place, its packet identifier and what has become of that`(
+        kind: FlowStep.Kind, packetIdentifier: UInt16
     ) {
-        let receipt = LoggedReceipt(epoch: 300, number: .max, packetIdentifier: 65535, digest: digest)
         [UInt8(97)].withUnsafeBytes { session in
-            let entry = Bundle.encode(.receipt(session: session, receipt))
-            var found: [LoggedReceipt] = []
-            (record(["a"]) + entry).withUnsafeBytes { all in
-                let isWhole = Bundle(all)?.forEach { entry in
-                    guard case .receipt(let name, let receipt) = entry else { return }
-                    #expect(name.elementsEqual(session))
-                    found.append(receipt)
+            for finished in [[], [1], [65535, 256]] as [[UInt16]] {
+                var step = FlowStep(kind, packetIdentifier, at: FlowStep.Place(epoch: 300, number: .max))
+                step.finished = finished
+                let entry = Bundle.encode(.step(session: session, step))
+                var found: [FlowStep] = []
+                (record(["a"]) + entry).withUnsafeBytes { all in
+                    let isWhole = Bundle(all)?.forEach { entry in
+                        guard case .step(let name, let step) = entry else { return }
+                        #expect(name.elementsEqual(session))
+                        found.append(step)
+                    }
+                    // Of what clients send nothing has ended with it.
+                    let isStep = finished.isEmpty || step.isOfDelivery
+                    #expect(isWhole == isStep && found == (isStep ? [step] : []))
                 }
-                #expect(isWhole == true && found == [receipt])
+                #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
             }
-            // A message has an identifier, and nothing is cut.
-            let none = Bundle.encode(
-                .receipt(session: session, LoggedReceipt(epoch: 1, number: 1, packetIdentifier: 0, digest: digest)))
-            #expect(read(record(["a"]) + none)?.isWhole == (digest == nil))
-            #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
+            // What was dispatched and a mark have no packet identifier, and all others have one.
+            let other = FlowStep(kind, packetIdentifier == 0 ? 1 : 0, at: .start)
+            #expect(read(record(["a"]) + Bundle.encode(.step(session: session, other)))?.isWhole == false)
         }
     }
 
-    @Test(arguments: [nil, 0, 7, UInt64.max], [[], [1], [65535, 256]] as [[UInt16]])
-    func `a delivery names its session, its step, its packet identifier, its message and the flows that have ended`(
-        name: UInt64?, finished: [UInt16]
-    ) {
-        let delivery = LoggedDelivery(epoch: 300, number: .max, packetIdentifier: 65535, name: name, finished: finished)
+    @Test func `a step of a kind that is not known is not read`() {
         [UInt8(97)].withUnsafeBytes { session in
-            let entry = Bundle.encode(.delivery(session: session, delivery))
-            var found: [LoggedDelivery] = []
-            (record(["a"]) + entry).withUnsafeBytes { all in
-                let isWhole = Bundle(all)?.forEach { entry in
-                    guard case .delivery(let name, let delivery) = entry else { return }
-                    #expect(name.elementsEqual(session))
-                    found.append(delivery)
-                }
-                #expect(isWhole == true && found == [delivery])
-            }
-            // What a share group has dispatched has no packet identifier, and what was acknowledged has one.
-            let dispatched = LoggedDelivery(epoch: 1, number: 1, packetIdentifier: 0, name: name)
-            #expect(read(record(["a"]) + Bundle.encode(.delivery(session: session, dispatched)))?.isWhole == (name != nil))
-            #expect(read(record(["a"]) + entry.dropLast())?.isWhole == false)
+            var entry = Bundle.encode(.step(session: session, .nothing))
+            #expect(entry == [3, 6, 1, 97, 0, 0, 0, 0] && read(record([]) + entry)?.isWhole == true)
+            entry[7] = 6
+            #expect(read(record([]) + entry)?.isWhole == false)
         }
     }
 }

@@ -1,3 +1,4 @@
+import BrokerModel
 import Cluster
 import Testing
 
@@ -65,5 +66,11 @@ import Testing
         // An empty stream has no first record.
         var other = LogScan([.init("a", after: 10, through: 12)])
         #expect(other.found(first: 0, last: 0) == 0 && other.caughtUp() == [])
+    }
+}
+
+extension LogScan.Want {
+    fileprivate init(_ reader: Reader, after: UInt64, through: UInt64) {
+        self.init(reader, LogSpan(partition: 0, after: after, through: through))
     }
 }

@@ -1,3 +1,4 @@
+import BrokerModel
 import Bytes
 import MQTTCodec
 import NATSClient
@@ -268,8 +269,8 @@ final class LogNode: EngineClient, LogSink {
         guard order.counts(bundle, at: sequence) else { return }
         let isWhole = bundle.forEach { entry in
             switch entry {
-            case .will, .dispatched, .successor, .gone, .delivery: fail("an entry that nobody has written")
-            case .receipt(_, let receipt): if receipt.epoch > 0 { fail("an entry that nobody has written") }
+            case .will, .dispatched, .successor, .gone: fail("an entry that nobody has written")
+            case .step(_, let step): if step.place.epoch > 0 { fail("an entry that nobody has written") }
             case .message(let message): read.append(message.payload.prefix(8).reduce(0) { $0 << 8 | UInt64($1) })
             }
         }

@@ -1,3 +1,4 @@
+import BrokerModel
 import MQTTCodec
 import Testing
 
@@ -130,13 +131,13 @@ struct LogWriterTests {
         [UInt8(97)].withUnsafeBytes { text in
             let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
             for number in 1...3 as ClosedRange<UInt64> {
-                let receipt = LoggedReceipt(epoch: 1, number: number, packetIdentifier: UInt16(number), digest: 5)
+                let step = FlowStep(.received(digest: 5), UInt16(number), at: FlowStep.Place(epoch: 1, number: number))
                 writer.append(
-                    number == 2 ? nil : .message(message), step: .receipt(session: text, receipt), publisher: 0,
+                    number == 2 ? nil : .message(message), step: .step(session: text, step), publisher: 0,
                     for: number == 2 ? .step(batch: number) : .message(batch: number), now: 0, log)
             }
         }
-        #expect(writer.waitingBytes == 2 * 7 + 3 * 8)
+        #expect(writer.waitingBytes == 2 * 7 + 8 + 9 + 9 - 8 + 9)
         writer.attached(now: 0, log)
         #expect(log.records.map { kinds($0) } == [["message", "1", "2", "message", "3"]])
         writer.answered(queue: 0, number: 1, .stored(at: 1), now: 1, log)
@@ -145,9 +146,9 @@ struct LogWriterTests {
         var small = makeWriter(recordBytesMax: 20)
         [UInt8(97)].withUnsafeBytes { text in
             let message = BusMessage(topic: text, properties: none, payload: text, qos: .exactlyOnce)
-            let receipt = LoggedReceipt(epoch: 1, number: 9, packetIdentifier: 9, digest: nil)
+            let step = FlowStep(.released, 9, at: FlowStep.Place(epoch: 1, number: 9))
             small.append(
-                .message(message), step: .receipt(session: text, receipt), publisher: 0, for: .message(batch: 4), now: 0, log)
+                .message(message), step: .step(session: text, step), publisher: 0, for: .message(batch: 4), now: 0, log)
         }
         small.attached(now: 0, log)
         #expect(kinds(log.records[1]) == ["message", "9"])
@@ -159,8 +160,8 @@ struct LogWriterTests {
             let isWhole = Bundle(bytes)?.forEach { entry in
                 switch entry {
                 case .message: kinds.append("message")
-                case .receipt(_, let receipt): kinds.append("\(receipt.number)")
-                case .will, .dispatched, .successor, .gone, .delivery: kinds.append("another")
+                case .step(_, let step): kinds.append("\(step.place.number)")
+                case .will, .dispatched, .successor, .gone: kinds.append("another")
                 }
             }
             #expect(isWhole == true)
@@ -275,9 +276,9 @@ struct LogWriterTests {
         append(&writer, 3, publisher: 1, now: 200)
         #expect(log.take() == ["failed 3 noRoom"])
         // What is no message is tried, and says nothing of larger ones when it is stored.
-        let receipt = LoggedReceipt(epoch: 1, number: 1, packetIdentifier: 1, digest: nil)
+        let step = FlowStep(.released, 1, at: FlowStep.Place(epoch: 1, number: 1))
         [UInt8(97)].withUnsafeBytes {
-            writer.append(nil, step: .receipt(session: $0, receipt), publisher: 0, for: .step(batch: 4), now: 300, log)
+            writer.append(nil, step: .step(session: $0, step), publisher: 0, for: .step(batch: 4), now: 300, log)
         }
         writer.answered(queue: 0, number: 2, .stored(at: 1), now: 400, log)
         #expect(log.take() == ["store \(name)2", "stored 4 at 1"] && writer.lacksRoom)
@@ -297,7 +298,7 @@ struct LogWriterTests {
         // Readers know of no such session, and the record can be read.
         let entries = log.records[3].withUnsafeBytes { bytes in
             var count = 0
-            let isWhole = Bundle(bytes)?.forEach { if case .receipt(_, let receipt) = $0, receipt.epoch == 0 { count += 1 } }
+            let isWhole = Bundle(bytes)?.forEach { if case .step(_, let step) = $0, step.place.epoch == 0 { count += 1 } }
             return isWhole == true ? count : 0
         }
         #expect(entries == 1)
