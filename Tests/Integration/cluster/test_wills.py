@@ -74,7 +74,7 @@ def recorded(kept, names: list[str]) -> list[str]:
             assert answer["error"]["code"] == 404, answer
             return found
         data = base64.b64decode(answer["message"].get("data", ""))
-        found += [name for name in names if name.encode() + b"\0" in data]
+        found += [name for name in names if bytes([len(name)]) + name.encode() in data]
         sequence = answer["message"]["seq"] + 1
 
 
