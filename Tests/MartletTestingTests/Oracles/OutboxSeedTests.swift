@@ -1,3 +1,4 @@
+import Bytes
 import MartletTesting
 import TestBasics
 import Testing
@@ -34,7 +35,7 @@ import Testing
             return world.isStored(message, in: "outbox", on: "disk")
                 && (message.qos != .exactlyOnce
                     || world.stored(in: "outgoing", on: "disk").contains {
-                        UInt16($0.body[8]) << 8 | UInt16($0.body[9]) == message.packetIdentifier
+                        $0.body.withUnsafeBytes { FlightRow(fields: $0) }?.identifier == message.packetIdentifier
                     })
         }
         let (returned, statuses) = (Sent(), StatusOracle())
@@ -116,4 +117,13 @@ final class StatusOracle: @unchecked Sendable {
         case .acknowledged, .failed, .expired: 3
         }
     }
+}
+
+/// What a row of a client's store says of a message in flight, as far as the test asks for it.
+private struct FlightRow: FieldCoded {
+    var identifier: UInt16 = 0
+
+    static let blank = FlightRow()
+
+    mutating func code(_ coder: inout some FieldCoder) { coder.field(2, &identifier) }
 }
