@@ -23,7 +23,7 @@ final class MirrorScreen: Sendable {
         else { return nil }
         self.look = look
         let filters = arguments.subscribing.filters.map { "\($0)" }.joined(separator: " ")
-        state = Locked(State(model: MirrorModel(title: "\(filters) on \(arguments.connection.address)")))
+        state = Locked(State(model: MirrorModel(title: "\(filters) on \(arguments.connection.serverText)")))
     }
 
     /// Whether the tree is shown.
