@@ -23,6 +23,15 @@ package struct Deque<Element> {
     @inlinable
     package var count: Int { size }
 
+    // Said here, as a collection's own would go through its indexes.
+    /// Whether there is none.
+    @inlinable
+    package var isEmpty: Bool { size == 0 }
+
+    /// The element in front; nil if there is none.
+    @inlinable
+    package var first: Element? { size == 0 ? nil : slots[head] }
+
     /// How many elements there is memory for.
     @inlinable
     package var capacity: Int { slots.count }
