@@ -6,39 +6,41 @@
 /// What is taken out is released at once. Memory grows by doubling, and is given back when the last element is taken:
 /// but for what `popFirst` keeps. A value: a copy is made when one of two is changed.
 ///
+/// Public, though only the house's own targets use it: what is inlinable is inlined into other targets if it is public.
+///
 /// Invariant: exactly the `count` slots from `head` on, around the end, hold an element.
-package struct Deque<Element> {
+public struct Deque<Element> {
     @usableFromInline var slots: [Element?] = []
     @usableFromInline var head = 0
     @usableFromInline var size = 0
 
     @inlinable
-    package init() {}
+    public init() {}
 
     /// The elements of a sequence, the first in front.
     @inlinable
-    package init(_ elements: some Sequence<Element>) { append(contentsOf: elements) }
+    public init(_ elements: some Sequence<Element>) { append(contentsOf: elements) }
 
     /// How many elements there are.
     @inlinable
-    package var count: Int { size }
+    public var count: Int { size }
 
     // Said here, as a collection's own would go through its indexes.
     /// Whether there is none.
     @inlinable
-    package var isEmpty: Bool { size == 0 }
+    public var isEmpty: Bool { size == 0 }
 
     /// The element in front; nil if there is none.
     @inlinable
-    package var first: Element? { size == 0 ? nil : slots[head] }
+    public var first: Element? { size == 0 ? nil : slots[head] }
 
     /// How many elements there is memory for.
     @inlinable
-    package var capacity: Int { slots.count }
+    public var capacity: Int { slots.count }
 
     /// Adds an element at the back.
     @inlinable
-    package mutating func append(_ element: Element) {
+    public mutating func append(_ element: Element) {
         if size == slots.count { grow(to: size + 1) }
         slots[(head &+ size) & (slots.count &- 1)] = element
         size &+= 1
@@ -46,14 +48,14 @@ package struct Deque<Element> {
 
     /// Adds elements at the back, in their order.
     @inlinable
-    package mutating func append(contentsOf elements: some Sequence<Element>) {
+    public mutating func append(contentsOf elements: some Sequence<Element>) {
         grow(to: count + elements.underestimatedCount)
         for element in elements { append(element) }
     }
 
     /// Adds an element in front.
     @inlinable
-    package mutating func prepend(_ element: Element) {
+    public mutating func prepend(_ element: Element) {
         if size == slots.count { grow(to: size + 1) }
         head = (head &- 1) & (slots.count &- 1)
         slots[head] = element
@@ -62,7 +64,7 @@ package struct Deque<Element> {
 
     /// Adds elements in front, so that their first is the first of all.
     @inlinable
-    package mutating func prepend(contentsOf elements: some BidirectionalCollection<Element>) {
+    public mutating func prepend(contentsOf elements: some BidirectionalCollection<Element>) {
         grow(to: count + elements.count)
         for element in elements.reversed() { prepend(element) }
     }
@@ -72,7 +74,7 @@ package struct Deque<Element> {
     /// - Parameter kept: for how many elements memory is kept when this was the last one.
     @inlinable
     @discardableResult
-    package mutating func popFirst(keepingCapacity kept: Int = 64) -> Element? {
+    public mutating func popFirst(keepingCapacity kept: Int = 64) -> Element? {
         guard size > 0 else { return nil }
         let element = slots[head].take()
         size &-= 1
@@ -83,31 +85,31 @@ package struct Deque<Element> {
 
     /// Takes so many elements away in front.
     @inlinable
-    package mutating func removeFirst(_ number: Int) {
+    public mutating func removeFirst(_ number: Int) {
         precondition(number <= size, "there are not so many")
         for _ in 0..<number { popFirst() }
     }
 
     /// Takes all elements away, and gives their memory back.
     @inlinable
-    package mutating func removeAll() { self = Deque() }
+    public mutating func removeAll() { self = Deque() }
 
     /// Takes all elements, in their order; no memory is kept.
     @inlinable
-    package mutating func takeAll() -> [Element] {
+    public mutating func takeAll() -> [Element] {
         defer { self = Deque() }
         return Array(self)
     }
 
     /// Takes away the elements of which this is true. O(n).
     @inlinable
-    package mutating func removeAll(where isUnwanted: (Element) throws -> Bool) rethrows {
+    public mutating func removeAll(where isUnwanted: (Element) throws -> Bool) rethrows {
         self = Deque(try filter { try !isUnwanted($0) })
     }
 
     /// Gives the memory back if there is no element.
     @inlinable
-    package mutating func trim() { if size == 0 { slots = [] } }
+    public mutating func trim() { if size == 0 { slots = [] } }
 
     @inlinable
     mutating func grow(to wanted: Int) {
@@ -130,13 +132,13 @@ package struct Deque<Element> {
 /// Index 0 is the front. An index moves with what is taken away in front of it.
 extension Deque: RandomAccessCollection, MutableCollection {
     @inlinable
-    package var startIndex: Int { 0 }
+    public var startIndex: Int { 0 }
 
     @inlinable
-    package var endIndex: Int { count }
+    public var endIndex: Int { count }
 
     @inlinable
-    package subscript(index: Int) -> Element {
+    public subscript(index: Int) -> Element {
         get {
             guard let element = slots[slot(of: index)] else { preconditionFailure("an index has an element") }
             return element
@@ -152,11 +154,11 @@ extension Deque: RandomAccessCollection, MutableCollection {
 
 extension Deque: ExpressibleByArrayLiteral {
     @inlinable
-    package init(arrayLiteral elements: Element...) { self.init(elements) }
+    public init(arrayLiteral elements: Element...) { self.init(elements) }
 }
 
 extension Deque: Sendable where Element: Sendable {}
 extension Deque: Equatable where Element: Equatable {
     @inlinable
-    package static func == (left: Deque, right: Deque) -> Bool { left.elementsEqual(right) }
+    public static func == (left: Deque, right: Deque) -> Bool { left.elementsEqual(right) }
 }
