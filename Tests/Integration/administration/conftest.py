@@ -42,7 +42,6 @@ def dashboard(browser, start_broker, tmp_path) -> chromium.Dashboard:
     broker = start_broker(configuration=f"plugin_load users mosquitto_dynamic_security.so\nplugin_opt_config_file {tmp_path}/users.json\n"
                           f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tokens}\nplugin_use users\n"
                           "connection site\naddress 127.0.0.1:9\ntopic plant/# out 1\n")
-    browser.get_log("browser"), browser.get_log("performance")
     return chromium.Dashboard(broker, port, browser)
 
 
@@ -56,5 +55,4 @@ def files_dashboard(browser, start_broker, program, tmp_path) -> chromium.Dashbo
     port = reserve_port()
     broker = start_broker(configuration=f"password_file {tmp_path}/passwd\nacl_file {tmp_path}/acl\nallow_anonymous true\n"
                           f"listener {port} 127.0.0.1\nprotocol http_api\nmartlet_http_token_file {tmp_path}/tokens\n")
-    browser.get_log("browser"), browser.get_log("performance")
     return chromium.Dashboard(broker, port, browser)

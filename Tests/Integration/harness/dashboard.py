@@ -29,6 +29,9 @@ class Dashboard:
 
     def __init__(self, broker, port: int, browser):
         self.broker, self.browser, self.base = broker, browser, f"http://127.0.0.1:{port}/dashboard/"
+        # The browser is several tests' one after the other: a page of the last one would go on asking its broker, which is gone.
+        browser.get("about:blank")
+        browser.get_log("browser"), browser.get_log("performance")
 
     def log_in(self, token: str):
         self.browser.delete_all_cookies()
